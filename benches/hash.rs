@@ -1,6 +1,6 @@
 //! SHA-256 by `sha2`, one stream, and by every backend this processor has, over several numbers of streams:
 //! what each gains over the SHA instructions, or over nothing, and from how many streams on. The table in
-//! `src/hash/multibuffer/backend.rs` has its figures from here.
+//! `src/hash/multibuffer/mod.rs` has its figures from here.
 
 // A benchmark that cannot set up its scene has nothing to say.
 #![allow(clippy::expect_used)]

@@ -4,10 +4,7 @@
 //! `From<io::Error>`: a bare `?` on I/O does not compile, so each call of the system says what was
 //! being done and to what. The path is kept as it is and escaped only when shown.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::{borrow::Cow, fmt, io, path::Path, path::PathBuf};
 
 use crate::path::Shown;
 

@@ -95,31 +95,33 @@ pub use event::{
 pub use sys::stat::Kind as EntryKind;
 
 // Hashing.
-pub use hash::multibuffer::Backend;
+pub use hash::Backend;
 pub use hash::{Algorithm, Algorithms, Digest, Digests, Hasher, Sha256};
 
 // Copying a tree.
-pub use copy::job::{BLOCK_SIZE, CHECKPOINT, CopyJob, QUEUE_SIZE};
-pub use copy::report::{Counts, Ending, Report, StageTime, Stages};
-pub use copy::run::outputs::{DEFAULT_LAG, MOST_OUTPUTS, OutputJob, copy_to_all};
-pub use io::options::{Cache, Damaged, Reflink, Renamed, Resume, Sparse, States};
-pub use io::read_back::HashedFrom;
-pub use part::method::{Method, Tally};
+pub use copy::{BLOCK_SIZE, CHECKPOINT, CopyJob, QUEUE_SIZE};
+pub use copy::{Counts, Ending, Report, StageTime, Stages};
+pub use copy::{OutputJob, run::outputs::DEFAULT_LAG, run::outputs::copy_to_all};
+pub use fanout::MOST_OUTPUTS;
+pub use io::HashedFrom;
+pub use io::{Cache, Damaged, Reflink, Renamed, Resume, Sparse, States};
+pub use part::{Tally, content::Method};
 pub use sys::{ResidentBytes, VolumeDetails};
-pub use tree::filter::{Filter, Pattern};
-pub use tree::names::list::{NameEnd, NameList};
-pub use tree::overwrite::Policy;
+pub use tree::Policy;
+pub use tree::{Filter, Pattern};
+pub use tree::{NameEnd, NameList};
 
 // Copying streams.
-pub use stream::outcome::OutputOutcome;
-pub use stream::report::{StreamEnding, StreamReport};
+pub use stream::OutputOutcome;
 pub use stream::{Endpoint, StreamJob};
+pub use stream::{StreamEnding, StreamReport};
 
 // Checking a tree.
+pub use chain::Damage;
 pub use verify::ReadFrom;
 pub use verify::{
-    Budget, Checked, Comparison, Coverage, Damage, Finding, FindingListener, FindingObserver,
-    ManifestAt, ReadOrder, Rival, Target, Verdict, VerifyJob, VerifyReport,
+    Budget, Checked, Comparison, Coverage, Finding, FindingListener, FindingObserver, ManifestAt,
+    ReadOrder, Rival, Target, Verdict, VerifyJob, VerifyReport,
 };
 pub use verify::{CheckShard, MergeJob, ShardCoverage, ShardOfCheck};
 
@@ -134,7 +136,7 @@ pub use path::{PathFault, RelPath, Shown};
 /// The programs, and what their manual pages are made of.
 #[doc(hidden)]
 pub mod programs {
-    pub use crate::cli::{command, dircopy, dirverify, verify_command};
+    pub use crate::{cli::command, cli::dircopy, cli::dirverify, cli::verify_command};
 }
 
 /// What benches, fuzz targets and tests need beyond that; no part of it is stable.
@@ -145,8 +147,8 @@ pub mod internals {
     pub use crate::hash::multibuffer::streams;
     pub use crate::manifest::archive;
     pub use crate::manifest::line;
-    pub use crate::manifest::read::{escape, scan};
     pub use crate::state::probe::RecordProbe;
-    pub use crate::sys::{Dir, Lock, PartOwner};
-    pub use crate::tree::filter::Inclusion;
+    pub use crate::tree::Inclusion;
+    pub use crate::{manifest::read::escape, manifest::read::scan};
+    pub use crate::{sys::Dir, sys::Lock, sys::PartOwner};
 }

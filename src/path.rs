@@ -5,10 +5,7 @@
 //! check again. What goes to a screen or a log goes through [`Shown`], because a name may hold line
 //! feeds, terminal escapes and bytes that are not UTF-8.
 
-use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{ffi::OsStr, ffi::OsString, fmt, path::Path, path::PathBuf, sync::Arc};
 
 use crate::sys;
 

@@ -1,14 +1,12 @@
 //! Asks the reader of side files everything that a check asks it, of any bytes: for property tests and the fuzz
 //! target.
 
-use std::fs::File;
-use std::io::{self, Seek};
+use std::{fs::File, io, io::Seek};
 
-use crate::chain::record::{self, HEAD};
-use crate::chain::side_file::{MOST_RECORDS, SideFile};
-use crate::hash::Sha256;
-use crate::hash::chain::links_of;
-use crate::sys;
+use crate::{
+    chain::side_file, chain::side_file::HEAD, chain::side_file::MOST_RECORDS,
+    chain::side_file::SideFile, hash::Sha256, hash::chain::links_of, sys,
+};
 
 /// A side file that is anything.
 #[derive(Debug)]
@@ -37,7 +35,7 @@ impl StatesProbe {
             assert_eq!(chain.links(), links_of(size, chain.span()));
             assert!(size > chain.span() && chain.before(chain.links() - 1).is_some());
             let mut again = Vec::new();
-            if record::write(&mut again, b"path", size, digest, &chain) {
+            if side_file::write(&mut again, b"path", size, digest, &chain) {
                 assert!(again.len() as u64 <= size / 10_000);
             }
         }

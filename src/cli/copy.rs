@@ -1,33 +1,25 @@
 //! A copy by `dircopy`, from its arguments to its exit code.
 
-use std::ffi::OsString;
-use std::path::Path;
-use std::sync::Arc;
-use std::thread::Builder;
+use std::{ffi::OsString, path::Path, sync::Arc, thread::Builder};
 
 use crossbeam_channel::bounded;
+use serde::Serialize;
 
-use crate::cli::args::copy::CopyArgs;
-use crate::cli::args::job_file::JobFile;
-use crate::cli::exit::Exit;
-use crate::cli::invocation::CopyInvocation;
-use crate::cli::progress::view::{CountTotal, View};
-use crate::cli::record::options::{Content, RecordOptions};
-use crate::cli::record::task::{RunResult, Task};
-use crate::cli::session::{Session, Setup};
-use crate::cli::show::copy_summary::CopySummary;
-use crate::cli::show::gathered::Gathered;
-use crate::cli::show::line::Detail;
-use crate::cli::show::reporter::Reporter;
-use crate::copy::job::CopyJob;
-use crate::copy::report::Report;
-use crate::copy::run::count::count;
-use crate::copy::run::outputs::{OutputJob, copy_to_all};
-use crate::error::{Error, Result};
-use crate::event::{Event, Progress, Stop};
-use crate::path::Shown;
-use crate::sys::{self, PlainUse};
-use crate::tree::names::list::{NameEnd, NameList};
+use crate::{
+    cli::args::copy::CopyArgs, cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
+    cli::exit::Exit, cli::invocation::CopyInvocation, cli::progress::CountTotal,
+    cli::progress::View, cli::record::log, cli::record::task::Content,
+    cli::record::task::RecordOptions, cli::record::task::RunResult, cli::record::task::Task,
+    cli::session::Session, cli::session::Setup, cli::show::Console, cli::show::Detail,
+    cli::show::Reporter, cli::show::copy_messages::Gathered, cli::show::copy_summary::CopySummary,
+    cli::show::rows::files, cli::show::rows::size, cli::show::stream_summary::summary,
+    cli::show::stream_summary::verdict, copy::CopyJob, copy::DatedName, copy::GenerationNote,
+    copy::GenerationSet, copy::LostNames, copy::OutputJob, copy::Report,
+    copy::generations::set::discard, copy::generations::set::hold, copy::run::means::count,
+    copy::run::outputs::copy_to_all, error::Error, error::Result, event::Event, event::Progress,
+    event::Stop, path::Shown, stream::Endpoint, stream::StreamEnding, stream::StreamJob, sys,
+    sys::Dir, sys::PlainUse, tree::NameEnd, tree::NameList,
+};
 
 /// Copies the source to every output.
 pub fn copy(
@@ -168,4 +160,147 @@ fn in_time<R>(
         drop::<crossbeam_channel::Sender<()>>(running);
         ran
     })
+}
+
+// `dircopy generations`: lists what is at an output, and moves generations to its trash.
+
+/// A generation, as a program reads it.
+#[derive(Serialize)]
+struct ListedGeneration {
+    name: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new_bytes: Option<u64>,
+}
+
+/// Lists the generations, or removes those that are named.
+pub fn generations(args: &GenerationsArgs, console: &Console) -> Exit {
+    let done = match args.remove.is_empty() {
+        true => list(args, console),
+        false => remove(args, console),
+    };
+    match done {
+        Ok(()) if console.all_written() => Exit::Complete,
+        Ok(()) => Exit::Incomplete,
+        Err((exit, error)) => {
+            console.refused(&error);
+            exit
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<(Dir, GenerationSet)> {
+    let root = Dir::open(path).map_err(|error| Error::io("open the output", path, error))?;
+    let set = GenerationSet::read(&root, path)?;
+    Ok((root, set))
+}
+
+fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (Exit, Error)> {
+    let (root, set) = open(&args.output).map_err(|error| (Exit::Refused, error))?;
+    let each = |names: &[DatedName], state| {
+        for name in names {
+            let note = match state {
+                "complete" => GenerationNote::read(&root, &args.output, *name),
+                _ => None,
+            };
+            console.out(&match args.json {
+                true => log::line(&ListedGeneration {
+                    name: name.to_string(),
+                    state,
+                    files: note.map(|note| note.files),
+                    bytes: note.map(|note| note.bytes),
+                    new_bytes: note.map(|note| note.new_bytes),
+                }),
+                false => {
+                    let said = note.map_or_else(String::new, |note| {
+                        format!(
+                            "  {}, {} of them new",
+                            files(note.files, note.bytes),
+                            size(note.new_bytes)
+                        )
+                    });
+                    format!("{name}  {state:<10}{said}").trim_end().to_owned()
+                }
+            });
+        }
+    };
+    each(&set.complete, "complete");
+    each(&set.unfinished, "unfinished");
+    Ok(())
+}
+
+fn remove(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (Exit, Error)> {
+    let refused = |error| (Exit::Refused, error);
+    let (root, _) = open(&args.output).map_err(refused)?;
+    let _lock = hold(&root, &args.output).map_err(refused)?;
+    let set = GenerationSet::read(&root, &args.output).map_err(refused)?;
+    for name in &args.remove {
+        let path = args.output.join(name.to_string());
+        if !set.complete.contains(name) {
+            return Err(refused(Error::finding("remove", path, "there is no such generation")));
+        }
+        if set.newest() == Some(*name) {
+            let finding = "it is the newest complete generation, which stays";
+            return Err(refused(Error::finding("remove", path, finding)));
+        }
+    }
+    let mut tell = |event: Event<'_>| {
+        if let Event::GenerationRemoved(name) = event {
+            console.out(&format!("moved {} to the trash", Shown::bytes(name)));
+        }
+    };
+    // Without an age no trash is removed, and no file loses a name.
+    let lost = &mut LostNames::default();
+    discard(&root, &args.output, &args.remove, None, lost, &Stop::default(), &mut tell)
+        .map(drop)
+        .map_err(|error| (Exit::Incomplete, error))
+}
+
+// A stream by `dircopy`, from its arguments to its exit code.
+
+/// Copies the inputs to every output, one after the other.
+pub fn stream(
+    CopyInvocation { args, given, unknown, .. }: &CopyInvocation,
+    job: &StreamJob,
+    file: Option<&JobFile>,
+    command: &[OsString],
+) -> Exit {
+    let detail = args.verbosity.detail();
+    let records = &args.unattended.records;
+    let opened = Session::open(Setup {
+        options: RecordOptions { file, ..records.options("dircopy", detail) },
+        view: args.verbosity.view(),
+        aside: job.outputs.contains(&Endpoint::Standard),
+        task: Task::Stream { inputs: &job.inputs, outputs: &job.outputs, given },
+        command,
+    });
+    let session = match opened {
+        Ok(session) => session,
+        Err(exit) => return exit,
+    };
+    if let Some(unknown) = unknown.iter().flatten().next() {
+        return session.end_refused(unknown);
+    }
+    let (console, records) = (&session.console, &session.records);
+    let reporter = Reporter { console, records, output: None, gathered: Gathered::default() };
+    args.unattended.give_way().iter().for_each(|warning| reporter.event(&Event::Warning(warning)));
+    let ran = session
+        .run_one(None, |progress| job.run(&reporter.observer(progress, session.stop.clone())));
+    reporter.rest();
+    let report = match &ran {
+        Ok(report) => report,
+        Err(refused) => return session.end_refused(refused),
+    };
+    // A reader that closed its end wants no summary.
+    let says = detail != Detail::Quiet && report.ending != StreamEnding::Closed;
+    if says {
+        session.console.out_rows(summary(report));
+    }
+    let exit = Exit::of_stream(report.ending, session.console.all_written());
+    session
+        .end(&RunResult::Streamed(report), exit, !says, |exit, amiss| verdict(report, exit, amiss))
 }

@@ -1,11 +1,14 @@
 //! The exit codes: stable, documented in `--help` and the README.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
-use crate::copy::report::{Ending, Report};
-use crate::error::Result;
-use crate::stream::report::StreamEnding;
-use crate::verify::VerifyReport;
+use crate::{
+    cli::cluster::merge, cli::cluster::plan::finish, cli::cluster::plan::plan,
+    cli::cluster::shard::shard, cli::copy::copy, cli::copy::generations, cli::copy::stream,
+    cli::invocation, cli::invocation::Invocation, cli::invocation::UsageError, cli::jobs,
+    cli::report::report, cli::show::Console, cli::verify::heal, cli::verify::verify, copy::Ending,
+    copy::Report, error::Result, path::Shown, stream::StreamEnding, sys, verify::VerifyReport,
+};
 
 /// What a run is asked to stop with when the time that was set is over.
 pub const TIME_IS_UP: usize = 6;
@@ -146,5 +149,68 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         ExitCode::from(exit.code())
+    }
+}
+
+// The programs, from their arguments to their exit codes.
+
+/// Runs `dircopy` with these arguments, the program's name first.
+pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    sys::keep_own_permissions();
+    sys::permit_threads();
+    sys::heed_memory_limit();
+    let command: Vec<OsString> = args.into_iter().collect();
+    match invocation::parse(command.iter().cloned()) {
+        Ok(Invocation::Copy(invocation, file)) => match &invocation.stream {
+            Some(job) => stream(&invocation, job, file.as_ref(), &command).into(),
+            None => copy(*invocation, file.as_ref(), &command).into(),
+        },
+        Ok(Invocation::Verify(args)) => verify("dircopy", &args, &command).into(),
+        Ok(Invocation::Heal(args)) => heal(&args, &command).into(),
+        Ok(Invocation::Report(args)) => report(&args, &Console::plain()).into(),
+        Ok(Invocation::Generations(args)) => generations(&args, &Console::plain()).into(),
+        Ok(Invocation::CheckJob(invocation, file, matches)) => {
+            jobs::check(&file, &invocation, &matches, &Console::plain()).into()
+        }
+        Ok(Invocation::Plan(args, job)) => plan(&args, job.map(|job| *job)).into(),
+        Ok(Invocation::Shard(args)) => shard(&args).into(),
+        Ok(Invocation::Finish(args)) => finish(&args).into(),
+        Ok(Invocation::MergeManifests(args)) => merge(&args).into(),
+        Ok(Invocation::ListJobs) => jobs::list(&Console::plain()).into(),
+        Err(UsageError::CommandLine(error)) => explain(&error).into(),
+        Err(UsageError::JobFile(errors)) => {
+            let console = Console::plain();
+            errors.iter().for_each(|error| console.refused(error));
+            Exit::Refused.into()
+        }
+        Err(UsageError::WithJob(path, error)) => {
+            let exit = explain(&error);
+            let text = format!("dircopy: this is with the job {}", Shown::path(&path));
+            Console::plain().err(&text);
+            exit.into()
+        }
+    }
+}
+
+/// Runs `dirverify` with these arguments, the program's name first.
+pub fn dirverify(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    sys::keep_own_permissions();
+    sys::permit_threads();
+    sys::heed_memory_limit();
+    let command: Vec<OsString> = args.into_iter().collect();
+    match invocation::parse_verify(command.iter().cloned()) {
+        Ok(args) => verify("dirverify", &args, &command).into(),
+        Err(error) => explain(&error).into(),
+    }
+}
+
+/// Prints what is wrong with the arguments, or the help.
+fn explain(error: &clap::Error) -> Exit {
+    // Help and version are no errors, unless they cannot be shown.
+    let shown = error.print().is_ok();
+    match error.exit_code() {
+        0 if shown => Exit::Complete,
+        0 => Exit::Incomplete,
+        _ => Exit::Refused,
     }
 }

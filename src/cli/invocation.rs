@@ -1,29 +1,20 @@
 //! What a command line asks for, together with the job file it may name.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, ffi::OsString, path::Path, path::PathBuf};
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::{
+    ArgMatches, Command, FromArgMatches, error::ContextKind, error::ContextValue, error::ErrorKind,
+};
 use strsim::levenshtein;
 
-use crate::cli::args::command;
-use crate::cli::args::copy::{CopyArgs, jobs};
-use crate::cli::args::generations::GenerationsArgs;
-use crate::cli::args::heal::HealArgs;
-use crate::cli::args::job_file::JobFile;
-use crate::cli::args::report::ReportArgs;
-use crate::cli::args::stream;
-use crate::cli::args::verify::VerifyArgs;
-use crate::cli::cluster::args::{FinishArgs, PlanArgs, ShardArgs};
-use crate::cli::cluster::lists::MergeArgs;
-use crate::cli::words::output_name::OutputName;
-use crate::copy::job::CopyJob;
-use crate::error::Error;
-use crate::path::Shown;
-use crate::stream::StreamJob;
-use crate::stream::endpoint::is_stream;
-use crate::sys;
+use crate::{
+    cli::args, cli::args::copy, cli::args::copy::CopyArgs, cli::args::copy::jobs,
+    cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
+    cli::args::values::ReportArgs, cli::args::verify::HealArgs, cli::args::verify::VerifyArgs,
+    cli::cluster::FinishArgs, cli::cluster::MergeArgs, cli::cluster::PlanArgs,
+    cli::cluster::ShardArgs, cli::words::OutputName, copy::CopyJob, error::Error, path::Shown,
+    stream::StreamJob, stream::input::is_stream, sys,
+};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -84,9 +75,9 @@ impl From<Vec<Error>> for UsageError {
 
 /// Reads the command line of `dircopy`. The error may be the help.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, UsageError> {
-    let mut command = command::dircopy();
+    let mut command = args::dircopy();
     let args = refuse_swallowed_quotes(args, &mut command)?;
-    let mut command = command::with_short_help(command, &args);
+    let mut command = args::with_short_help(command, &args);
     let matches = command.try_get_matches_from_mut(args.clone());
     let matches = matches.map_err(|error| explain_habit(error, &mut command))?;
     match matches.subcommand() {
@@ -130,9 +121,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
 
 /// Reads the command line of `dirverify`. The error may be the help.
 pub fn parse_verify(args: impl IntoIterator<Item = OsString>) -> Result<VerifyArgs, clap::Error> {
-    let mut command = command::dirverify();
+    let mut command = args::dirverify();
     let args = refuse_swallowed_quotes(args, &mut command)?;
-    let command = command::with_short_help(command, &args);
+    let command = args::with_short_help(command, &args);
     VerifyArgs::from_arg_matches(&command.try_get_matches_from(args)?)
 }
 
@@ -143,7 +134,7 @@ fn with_job(
 ) -> Result<(Box<CopyInvocation>, ArgMatches), UsageError> {
     let at = args.len().min(1);
     args.splice(at..at, file.words());
-    let mut command = command::dircopy();
+    let mut command = args::dircopy();
     let matches = command.try_get_matches_from_mut(args);
     let read = matches.and_then(|matches| Ok((Box::new(copy(&matches, &mut command)?), matches)));
     read.map_err(|error| UsageError::WithJob(file.path.clone(), error))
@@ -165,10 +156,10 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     let names = names.collect::<Result<Vec<_>, _>>();
     let names = names.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
     args.output = names.iter().map(|name| name.path.clone()).collect();
-    let inputs = stream::inputs(&args.input);
-    let outputs = stream::outputs(&args.output);
+    let inputs = copy::inputs(&args.input);
+    let outputs = copy::outputs(&args.output);
     let is_stream = is_stream(&inputs, &outputs);
-    let jobs = stream::refuse_others(matches, is_stream).and_then(|()| jobs(&args, matches));
+    let jobs = copy::refuse_others(matches, is_stream).and_then(|()| jobs(&args, matches));
     let mut jobs = jobs.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
     for (job, name) in jobs.iter_mut().zip(&names) {
         job.require_mount |= name.is_on_named_disk;
@@ -277,7 +268,7 @@ fn refuse_swallowed_quotes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::filter::Inclusion::{self, In, Out};
+    use crate::{tree::Inclusion, tree::Inclusion::In, tree::Inclusion::Out};
 
     fn parse_words(words: &str) -> Result<(CopyArgs, CopyJob), clap::Error> {
         let words = format!("dircopy -i a -o b {words}");

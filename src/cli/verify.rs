@@ -1,34 +1,23 @@
 //! A check by `dircopy verify`, `dirverify` or `dircopy heal`, from its arguments to its exit code.
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::{
+    ffi::OsString, fs::File, io::BufWriter, io::Write, path::Path, path::PathBuf, sync::Mutex,
+    sync::atomic::AtomicBool, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed,
+};
 
-use crate::cli::args::heal::HealArgs;
-use crate::cli::args::unattended::RecordArgs;
-use crate::cli::args::verbosity::VerbosityArgs;
-use crate::cli::args::verify::VerifyArgs;
-use crate::cli::exit::Exit;
-use crate::cli::record::entry::RecordEntry;
-use crate::cli::record::files::destination::cannot;
-use crate::cli::record::options::{Content, RecordOptions};
-use crate::cli::record::task::{RunResult, Task};
-use crate::cli::session::{Session, Setup};
-use crate::cli::show::gathered::{Gathered, LineKind};
-use crate::cli::show::line::Detail;
-use crate::cli::show::verify_messages::VerifyMessages;
-use crate::cli::show::verify_summary::{summary, verdict};
-use crate::copy::generations::set::{GenerationSet, latest, path_of};
-use crate::error::{Error, Result};
-use crate::event::{Observer, Progress, Stop};
-use crate::manifest::read::escape;
-use crate::path::directory_of;
-use crate::sys::{self, Dir, PlainUse, Uninterrupted};
-use crate::verify::{
-    Finding, FindingObserver, Target, Verdict, VerifyJob, VerifyReport, has_own_manifest,
+use crate::{
+    cli::args::unattended::RecordArgs, cli::args::values::VerbosityArgs,
+    cli::args::verify::HealArgs, cli::args::verify::VerifyArgs, cli::exit::Exit,
+    cli::record::entry::RecordEntry, cli::record::files::cannot, cli::record::task::Content,
+    cli::record::task::RecordOptions, cli::record::task::RunResult, cli::record::task::Task,
+    cli::session::Session, cli::session::Setup, cli::show::Detail,
+    cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind,
+    cli::show::verify_messages::VerifyMessages, cli::show::verify_messages::summary,
+    cli::show::verify_messages::verdict, copy::GenerationSet, copy::generations::set::latest,
+    copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
+    event::Stop, manifest::read::escape, path::directory_of, sys, sys::Dir, sys::PlainUse,
+    sys::Uninterrupted, verify::Finding, verify::FindingObserver, verify::Target, verify::Verdict,
+    verify::VerifyJob, verify::VerifyReport, verify::has_own_manifest,
 };
 
 /// How a check is set up, whether it makes files whole or not.

@@ -1,36 +1,23 @@
 //! The end of a plan, which alone may say that all is done: it holds what was planned against what was recorded, file
 //! by file, makes links, gives directories their attributes, and leaves one ordinary manifest.
 
-use std::path::{Path, PathBuf};
+use std::{path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 
-use crate::chain::side_file::{MOST_RECORDS, SideFile};
-use crate::chain::states::StatesFile;
-use crate::cluster::directory::departed::SourceSearch;
-use crate::cluster::directory::plan_dir::{
-    DONE, FAILED, LIST_END, LOST_MANIFEST, PlanDir, PlanEnd, Seal,
+use crate::{
+    chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile,
+    cluster::PlanDir, cluster::PlanEnd, cluster::attempt, cluster::done::SourceSearch,
+    cluster::end_list::FINISH, cluster::end_list::LINKS, cluster::finish_tree::FinishTree,
+    cluster::plan_dir::DONE, cluster::plan_dir::FAILED, cluster::plan_dir::LIST_END,
+    cluster::plan_dir::LOST_MANIFEST, cluster::plan_dir::Seal, cluster::record_check::DEED,
+    cluster::record_check::LineBlocks, cluster::record_check::OTHER_LISTS,
+    cluster::record_check::RecordCheck, copy::CopyJob, copy::Prepared, error::Error, error::Result,
+    event::Event, event::EventObserver, hash::Sha256, io::read_back::is_proven,
+    manifest::ManifestFile, manifest::ManifestName, manifest::Readers, manifest::SummedReader,
+    manifest::readers::ours, state::FinishedManifest, state::record::name_later,
+    state::record::tell_output, sys::Dir, tree::Patience,
 };
-use crate::cluster::directory::{attempt, token};
-use crate::cluster::end::finish_tree::FinishTree;
-use crate::cluster::end::line_blocks::LineBlocks;
-use crate::cluster::end::record_check::{DEED, OTHER_LISTS, RecordCheck};
-use crate::cluster::end_list::{FINISH, LINKS};
-use crate::copy::before::prepare::Prepared;
-use crate::copy::job::CopyJob;
-use crate::error::{Error, Result};
-use crate::event::{Event, EventObserver};
-use crate::hash::Sha256;
-use crate::io::manifest_proof::is_proven;
-use crate::manifest::ManifestName;
-use crate::manifest::carry::ours;
-use crate::manifest::readers::Readers;
-use crate::manifest::summed::SummedReader;
-use crate::manifest::writer::ManifestFile;
-use crate::state::record::closed::FinishedManifest;
-use crate::state::record::record_file::{name_later, tell_output};
-use crate::sys::Dir;
-use crate::tree::lock::Patience;
 
 /// The end of a plan.
 #[derive(Clone, Debug)]
@@ -118,7 +105,7 @@ impl FinishJob {
         if missing.is_empty() {
             return Ok(0);
         }
-        let failed = token::shards_in(plan, FAILED)?;
+        let failed = attempt::shards_in(plan, FAILED)?;
         let running = attempt::running(plan, self.dead)?;
         for shard in &missing {
             let is = |alive| running.contains(&(*shard, alive));
@@ -141,7 +128,7 @@ impl FinishJob {
 
     /// Lets `shard --claim` take these shards, too.
     fn put_back(&self, shards: &[u32], observer: &EventObserver<'_>) {
-        if let Err(error) = token::put_back(&self.plan, shards) {
+        if let Err(error) = attempt::put_back(&self.plan, shards) {
             (observer.listen)(&Event::Warning(&error));
         }
     }

@@ -1,16 +1,25 @@
 //! One copy by many machines: a plan that is made once, shards that any engine runs, and an end that proves that all
 //! of them together are the whole.
 
-pub mod directory;
-mod end;
+pub mod attempt;
+pub mod done;
 mod end_list;
-pub mod finish;
-mod linked_names;
-pub mod lists;
-pub mod pack;
-pub mod plan;
-pub mod shard;
+mod finish;
+mod finish_tree;
+mod merge;
+mod pack;
+mod plan;
+pub mod plan_dir;
+mod record_check;
+mod rewalk;
+mod shard;
 mod shard_files;
-pub mod since;
-pub mod status;
-mod walk_ahead;
+
+pub use done::Departed;
+pub use finish::{FinishJob, FinishReport};
+pub use merge::{MergeLists, MergedLists};
+pub use pack::ShardSize;
+pub use plan::{PlanJob, PlanReport};
+pub use plan_dir::{PlanDir, PlanEnd, PlanStatus};
+pub use rewalk::{RewalkJob, Rewalked};
+pub use shard::{ShardJob, ShardReport, ShardState};

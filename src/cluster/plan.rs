@@ -1,32 +1,21 @@
 //! Making a plan: one walk, which makes the directories at the output and lists everything else.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::{
+    ffi::OsStr, fs::File, hash::BuildHasher, hash::Hasher, hash::RandomState, ops::ControlFlow,
+    path::Path, path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed,
+};
 
-use crate::cluster::directory::plan_dir::{FrozenPlan, FrozenWalk, PlanDir, PlanOptions, Seal};
-use crate::cluster::end_list::{EndEntry, FINISH, FurtherName, LINKS, order};
-use crate::cluster::linked_names::{LinkedKind, LinkedName, LinkedNames};
-use crate::cluster::pack::{Packer, ShardSize};
-use crate::cluster::walk_ahead::walk_ahead;
-use crate::copy::before::prepare::{Prepared, open_source};
-use crate::copy::before::reservation::Reservations;
-use crate::copy::job::CopyJob;
-use crate::copy::run::output_run::OutputRun;
-use crate::error::{Error, Result};
-use crate::event::{Event, EventObserver};
-use crate::manifest::carry::ours;
-use crate::manifest::summed::SummedWriter;
-use crate::sys::stat::Kind;
-use crate::sys::{self, Dir};
-use crate::tree::dirs::OutputDir;
-use crate::tree::found::{SourceEntry, WalkEvent, WalkItem};
-use crate::tree::lock::Patience;
-use crate::tree::names::sorter::{SortedRecords, Sorter};
+use crate::{
+    cluster::PlanDir, cluster::ShardSize, cluster::end_list::EndEntry, cluster::end_list::FINISH,
+    cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::end_list::LinkedKind,
+    cluster::end_list::LinkedName, cluster::end_list::LinkedNames, cluster::end_list::order,
+    cluster::pack::Packer, cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan,
+    cluster::plan_dir::FrozenWalk, cluster::plan_dir::PlanOptions, cluster::plan_dir::Seal,
+    copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations, copy::before::open_source,
+    error::Error, error::Result, event::Event, event::EventObserver, manifest::SummedWriter,
+    manifest::readers::ours, sys, sys::Dir, sys::stat::Kind, tree::OutputDir, tree::Patience,
+    tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
+};
 
 /// A plan to be made.
 #[derive(Clone, Debug)]

@@ -4,36 +4,23 @@
 //! without replacing, and the record appears by a rename that replaces nothing. So the first to record it wins, and
 //! later ones compare.
 
-use std::fs::File;
-use std::io;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread::{scope, sleep};
-use std::time::Duration;
+use std::{
+    fs::File, io, path::Path, sync::Arc, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed,
+    thread::scope, thread::sleep, time::Duration,
+};
 
 use crossbeam_channel::{Sender, bounded};
 
-use crate::cluster::directory::attempt::{self, Attempt};
-use crate::cluster::directory::departed::{Departed, look_again};
-use crate::cluster::directory::done::{self, DoneWriter};
-use crate::cluster::directory::plan_dir::PlanDir;
-use crate::cluster::shard_files::ShardFiles;
-use crate::copy::job::{CopyJob, ShardRole};
-use crate::copy::report::{Counts, Ending, Report};
-use crate::error::{Cause, Error, Result};
-use crate::event::{Event, EventObserver, Observer, Progress};
-use crate::io::options::Resume;
-use crate::manifest::states_name;
-use crate::manifest::summed::SummedReader;
-use crate::part::publish::is_taken;
-use crate::path::{RelPath, directory_of};
-use crate::sys::{self, Dir, ShardTag};
-use crate::tree::names::changed::ChangedFiles;
-use crate::tree::names::list::NameList;
-use crate::tree::names::order::compare;
-use crate::tree::names::planned::planned_size;
-use crate::tree::names::sorter::SortedRecords;
+use crate::{
+    cluster::Departed, cluster::PlanDir, cluster::attempt, cluster::attempt::Attempt,
+    cluster::done, cluster::done::DoneWriter, cluster::done::look_again,
+    cluster::shard_files::ShardFiles, copy::CopyJob, copy::Counts, copy::Ending, copy::Report,
+    copy::ShardRole, error::Cause, error::Error, error::Result, event::Event, event::EventObserver,
+    event::Observer, event::Progress, io::Resume, manifest::SummedReader, manifest::states_name,
+    part::publish::is_taken, path::RelPath, path::directory_of, sys, sys::Dir, sys::ShardTag,
+    tree::ChangedFiles, tree::NameList, tree::SortedRecords, tree::names::compare,
+    tree::names::planned::planned_size,
+};
 
 /// How often it is looked up whether a list has appeared.
 const AGAIN: Duration = Duration::from_millis(500);

@@ -1,21 +1,14 @@
 //! What became of the files of a shard: its list beside the lines that an attempt left.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
+use std::{collections::BTreeMap, fs::File, io, io::Read, path::Path};
 
-use crate::cluster::directory::departed::{Departed, Presence, SourceSearch};
-use crate::cluster::directory::done::{DoneFile, DoneWriter};
-use crate::cluster::directory::plan_dir::PlanDir;
-use crate::error::{Error, Result};
-use crate::hash::Sha256;
-use crate::manifest::{Parsed, Parser};
-use crate::path::RelPath;
-use crate::sys::Uninterrupted;
-use crate::tree::names::order::compare;
-use crate::tree::names::planned::planned_size;
-use crate::tree::names::sorter::{RecordReader, SortedRecords};
+use crate::{
+    cluster::Departed, cluster::PlanDir, cluster::done::DoneFile, cluster::done::DoneWriter,
+    cluster::done::Presence, cluster::done::SourceSearch, error::Error, error::Result,
+    hash::Sha256, manifest::Parsed, manifest::Parser, path::RelPath, sys::Uninterrupted,
+    tree::RecordReader, tree::SortedRecords, tree::names::compare,
+    tree::names::planned::planned_size,
+};
 
 /// No manifest of a shard is longer, because its list is not; bytes.
 const MOST_LINES: u64 = 256 << 20;

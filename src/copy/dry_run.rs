@@ -1,19 +1,20 @@
 //! A dry run: the walk and the decisions of a real one, and nothing made.
 
-use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::Relaxed;
+use std::{
+    cell::OnceCell, ffi::OsStr, ops::ControlFlow, sync::Arc, sync::atomic::Ordering::Relaxed,
+};
 
-use crate::copy::before::prepare::Prepared;
-use crate::copy::dry_content::DryContent;
-use crate::copy::report::Counts;
-use crate::copy::special::symlink::{self, LinkOutcome, Plan};
-use crate::error::Error;
-use crate::event::{Done, Event, EventObserver, Stop};
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::{Batch, SourceEntry, WalkEvent, WalkItem};
-use crate::tree::overwrite::{Decision, Policy, SourceStat, leave_large, refuse_large};
-use crate::tree::walk::Walk;
-use crate::volume::output_volume::TOO_LONG_TO_REPLACE;
+use crate::{
+    copy::CopyJob, copy::Counts, copy::LinkOutcome, copy::Plan, copy::Prepared, copy::links,
+    error::Error, error::Result, event::Done, event::Event, event::EventObserver, event::Stop,
+    hash::Algorithm, manifest::NextLine, state::Belief, state::Knowledge, state::Missing,
+    state::PrivateDir, sys::stat::Stat, transfer::BothFiles, transfer::LateCopy,
+    transfer::prepare::belief, transfer::prepare::compare_times, tree::Batch, tree::Decision,
+    tree::DestinationStat, tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry,
+    tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite,
+    tree::overwrite::leave_large, tree::overwrite::refuse_large, volume::TOO_LONG_TO_REPLACE,
+    volume::times::TimeMatch,
+};
 
 /// What a dry run works with.
 pub struct DryRun<'a> {
@@ -57,8 +58,8 @@ impl DryRun<'_> {
             }
             WalkItem::Symlink(source, output, entry) => {
                 counts.seen += 1;
-                match symlink::plan(&source, &output, &entry, self.policy) {
-                    Ok(Plan::Make { .. }) => match symlink::foretell(&source, &output, &entry) {
+                match links::plan(&source, &output, &entry, self.policy) {
+                    Ok(Plan::Make { .. }) => match links::foretell(&source, &output, &entry) {
                         Ok(()) => {
                             counts.symlinks += 1;
                             self.tell(&output, &entry, Done::Symlinked);
@@ -185,5 +186,105 @@ impl DryRun<'_> {
 
     fn tell(&self, output: &OutputDir, entry: &SourceEntry, done: Done) {
         (self.observer.listen)(&Event::Stands(output.rel.join(&entry.name).as_bytes(), done));
+    }
+}
+
+// What a dry run makes of a file whose time does not tell whether it is the source's: as in a run its content decides,
+// and nothing is set.
+
+/// Compares files of both sides.
+pub struct DryContent<'a> {
+    job: &'a CopyJob,
+    follow: bool,
+    /// The roots of both sides.
+    source: Arc<SourceDir>,
+    output: Arc<OutputDir>,
+    /// What earlier runs recorded, read when it is first asked for.
+    known: OnceCell<Option<Knowledge>>,
+    stop: &'a Stop,
+}
+
+impl<'a> DryContent<'a> {
+    /// For a job that follows links or not, between these roots.
+    pub fn new(
+        job: &'a CopyJob,
+        follow: bool,
+        source: &Arc<SourceDir>,
+        output: &Arc<OutputDir>,
+        stop: &'a Stop,
+    ) -> Self {
+        let (source, output) = (Arc::clone(source), Arc::clone(output));
+        Self { job, follow, source, output, known: OnceCell::new(), stop }
+    }
+
+    /// What becomes of a file, which is `there` at the output.
+    ///
+    /// # Errors
+    /// Content decides, and one side cannot be read or changes meanwhile.
+    pub fn decide(
+        &self,
+        source: &SourceDir,
+        output: &OutputDir,
+        entry: &SourceEntry,
+        there: &Stat,
+    ) -> Result<Decision> {
+        let (policy, algorithm, stat) =
+            (self.job.policy, self.job.algorithm, SourceStat(&entry.stat));
+        let decide_if = |same_time| {
+            let destination = DestinationStat { stat: there, same_time };
+            overwrite::decide(policy, stat, Some(destination))
+        };
+        let mut time = output.compare_times(entry.stat.mtime, there.mtime, None);
+        let guessed = decide_if(time != TimeMatch::Other);
+        let is_clear = match guessed {
+            Decision::Keep => time == TimeMatch::Same,
+            Decision::Leave(_) => algorithm == Algorithm::None || there.size != entry.stat.size,
+            _ => true,
+        };
+        if is_clear {
+            return Ok(guessed);
+        }
+        let belief = self.belief(output, entry, there);
+        time = compare_times(algorithm, output, stat, there, belief);
+        let decision = decide_if(time != TimeMatch::Other);
+        let (is_late, otherwise) = match decision {
+            Decision::Keep if time == TimeMatch::Unclear => (false, decide_if(false)),
+            Decision::Leave(_) => match LateCopy::of(policy, output, &entry.stat, there, belief) {
+                Some(late) => (late.is_late, decision),
+                None => return Ok(decision),
+            },
+            _ => return Ok(decision),
+        };
+        let both = BothFiles { source, output, entry, there };
+        let Some(both) = both.hash(algorithm, self.follow, self.stop)? else { return Ok(decision) };
+        let is_recorded = match belief {
+            Belief::Doubtful(remembered) => remembered.digests().any(|it| it == both.source),
+            _ => false,
+        };
+        let is_damaged = (is_late || decision == Decision::Keep) && is_recorded;
+        Ok(match both.source == both.copy {
+            true => Decision::Keep,
+            false if is_damaged && policy != Policy::Never => Decision::Replace,
+            false => otherwise,
+        })
+    }
+
+    /// What earlier runs found out about what is there.
+    fn belief(&self, output: &OutputDir, entry: &SourceEntry, there: &Stat) -> Belief {
+        let (path, stat) = (output.rel.join(&entry.name), SourceStat(&entry.stat));
+        let known = self.known.get_or_init(|| self.load()).as_ref();
+        known.map_or(Belief::Nothing, |known| {
+            belief(known, output, path.as_bytes(), stat, there, &mut NextLine::default())
+        })
+    }
+
+    /// What cannot be read of it says nothing.
+    fn load(&self) -> Option<Knowledge> {
+        let (root, path) = (self.output.handle.as_ref()?, &self.job.output);
+        let elsewhere = self.job.state.as_deref();
+        let private = PrivateDir::open(root, path, elsewhere, Missing::Leave).ok().flatten();
+        let is_in_source = |name: &OsStr| self.source.handle.stat(name, false).is_ok();
+        let is_to_stop = || self.stop.is_requested();
+        Some(Knowledge::load(private.as_ref(), root, path, &is_in_source, &is_to_stop).0)
     }
 }

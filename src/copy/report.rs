@@ -1,17 +1,13 @@
 //! What a run leaves to say: counts, times, and how it ended.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use serde::{Serialize, Serializer};
 
-use crate::error::Error;
-use crate::event::Stop;
-use crate::event::timing::{StageTiming, Timings};
-use crate::fanout::slot::Slot;
-use crate::io::read_back::HashedFrom;
-use crate::part::method::{Method, Tally};
-use crate::sys::{ResidentBytes, VolumeDetails};
+use crate::{
+    error::Error, event::StageTiming, event::Stop, event::Timings, fanout::Slot, io::HashedFrom,
+    part::Tally, part::content::Method, sys::ResidentBytes, sys::VolumeDetails,
+};
 
 /// What became of the entries. For a run that was not stopped,
 /// `seen = copied + replaced + linked + symlinks + unchanged + left + failed`.

@@ -1,10 +1,10 @@
 //! Counters of a run that another thread may read while it goes on.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::Duration;
-
-use crate::event::timing::Timings;
+use std::{
+    sync::Arc, sync::Mutex, sync::OnceLock, sync::PoisonError, sync::Weak,
+    sync::atomic::AtomicBool, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed,
+    time::Duration, time::Instant,
+};
 
 /// How far a run is. Read it from any thread, at any time.
 #[derive(Debug, Default)]
@@ -135,8 +135,194 @@ impl FileInHand {
     }
 }
 
+// How the counters of a run grew: samples of them in time, for a picture of the run.
+
+/// At most so many samples are kept of a run: as many as a picture has dots across.
+pub const MOST_SAMPLES: usize = 600;
+
+/// The least time between two of them. With this, a run of up to two and a half minutes has all.
+const LEAST_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The number of stages that have a clock.
+pub const STAGES: usize = 5;
+
+/// The counters at a moment.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Since the start of the run.
+    pub at: Duration,
+    /// For each output.
+    pub outputs: Vec<OutputSample>,
+}
+
+/// The counters of an output at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OutputSample {
+    /// Bytes that were read and written, without those that were there already.
+    pub bytes: u64,
+    /// How long the threads of each stage have worked, summed: reading, hashing, writing, reading back,
+    /// committing.
+    pub busy: [Duration; STAGES],
+}
+
+impl OutputSample {
+    fn of(progress: &Progress) -> Self {
+        let timings = &progress.timings;
+        let clocks =
+            [&timings.read, &timings.hash, &timings.write, &timings.prove, &timings.commit];
+        let skipped = progress.skipped.load(Relaxed);
+        Self {
+            bytes: progress.bytes.load(Relaxed).saturating_sub(skipped),
+            busy: clocks.map(StageTiming::busy),
+        }
+    }
+}
+
+/// The samples of a run. Where they become too many, every second one is dropped and the time between them
+/// doubled: counters only grow, so nothing between is lost.
+#[derive(Debug)]
+pub struct SampleSeries {
+    started: Instant,
+    kept: Mutex<KeptSamples>,
+}
+
+#[derive(Debug)]
+struct KeptSamples {
+    samples: Vec<Sample>,
+    interval: Duration,
+}
+
+impl SampleSeries {
+    /// For a run that starts now.
+    pub fn new() -> Self {
+        let kept = KeptSamples { samples: Vec::new(), interval: LEAST_INTERVAL };
+        Self { started: Instant::now(), kept: Mutex::new(kept) }
+    }
+
+    /// Takes a sample if it is time for one.
+    pub fn take(&self, progress: &[Arc<Progress>]) {
+        self.take_at(self.started.elapsed(), progress, false);
+    }
+
+    /// Takes the last one, when the run is over.
+    pub fn take_last(&self, progress: &[Arc<Progress>]) {
+        self.take_at(self.started.elapsed(), progress, true);
+    }
+
+    fn take_at(&self, at: Duration, progress: &[Arc<Progress>], is_last: bool) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = kept.samples.last().map_or(Duration::ZERO, |sample| sample.at);
+        if !is_last && at < last + kept.interval {
+            return;
+        }
+        let outputs = progress.iter().map(|progress| OutputSample::of(progress)).collect();
+        kept.samples.push(Sample { at, outputs });
+        if kept.samples.len() > MOST_SAMPLES {
+            let mut number = 0;
+            // The first and the last stay.
+            kept.samples.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            kept.interval *= 2;
+        }
+    }
+
+    /// All that are kept, in their order.
+    pub fn all(&self) -> Vec<Sample> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).samples.clone()
+    }
+}
+
+// Where the time goes: how long each stage worked, and how long it waited for the others.
+
+/// The time of one stage, summed over all its threads; nanoseconds.
+#[derive(Debug, Default)]
+pub struct StageTiming {
+    /// Working.
+    pub busy: AtomicU64,
+    /// Waiting for another stage.
+    pub waited: AtomicU64,
+}
+
+impl StageTiming {
+    pub fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy.load(Relaxed))
+    }
+
+    /// Time spent waiting for another stage.
+    pub fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited.load(Relaxed))
+    }
+}
+
+/// The timings of a run's stages.
+///
+/// A thread that times many short steps counts them in `Timings` of its own and adds these now and
+/// then: threads that add to the same counter for every file slow each other down.
+#[derive(Debug, Default)]
+pub struct Timings {
+    /// Opening and reading the source.
+    pub read: StageTiming,
+    /// Hashing.
+    pub hash: StageTiming,
+    /// Writing to the output, in part files.
+    pub write: StageTiming,
+    /// Reading back what was copied.
+    pub prove: StageTiming,
+    /// Making durable, publishing and recording.
+    pub commit: StageTiming,
+}
+
+impl Timings {
+    /// Adds what another thread measured.
+    pub fn add(&self, others: &Timings) {
+        let pairs = [
+            (&self.read, &others.read),
+            (&self.hash, &others.hash),
+            (&self.write, &others.write),
+            (&self.prove, &others.prove),
+            (&self.commit, &others.commit),
+        ];
+        for (sum, other) in pairs {
+            sum.busy.fetch_add(other.busy.load(Relaxed), Relaxed);
+            sum.waited.fetch_add(other.waited.load(Relaxed), Relaxed);
+        }
+    }
+}
+
+/// Adds the time from its start until it is dropped to a counter.
+pub struct Timer<'a> {
+    counter: &'a AtomicU64,
+    since: Instant,
+}
+
+impl<'a> Timer<'a> {
+    /// Starts to measure for `counter`, in nanoseconds.
+    pub fn start(counter: &'a AtomicU64) -> Self {
+        Self { counter, since: Instant::now() }
+    }
+
+    /// Ends the time of one counter and starts that of another: a different kind of work begins.
+    pub fn switch(&mut self, counter: &'a AtomicU64) {
+        let now = Instant::now();
+        self.add(now);
+        (self.counter, self.since) = (counter, now);
+    }
+
+    fn add(&self, now: Instant) {
+        self.counter.fetch_add((now - self.since).as_nanos() as u64, Relaxed);
+    }
+}
+
+impl Drop for Timer<'_> {
+    fn drop(&mut self) {
+        self.add(Instant::now());
+    }
+}
+
 #[cfg(test)]
-mod tests {
+mod progress_tests {
     use super::*;
 
     #[test]
@@ -158,5 +344,35 @@ mod tests {
         assert_eq!(shown().as_deref(), Some("middle"));
         drop((small, large, middle));
         assert_eq!(shown(), None);
+    }
+}
+
+#[cfg(test)]
+mod samples_tests {
+    use super::*;
+
+    #[test]
+    fn samples_span_the_run_and_stay_few() {
+        let progress = [Arc::new(Progress::default())];
+        let series = SampleSeries::new();
+        for tick in 1..=100_000 {
+            progress[0].bytes.store(tick * 10, Relaxed);
+            series.take_at(Duration::from_millis(100 * tick), &progress, false);
+        }
+        series.take_at(Duration::from_millis(10_000_050), &progress, true);
+        let all = series.all();
+        assert!((MOST_SAMPLES / 2..=MOST_SAMPLES).contains(&all.len()), "{}", all.len());
+        let last = all.last().unwrap();
+        assert_eq!(
+            (last.at, last.outputs[0].bytes),
+            (Duration::from_millis(10_000_050), 1_000_000)
+        );
+        assert!(all.is_sorted_by(|one, other| one.at < other.at));
+        // About as far from each other.
+        let gaps = all[..all.len() - 1].windows(2).map(|pair| pair[1].at - pair[0].at);
+        let (least, most) = gaps.fold((Duration::MAX, Duration::ZERO), |(least, most), gap| {
+            (least.min(gap), most.max(gap))
+        });
+        assert!(most <= least * 3, "{least:?} to {most:?}");
     }
 }

@@ -1,13 +1,17 @@
 //! A file of the source as several outputs share it: which of them still want it, and which of its
 //! chunks are held for them.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::VecDeque, fmt, ops::Deref, sync::Arc, sync::Mutex, sync::OnceLock,
+    sync::atomic::Ordering::Relaxed, time::Duration, time::Instant,
+};
 
-use crate::fanout::chunk::Chunk;
-use crate::fanout::origin::SharedOrigin;
-use crate::fanout::output_set::OutputSet;
-use crate::sys::stat::Identity;
+use crate::{
+    event::Stop, fanout::Hub, fanout::NAP, fanout::OutputSet, fanout::OwnOrigin,
+    fanout::SharedOrigin, hash::ChainHasher, hash::ChainingState, hash::Hasher,
+    hash::chain::update_passing, io::Block, io::RateLimit, path::DirPath, sys::stat::Identity,
+    tree::OutputDir, tree::SourceDir, tree::SourceEntry,
+};
 
 /// A file of the source, under one of its names, as it was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,5 +156,280 @@ impl SharedFile {
             SharedState::Unread | SharedState::Over => VecDeque::new(),
         };
         held.into_iter()
+    }
+}
+
+// A file that one output copies from what outputs share, chunk by chunk.
+
+/// A file that an output copies from what outputs share. Dropped when its content is here, or comes from
+/// elsewhere.
+pub struct Subscription<'a> {
+    hub: &'a Hub,
+    /// The number of the output.
+    number: usize,
+    key: FileKey,
+    size: u64,
+}
+
+impl<'a> Subscription<'a> {
+    /// Of output `number` to a file of `size` bytes that the ledger knows it to want.
+    pub fn new(hub: &'a Hub, number: usize, key: FileKey, size: u64) -> Self {
+        Self { hub, number, key, size }
+    }
+
+    fn output(&self) -> OutputSet {
+        1 << self.number
+    }
+
+    /// The next chunk, of at most `most` bytes, for an output that has the content up to `at`: from the
+    /// hub, or read from the source for all. `None` if the output has to read the source by itself, for
+    /// whatever reason: it was dropped, or the file could not be read, and it will meet that error itself.
+    pub fn next(&self, own: &OwnOrigin<'_>, at: u64, most: u64) -> Option<Arc<Chunk>> {
+        let (hub, key, output) = (self.hub, self.key, self.output());
+        loop {
+            let next = hub.ledger().next(key, output, at);
+            let origin = match next {
+                NextChunk::Elsewhere => return None,
+                NextChunk::Unread(origin) => origin,
+                NextChunk::Held(chunk) => {
+                    hub.notify();
+                    return Some(chunk);
+                }
+            };
+            let Ok(mut origin) = origin.lock() else {
+                // The thread that read it died.
+                hub.ledger().stop_sharing(key);
+                continue;
+            };
+            // Another output may have read it while this one waited for the origin.
+            let next = hub.ledger().next(key, output, at);
+            match next {
+                NextChunk::Elsewhere => return None,
+                NextChunk::Unread(_) if at >= self.size => return None,
+                NextChunk::Unread(_) => {}
+                NextChunk::Held(chunk) => return Some(chunk),
+            }
+            let mut block = hub.blocks.block(most.min(self.size - at));
+            if !origin.fill(&mut block, at, own) {
+                hub.ledger().stop_sharing(key);
+                hub.notify();
+                return None;
+            }
+            let chunk = Arc::new(Chunk::new(block));
+            hub.make_room(chunk.len() as u64, own.control.stop).add(key, output, at, &chunk);
+            return Some(chunk);
+        }
+    }
+
+    /// Counts the file as one that the output reads from the source by itself from now on.
+    pub fn count_alone(&self) {
+        if let Some(output) = self.hub.outputs.get(self.number) {
+            output.read_alone.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl Drop for Subscription<'_> {
+    fn drop(&mut self) {
+        self.hub.ledger().finish(self.key, self.output());
+        self.hub.notify();
+    }
+}
+
+// A chunk of a file's content on its way to one output, or to several.
+
+/// A chunk of content that several outputs hold: read once, and hashed once.
+pub struct Chunk {
+    block: Block,
+    /// The digest's state before the chunk and behind it. The first thread that needs it computes it; if
+    /// that thread dies over it, the next one does.
+    hashed: OnceLock<HashedChunk>,
+}
+
+/// The digest's state before a chunk, behind it, and at each step of a chain within it.
+struct HashedChunk {
+    before: Hasher,
+    after: Hasher,
+    passed: Vec<(u64, ChainingState)>,
+}
+
+impl Chunk {
+    /// A chunk of what was read.
+    pub fn new(block: Block) -> Self {
+        Self { block, hashed: OnceLock::new() }
+    }
+
+    /// Takes the digest of all that came before the chunk to that of all up to its end.
+    pub fn hash(&self, hasher: &mut ChainHasher) {
+        let HashedChunk { before, after, passed } = self.hashed.get_or_init(|| {
+            let before = hasher.hasher().clone();
+            let (mut after, mut passed) = (before.clone(), Vec::new());
+            update_passing(&mut after, &self.block, |at, state| passed.push((at, state)));
+            HashedChunk { before, after, passed }
+        });
+        // An output that comes with another state hashes the chunk for itself: its file was given up
+        // in a hole, or has other holes now. The shared state stays right for the others.
+        match before == hasher.hasher() {
+            true => hasher.jump(after, passed),
+            false => hasher.update(&self.block),
+        }
+    }
+}
+
+impl Deref for Chunk {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.block
+    }
+}
+
+/// The next bytes of a file.
+pub enum Data {
+    Own(Block),
+    Shared(Arc<Chunk>),
+}
+
+impl Deref for Data {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Data::Own(block) => block,
+            Data::Shared(chunk) => chunk,
+        }
+    }
+}
+
+// An output's slot at the hub: through it the output joins, leaves, and subscribes to files.
+
+/// A run waits this long, or as long as it took to get ready, for others to get ready too.
+const START: Duration = Duration::from_secs(1);
+
+/// An output's slot at the hub.
+#[derive(Clone, Copy)]
+pub struct Slot<'a> {
+    hub: &'a Hub,
+    number: usize,
+}
+
+impl fmt::Debug for Slot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slot({} of {})", self.number, self.among())
+    }
+}
+
+impl<'a> Slot<'a> {
+    /// The slot of output `number`, counted from 0.
+    pub fn new(hub: &'a Hub, number: usize) -> Self {
+        Self { hub, number }
+    }
+
+    fn output(self) -> OutputSet {
+        1 << self.number
+    }
+
+    /// How many outputs there are.
+    pub fn among(self) -> usize {
+        self.hub.outputs.len()
+    }
+
+    /// Whether it is the first, which does what need be done once for all.
+    pub fn is_first(self) -> bool {
+        self.number == 0
+    }
+
+    /// How fast the source may be read.
+    pub fn rate(self) -> Option<&'a RateLimit> {
+        self.hub.rate.as_ref()
+    }
+
+    /// How many files the output read from the source by itself, in part at least.
+    pub fn read_alone(self) -> u64 {
+        self.hub.outputs.get(self.number).map_or(0, |output| output.read_alone.load(Relaxed))
+    }
+
+    /// How many files were forgotten before the output came to them.
+    pub fn forgotten(self) -> u64 {
+        self.hub.ledger().forgotten(self.number)
+    }
+
+    /// The run is about to begin to copy, and got ready since `since`: waits for others that are about
+    /// to, so that none is behind from the start, but not for long.
+    pub fn begin(self, since: Instant, stop: &Stop) {
+        let hub = self.hub;
+        if let Some(output) = hub.outputs.get(self.number) {
+            output.is_ready.store(true, Relaxed);
+        }
+        let until = Instant::now() + since.elapsed().max(START);
+        let mut ledger = hub.ledger();
+        hub.notify();
+        while Instant::now() < until && !stop.is_requested() {
+            let mut outputs = hub.outputs.iter().enumerate();
+            let is_missing = outputs.any(|(number, output)| {
+                !output.is_ready.load(Relaxed) && ledger.running(1 << number) != 0
+            });
+            if !is_missing {
+                return;
+            }
+            ledger = hub.wait(ledger, NAP);
+        }
+    }
+
+    /// The output's run is over, however it ended.
+    pub fn end(self) {
+        self.hub.ledger().end(self.output());
+        self.hub.notify();
+    }
+
+    /// The output begins to copy a file; `None` if it has to read it by itself.
+    pub fn subscribe(self, dir: &SourceDir, entry: &SourceEntry) -> Option<Subscription<'a>> {
+        let key = self.key(&dir.rel, entry);
+        // The size of an empty file may mean nothing.
+        let is_shared = entry.stat.size > 0 && self.hub.ledger().subscribe(key, self.output());
+        is_shared.then(|| Subscription::new(self.hub, self.number, key, entry.stat.size))
+    }
+
+    /// The outcome of a file at the output is known: nothing more of it is needed.
+    pub fn finish(self, output: &OutputDir, entry: &SourceEntry) {
+        self.hub.ledger().finish(self.key(&output.rel, entry), self.output());
+        self.hub.notify();
+    }
+
+    /// A file is not copied to the output: other outputs need not hold chunks of it for this one.
+    pub fn skip(self, output: &OutputDir, entry: &SourceEntry) {
+        self.hub.ledger().skip(self.key(&output.rel, entry), self.output());
+        self.hub.notify();
+    }
+
+    fn key(self, dir: &DirPath, SourceEntry { name, stat }: &SourceEntry) -> FileKey {
+        self.hub.key(dir.join(name).as_bytes(), stat)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Algorithm;
+    use crate::io::SharedBlocks;
+
+    #[test]
+    fn a_state_is_shared_only_after_the_same_content() {
+        let mut block = SharedBlocks::new(1, 8).block(8);
+        block.room().copy_from_slice(b"the same");
+        block.fill(8);
+        let chunk = Chunk::new(block);
+        let digest = |before: &[u8], chunk: Option<&Chunk>| {
+            let mut hasher = ChainHasher::keeping(Algorithm::Sha256.start());
+            hasher.update(before);
+            match chunk {
+                Some(chunk) => chunk.hash(&mut hasher),
+                None => hasher.update(b"the same"),
+            }
+            hasher.finish().0
+        };
+        for before in [&b"cut short"[..], b"right", b"right", b""] {
+            assert_eq!(digest(before, Some(&chunk)), digest(before, None));
+        }
     }
 }

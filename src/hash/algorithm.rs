@@ -1,9 +1,11 @@
 //! The table of algorithms: one line for each, and which of several a run proves with.
 
-use crate::hash::c4;
-use crate::hash::kind::{blake3, crc32, md5::Md5, sha1::Sha1, xxh3, xxh64, xxh128};
-use crate::hash::kind::{sha224::Sha224, sha384::Sha384, sha512::Sha512};
-use crate::hash::running::Running;
+use std::{collections::HashMap, collections::HashSet, hash::BuildHasherDefault, hash::Hasher};
+
+use sha2::{Digest, digest::common::hazmat::SerializableState};
+use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
+
+use crate::{hash::digest, hash::sha256::MOST_LEN, hash::sha256::Running, hash::sha256::padded};
 
 /// What is computed over every byte that is copied.
 ///
@@ -86,13 +88,13 @@ pub static TABLE: [Spec; 12] = [
     spec(Algorithm::Sha256, ["sha256", "SHA-256", "SHA256", "sha256sum"], 32, None, None),
     spec(Algorithm::Sha512, ["sha512", "SHA-512", "SHA512", "sha512sum"], 64, Some(Sha512::start), Some(Sha512::go_on)),
     spec(Algorithm::C4, ["c4", "C4", "C4", "c4"], 64, Some(Sha512::start), Some(Sha512::go_on)),
-    spec(Algorithm::Blake3, ["blake3", "BLAKE3", "BLAKE3", "b3sum"], 32, Some(blake3::start), None),
+    spec(Algorithm::Blake3, ["blake3", "BLAKE3", "BLAKE3", "b3sum"], 32, Some(start_blake3), None),
     spec(Algorithm::Sha1, ["sha1", "SHA-1", "SHA1", "sha1sum"], 20, Some(Sha1::start), Some(Sha1::go_on)),
     spec(Algorithm::Md5, ["md5", "MD5", "MD5", "md5sum"], 16, Some(Md5::start), Some(Md5::go_on)),
-    spec(Algorithm::Xxh128, ["xxh128", "XXH128", "XXH128", "xxh128sum"], 16, Some(xxh128::start), None),
-    spec(Algorithm::Xxh3, ["xxh3", "XXH3", "XXH3", "xxh3sum"], 8, Some(xxh3::start), None),
-    spec(Algorithm::Xxh64, ["xxh64", "XXH64", "XXH64", "xxh64sum"], 8, Some(xxh64::start), None),
-    spec(Algorithm::Crc32, ["crc32", "CRC-32", "CRC32", "sfv"], 4, Some(crc32::start), None),
+    spec(Algorithm::Xxh128, ["xxh128", "XXH128", "XXH128", "xxh128sum"], 16, Some(start_xxh128), None),
+    spec(Algorithm::Xxh3, ["xxh3", "XXH3", "XXH3", "xxh3sum"], 8, Some(start_xxh3), None),
+    spec(Algorithm::Xxh64, ["xxh64", "XXH64", "XXH64", "xxh64sum"], 8, Some(start_xxh64), None),
+    spec(Algorithm::Crc32, ["crc32", "CRC-32", "CRC32", "sfv"], 4, Some(start_crc32), None),
     spec(Algorithm::Sha224, ["sha224", "SHA-224", "SHA224", "sha224sum"], 28, Some(Sha224::start), Some(Sha224::go_on)),
     spec(Algorithm::Sha384, ["sha384", "SHA-384", "SHA384", "sha384sum"], 48, Some(Sha384::start), Some(Sha384::go_on)),
 ];
@@ -122,7 +124,7 @@ impl Algorithm {
 
     /// Length of a digest's text.
     pub fn text_len(self) -> usize {
-        self.spec().map_or(0, |spec| if spec.is_c4 { c4::TEXT_LEN } else { 2 * spec.len })
+        self.spec().map_or(0, |spec| if spec.is_c4 { digest::TEXT_LEN } else { 2 * spec.len })
     }
 
     /// What it is called on the command line and in reports.
@@ -220,6 +222,188 @@ impl FromIterator<Algorithm> for Algorithms {
     fn from_iter<I: IntoIterator<Item = Algorithm>>(algorithms: I) -> Self {
         algorithms.into_iter().fold(Self::default(), Self::with)
     }
+}
+
+// Tables whose keys are hashes already, with keys of this run: they are not hashed once more.
+
+/// A table by hashes.
+pub type HashTable<V> = HashMap<u64, V, BuildHasherDefault<IdentityHasher>>;
+
+/// A set of hashes.
+pub type HashedSet = HashSet<u64, BuildHasherDefault<IdentityHasher>>;
+
+/// Takes a hash as it is.
+#[derive(Default)]
+pub struct IdentityHasher(u64);
+
+impl Hasher for IdentityHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Nothing else than numbers is hashed so.
+        for &byte in bytes {
+            self.0 = self.0 << 8 | u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+// BLAKE3. Its crate's assembler is left out, so that a build needs no C compiler.
+
+/// One that took nothing.
+pub fn start_blake3() -> Box<dyn Running> {
+    let take = |hasher: &mut blake3::Hasher, bytes: &[u8]| _ = hasher.update(bytes);
+    start_opaque(blake3::Hasher::new(), take, |hasher| padded(hasher.finalize().as_bytes()))
+}
+
+// CRC-32 of SFV lists: read to check them, and never written, because it proves so little.
+
+/// One that took nothing.
+pub fn start_crc32() -> Box<dyn Running> {
+    start_opaque(crc32fast::Hasher::new(), crc32fast::Hasher::update, |hasher| {
+        padded(&hasher.clone().finalize().to_be_bytes())
+    })
+}
+
+// MD5 (RFC 1321): of old lists; two contents of one digest are easily made.
+
+/// Its running digest.
+pub type Md5 = Core<md5::Md5>;
+
+// What the crates have in common whose state cannot be written down.
+
+/// A digest of one of these crates, and its own names for taking bytes and for the digest so far.
+struct Opaque<H> {
+    hasher: H,
+    take: fn(&mut H, &[u8]),
+    read: fn(&H) -> [u8; MOST_LEN],
+}
+
+/// One that took what `hasher` did.
+pub fn start_opaque<H>(
+    hasher: H,
+    take: fn(&mut H, &[u8]),
+    read: fn(&H) -> [u8; MOST_LEN],
+) -> Box<dyn Running>
+where
+    H: Clone + Send + Sync + 'static,
+{
+    Box::new(Opaque { hasher, take, read })
+}
+
+impl<H> Running for Opaque<H>
+where
+    H: Clone + Send + Sync + 'static,
+{
+    fn update(&mut self, bytes: &[u8]) {
+        (self.take)(&mut self.hasher, bytes);
+    }
+
+    fn digest(&self) -> [u8; MOST_LEN] {
+        (self.read)(&self.hasher)
+    }
+
+    fn state(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn another(&self) -> Box<dyn Running> {
+        start_opaque(self.hasher.clone(), self.take, self.read)
+    }
+}
+
+// What the crates of RustCrypto have in common: a state that can be written down.
+
+/// A digest of one of these crates.
+pub struct Core<D>(D);
+
+impl<D> Core<D>
+where
+    D: Digest + SerializableState + Clone + Send + Sync + 'static,
+{
+    /// One that took nothing.
+    pub fn start() -> Box<dyn Running> {
+        Box::new(Self(D::new()))
+    }
+
+    /// One that goes on where a state was written down; `None` if the bytes are none.
+    pub fn go_on(state: &[u8]) -> Option<Box<dyn Running>> {
+        let state = sha2::digest::common::hazmat::SerializedState::<D>::try_from(state).ok()?;
+        Some(Box::new(Self(D::deserialize(&state).ok()?)))
+    }
+}
+
+impl<D> Running for Core<D>
+where
+    D: Digest + SerializableState + Clone + Send + Sync + 'static,
+{
+    fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn digest(&self) -> [u8; MOST_LEN] {
+        padded(&self.0.clone().finalize())
+    }
+
+    fn state(&self) -> Option<Vec<u8>> {
+        Some(self.0.serialize().to_vec())
+    }
+
+    fn another(&self) -> Box<dyn Running> {
+        Box::new(Self(self.0.clone()))
+    }
+}
+
+// SHA-1 (FIPS 180-4): of old lists; two contents of one digest can be made.
+
+/// Its running digest.
+pub type Sha1 = Core<sha1::Sha1>;
+
+// SHA-224 (FIPS 180-4), of bags that are read.
+
+/// Its running digest.
+pub type Sha224 = Core<sha2::Sha224>;
+
+// SHA-384 (FIPS 180-4), of bags that are read.
+
+/// Its running digest.
+pub type Sha384 = Core<sha2::Sha384>;
+
+// SHA-512 (FIPS 180-4), which C4 is another spelling of.
+
+/// Its running digest.
+pub type Sha512 = Core<sha2::Sha512>;
+
+// XXH3 of 128 bits, without a seed, its greatest byte first as `xxhsum` writes it.
+
+/// One that took nothing.
+pub fn start_xxh128() -> Box<dyn Running> {
+    start_opaque(XxHash3_128::new(), XxHash3_128::write, |hasher| {
+        padded(&hasher.finish_128().to_be_bytes())
+    })
+}
+
+// XXH3 of 64 bits, without a seed, its greatest byte first as `xxhsum` writes it.
+
+/// One that took nothing.
+pub fn start_xxh3() -> Box<dyn Running> {
+    start_opaque(XxHash3_64::new(), XxHash3_64::write, |hasher| {
+        padded(&hasher.finish().to_be_bytes())
+    })
+}
+
+// XXH64, without a seed, its greatest byte first as `xxhsum` writes it.
+
+/// One that took nothing.
+pub fn start_xxh64() -> Box<dyn Running> {
+    start_opaque(XxHash64::with_seed(0), XxHash64::write, |hasher| {
+        padded(&hasher.finish().to_be_bytes())
+    })
 }
 
 #[cfg(test)]

@@ -5,12 +5,11 @@
 
 use std::fmt;
 
-use crate::hash::algorithm::{Algorithm, Algorithms};
-use crate::hash::digest::{Digest, Digests};
-use crate::hash::multibuffer::Backend;
-use crate::hash::multibuffer::streams::{self, Stream};
-use crate::hash::running::Running;
-use crate::hash::state::{BLOCK, ChainingState};
+use crate::{
+    hash::Algorithm, hash::Algorithms, hash::Backend, hash::ChainingState, hash::Digest,
+    hash::Digests, hash::Stream, hash::multibuffer::streams, hash::sha256::BLOCK,
+    hash::sha256::Running,
+};
 
 impl Algorithm {
     /// Starts a digest over one file.
@@ -258,8 +257,8 @@ impl Running for Stream {
         Stream::update(self, bytes);
     }
 
-    fn digest(&self) -> [u8; crate::hash::running::MOST_LEN] {
-        crate::hash::running::padded(&self.clone().finish().0)
+    fn digest(&self) -> [u8; crate::hash::sha256::MOST_LEN] {
+        crate::hash::sha256::padded(&self.clone().finish().0)
     }
 
     fn state(&self) -> Option<Vec<u8>> {

@@ -72,6 +72,55 @@ impl fmt::Debug for Sha256 {
     }
 }
 
+// What a running digest of any algorithm can do.
+
+/// The most bytes that a digest has.
+pub const MOST_LEN: usize = 64;
+
+/// A digest of what was taken so far. SHA-256 has its own, which many files go through at a time
+/// ([`multibuffer`](crate::hash::multibuffer)).
+pub trait Running: Send + Sync {
+    /// Takes the next bytes.
+    fn update(&mut self, bytes: &[u8]);
+
+    /// The digest of everything taken, at the front; zeros behind it.
+    fn digest(&self) -> [u8; MOST_LEN];
+
+    /// The state in between, to go on with later; `None` where its program cannot write it down.
+    fn state(&self) -> Option<Vec<u8>>;
+
+    /// Another one in the same state.
+    fn another(&self) -> Box<dyn Running>;
+}
+
+/// Puts the bytes of a digest at the front.
+pub fn padded(digest: &[u8]) -> [u8; MOST_LEN] {
+    let mut bytes = [0; MOST_LEN];
+    let len = digest.len().min(MOST_LEN);
+    bytes[..len].copy_from_slice(&digest[..len]);
+    bytes
+}
+
+// What SHA-256 keeps of a stream between two blocks, in the form that every backend works on.
+
+/// Bytes that the compression function takes at a time (FIPS 180-4, 1).
+pub const BLOCK: usize = 64;
+
+/// The eight words between two blocks: FIPS 180-4 calls them the intermediate hash value.
+pub type ChainingState = [u32; 8];
+
+/// The words before the first block (FIPS 180-4, 5.3.3).
+pub const START: ChainingState = [
+    0x6a09_e667,
+    0xbb67_ae85,
+    0x3c6e_f372,
+    0xa54f_f53a,
+    0x510e_527f,
+    0x9b05_688c,
+    0x1f83_d9ab,
+    0x5be0_cd19,
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,15 +1,23 @@
 //! The bad files that a check found, until they are made whole.
 
-use std::collections::BTreeMap;
-use std::mem::size_of;
-use std::sync::Arc;
+use std::{
+    cell::RefCell, collections::BTreeMap, collections::BTreeSet, fs::File, io, io::Seek,
+    mem::size_of, path::Path, path::PathBuf, sync::Arc, sync::atomic::AtomicU64,
+    sync::atomic::Ordering::Relaxed,
+};
 
-use crate::hash::Digest;
-use crate::path::RelPath;
-use crate::verify::{Finding, Target, Verdict};
+use crate::{
+    chain::Damage, error::Error, error::Result, event::Stop, hash::Chain, hash::Digest,
+    heal::copies::FileCopy, heal::copies::Parents, heal::new_file::ClosedFile,
+    manifest::archive::mhl::is_chain, path::RelPath, path::Shown, state::Missing, state::OpenedDir,
+    state::PrivateDir, state::private_dir::NAME, sys::Dir, sys::is_on_turning_disk,
+    sys::stat::Identity, tree::Patience, verify::Finding, verify::ManifestLines, verify::Mend,
+    verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target, verify::TargetSpec,
+    verify::Verdict,
+};
 
 /// Bytes of what is remembered of bad files. What is left out is told, and is found again by the next run.
-const MOST: usize = 16 << 20;
+const MOST_BYTES: usize = 16 << 20;
 
 /// In which way a file is bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +83,7 @@ impl BadFiles {
             return;
         }
         let weight = 3 * path.as_bytes().len() + size_of::<(BadFile, RelPath, usize)>();
-        if self.weight + weight > MOST {
+        if self.weight + weight > MOST_BYTES {
             self.left_out += 1;
             return;
         }
@@ -95,5 +103,303 @@ impl BadFiles {
     /// Whether the file of this name was found bad in the tree of this number.
     pub fn has(&self, path: &RelPath, tree: usize) -> bool {
         self.names.contains_key(&(path.clone(), tree))
+    }
+}
+
+// A bad file and its copies, and what came of making it whole.
+
+/// Why a file was not made whole.
+#[derive(Debug)]
+pub enum Unmended {
+    /// No tree has these places good.
+    Lost(Damage),
+    /// No tree has it good.
+    Nowhere,
+    /// Something else is in the way.
+    Barrier(String),
+    Failed(Error),
+    /// The run is to stop.
+    Stopped,
+}
+
+impl From<Error> for Unmended {
+    fn from(error: Error) -> Self {
+        Unmended::Failed(error)
+    }
+}
+
+/// A bad file and its copies.
+pub struct Case<'c> {
+    pub bad: &'c BadFile,
+    /// Where it is, for messages.
+    pub path: &'c Path,
+    /// That of its own tree first, if it is there.
+    pub copies: &'c [FileCopy],
+    /// The trees whose copy was told to be unreadable; that of the bad file was by the check.
+    pub told: RefCell<Vec<usize>>,
+}
+
+impl<'c> Case<'c> {
+    /// What the new file is begun with and looks like: the bad one, or for want of it the first good one.
+    pub fn base(&self) -> Result<&'c FileCopy, Unmended> {
+        self.copies.first().ok_or(Unmended::Nowhere)
+    }
+
+    /// The bad file itself, if it is there.
+    pub fn own(&self) -> Option<&'c FileCopy> {
+        self.copies.first().filter(|copy| copy.tree == self.bad.tree)
+    }
+}
+
+/// A link that the base does not have.
+pub struct TakenLink {
+    pub link: u64,
+    /// The number of the copy that has it.
+    pub copy: usize,
+}
+
+/// How a file was filled.
+#[derive(Clone, Copy)]
+pub struct Filled {
+    pub is_cloned: bool,
+}
+
+/// A file that is whole by now, and waits to take the place of the bad one.
+pub struct ReadyFile {
+    pub parents: Parents,
+    pub file: ClosedFile,
+    /// Whether there is a bad one.
+    pub replaces: bool,
+}
+
+/// What is to be told, and what is still to be done unless this is a dry run.
+pub struct Mended {
+    pub mend: Mend,
+    pub ready: Option<ReadyFile>,
+}
+
+// Names that the trees list with different digests: then they are no copies of one another there.
+
+/// So many names are remembered.
+const MOST_CONFLICTS: usize = 50_000;
+
+/// Between so many lines it is asked whether the run is to stop.
+const ASK: u64 = 1 << 12;
+
+/// What the manifests contradict each other in.
+#[derive(Debug, Default)]
+pub struct Conflicts {
+    names: BTreeSet<RelPath>,
+    /// Names beyond those that are remembered.
+    more: bool,
+}
+
+impl Conflicts {
+    /// Reads the manifests of all trees, and tells each name that has two digests.
+    ///
+    /// # Errors
+    /// A manifest cannot be read.
+    pub fn find(
+        listed: Vec<ListedTree>,
+        stop: &Stop,
+        tell: &dyn Fn(&Target, Finding),
+    ) -> Result<Self> {
+        let (mut seen, key) = (SeenNames::default(), NameHasher::default());
+        let mut conflicts = Self::default();
+        for ListedTree { target, manifest } in listed {
+            let fail = |error| Error::io("read the manifest", &target.manifest, error);
+            let mut lines = ManifestLines::new(&target, manifest);
+            while let Some(line) = lines.next_file().map_err(fail)? {
+                if line.number.is_multiple_of(ASK) && stop.is_requested() {
+                    return Ok(conflicts);
+                }
+                let before = seen.note(key.of(&line.path), line.number, &line.digest);
+                if matches!(before, Some((_, false))) && conflicts.note(&line.path) {
+                    tell(&target, Finding::Conflict(line.path));
+                }
+            }
+        }
+        Ok(conflicts)
+    }
+
+    /// Notes a name; whether it is not known yet.
+    fn note(&mut self, path: &RelPath) -> bool {
+        if self.names.len() >= MOST_CONFLICTS {
+            self.more = true;
+            return !self.names.contains(path);
+        }
+        self.names.insert(path.clone())
+    }
+
+    /// Why a file of this name must not be touched, if so.
+    pub fn barrier(&self, path: &RelPath) -> Option<String> {
+        if self.more {
+            return Some("the trees are no copies of one another".into());
+        }
+        self.names.contains(path).then(|| "the trees list different digests for it".into())
+    }
+}
+
+// The trees of a run: opened once, kept from other runs, with their manifests.
+
+/// A tree that gives good content, and gets it if it is to be healed.
+#[derive(Debug)]
+pub struct Tree {
+    pub root: PathBuf,
+    pub dir: Dir,
+    pub id: Identity,
+    /// Its manifests, as far as they can be opened.
+    pub targets: Vec<Arc<Target>>,
+    /// The files of these, to be read once more.
+    manifests: Vec<File>,
+    /// Keeps other runs out.
+    private: Option<PrivateDir>,
+    /// Why nothing may be written to it.
+    pub barrier: Option<String>,
+    /// Whether it is on a disk that turns, where one sequence of reads is fastest.
+    pub turns: bool,
+}
+
+/// A manifest that is to be read.
+pub struct ListedTree {
+    pub target: Arc<Target>,
+    pub manifest: File,
+}
+
+/// How a tree is kept from other runs.
+#[derive(Clone, Copy)]
+pub struct Keeping<'a> {
+    pub patience: Patience<'a>,
+    /// Whether the private directory is made where there is none.
+    pub missing: Missing,
+    /// Where private directories are, if not in the trees.
+    pub state: Option<&'a std::path::Path>,
+}
+
+impl Tree {
+    /// Opens a tree; what its manifests cannot be opened for is told by the check.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub fn open(root: PathBuf, specs: &[TargetSpec]) -> Result<(Self, Vec<ListedTree>)> {
+        let fail = |error| Error::io("open the directory", &root, error);
+        let dir = Dir::open(&root).map_err(fail)?;
+        let id = dir.identity().map_err(fail)?;
+        let (mut targets, mut manifests, mut listed) = (Vec::new(), Vec::new(), Vec::new());
+        for opened in specs.iter().filter_map(|spec| spec.open().ok()) {
+            targets.push(Arc::clone(&opened.target));
+            let again = opened.manifest.try_clone();
+            manifests.push(
+                again.map_err(|error| {
+                    Error::io("read the manifest", &opened.target.manifest, error)
+                })?,
+            );
+            listed.push(ListedTree { target: opened.target, manifest: opened.manifest });
+        }
+        let turns = is_on_turning_disk(&dir);
+        let (private, barrier) = (None, None);
+        Ok((Self { root, dir, id, targets, manifests, private, barrier, turns }, listed))
+    }
+
+    /// Keeps other runs out until this is dropped. A tree that cannot have a private directory is not written to.
+    ///
+    /// # Errors
+    /// Another run is at work on it.
+    pub fn keep(&mut self, keeping: Keeping<'_>) -> Result<()> {
+        let Keeping { patience, missing, state } = keeping;
+        match PrivateDir::open(&self.dir, &self.root, state, missing) {
+            Ok(Some(private)) => {
+                patience.lock(&private, &self.root)?;
+                self.private = Some(private);
+            }
+            Ok(None) => {}
+            Err(error) => self.barrier = Some(error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Gives a directory that a killed run left writable its permissions back.
+    ///
+    /// # Errors
+    /// They cannot be set.
+    pub fn close_opened(&self) -> Result<()> {
+        let Some(private) = &self.private else { return Ok(()) };
+        let Some(opened) = OpenedDir::read(private) else { return Ok(()) };
+        let closed = opened.close(&self.dir).and_then(|()| OpenedDir::forget(private));
+        closed.map_err(|error| Error::io("close again what was opened in", &self.root, error))
+    }
+
+    /// What keeps other runs out, and notes for later ones.
+    pub fn private(&self) -> Option<&PrivateDir> {
+        self.private.as_ref()
+    }
+
+    /// Whether one of its manifests lists this file; so too if that cannot be found out. The manifests are read: it is
+    /// for what hardly ever is the case.
+    pub fn lists(&self, path: &RelPath) -> bool {
+        let lists = |(target, manifest): (&Arc<Target>, &File)| -> io::Result<bool> {
+            let mut manifest = manifest.try_clone()?;
+            manifest.rewind()?;
+            let mut lines = ManifestLines::new(target, manifest);
+            while let Some(line) = lines.next_file()? {
+                if line.path == *path {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        self.targets.iter().zip(&self.manifests).any(|both| lists(both).unwrap_or(true))
+    }
+
+    /// Whether the directory `dir` of this tree, or what is at `path`, is where private records are: nothing that came
+    /// from elsewhere may become one.
+    pub fn keeps_for_itself(&self, dir: &Dir, path: &RelPath) -> bool {
+        let is_private = |name: &[u8]| name.eq_ignore_ascii_case(NAME.as_bytes());
+        let private = self.private.as_ref().and_then(|private| private.dir().identity().ok());
+        path.components().next().is_some_and(is_private)
+            || private.is_some() && dir.identity().ok() == private
+    }
+
+    /// The chain of a content, and the size of that, if it stands beside one of the manifests.
+    pub fn chain(&self, digest: &Digest) -> Option<(Chain, u64)> {
+        self.targets.iter().find_map(|target| target.chain(digest))
+    }
+}
+
+// Bad files of histories, which are checked and not healed: why, and what makes them whole.
+
+/// Counts them.
+#[derive(Default)]
+pub struct Unhealed(AtomicU64);
+
+impl Unhealed {
+    /// Counts a finding that is of no list that trees are healed by, and returns what is to be told of it.
+    pub fn note(&self, target: &Target, finding: &Finding) -> Option<Finding> {
+        let Finding::File { path, verdict, .. } = finding else { return None };
+        if matches!(verdict, Verdict::Good(_) | Verdict::Refused(_)) {
+            return None;
+        }
+        self.0.fetch_add(1, Relaxed);
+        let (path, why) = (path.clone(), remedy(target));
+        Some(Finding::NotHealed { path, why, lost: None })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Why a bad file that such a list has is not healed, and what to do.
+fn remedy(target: &Target) -> String {
+    let list = Shown::path(&target.manifest);
+    match target.part {
+        PartOf::Generation { .. } => format!(
+            "nothing is healed by a history; give the one of its generations that is to hold, as in --manifest {list}"
+        ),
+        PartOf::Alone if is_chain(target.manifest.as_os_str().as_encoded_bytes()) => {
+            "what its history consists of is not healed; put back the directory \"ascmhl\" of a good copy".to_owned()
+        }
+        PartOf::Alone | PartOf::Bag(_) => format!("{list} could not be read once more"),
     }
 }

@@ -1,16 +1,13 @@
 //! Copies of one file in several trees, and what of them is proven good.
 
-use std::fs::File;
-use std::io;
+use std::{ffi::OsStr, fs::File, io, path::Path};
 
-use crate::hash::Digest;
-use crate::hash::multibuffer::streams::Stream;
-use crate::heal::trees::Tree;
-use crate::io::hash_thread::AlignedBuffer;
-use crate::io::link_check::ChainedContent;
-use crate::path::RelPath;
-use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, ALIGNMENT, Dir, Medium};
+use crate::{
+    error::Error, error::Result, hash::Digest, hash::Stream, heal::bad::Tree, heal::bad::Unmended,
+    io::AlignedBuffer, io::ChainedContent, path::RelPath, path::Shown, state::OpenedDir,
+    state::PrivateDir, sys, sys::ALIGNMENT, sys::Attributes, sys::Dir, sys::Medium, sys::PartOwner,
+    sys::stat::Kind, sys::stat::Stat,
+};
 
 /// The longest link that is proven in memory before it is written; files of more than 16 TiB have longer ones.
 const MOST_LINK: u64 = 16 << 20;
@@ -133,5 +130,257 @@ impl<'c> OpenCopies<'c> {
                 false
             }
         }
+    }
+}
+
+// The directories on the way to a file that is made whole: those that are missing are made as a good tree has
+// them, and what their times were is what they are afterwards. Nothing is put where more users may enter than in a
+// good tree.
+
+/// A directory that is changed by what is made in it.
+struct HeldDir {
+    dir: Dir,
+    /// What it is to be like afterwards.
+    like: Stat,
+    /// … and have, if it was made.
+    made: Option<Attributes>,
+    /// The group of the directory that it was made in.
+    gid: u32,
+    /// Whether it was opened for writing.
+    opened_up: bool,
+}
+
+/// The directory of a file, and those above it that were made.
+pub struct Parents(Vec<HeldDir>);
+
+/// Which directory is meant.
+#[derive(Clone, Copy)]
+pub struct DirPlace<'a> {
+    pub tree: &'a Tree,
+    pub below: &'a RelPath,
+    /// Where it is, for messages.
+    pub path: &'a Path,
+}
+
+/// The way down to a directory, as far as it is there, beside the same way in the trees that content is taken from.
+struct Way<'a> {
+    /// The last directory that is there, which alone is changed.
+    there: Dir,
+    below: RelPath,
+    /// What is missing below it.
+    missing: Vec<&'a OsStr>,
+    /// The counterparts of that directory.
+    good: Vec<GoodDir<'a>>,
+    /// The first that lets in more than its counterpart, in words.
+    wider: Option<String>,
+}
+
+/// A directory of a tree that content is taken from.
+struct GoodDir<'a> {
+    tree: &'a Tree,
+    dir: Dir,
+}
+
+impl GoodDir<'_> {
+    /// Whether users may enter `other` who may not enter this one.
+    fn is_closed_to_some_in(&self, other: &Dir) -> io::Result<bool> {
+        let Told { owners, modes } = Told::of(&self.dir, &self.tree.dir)?;
+        Ok((owners || modes) && other.lets_in_more_than(&self.dir, owners)?)
+    }
+}
+
+/// What the labels of a directory tell: nothing where all entries have those of the root, because the file system has
+/// no others.
+struct Told {
+    owners: bool,
+    modes: bool,
+}
+
+impl Told {
+    fn of(dir: &Dir, root: &Dir) -> io::Result<Self> {
+        let (now, root) = (dir.stat_self()?, root.stat_self()?);
+        let is_all = !sys::may_lack_owners(dir);
+        let owners = is_all || (now.uid, now.gid) != (root.uid, root.gid);
+        Ok(Self { owners, modes: is_all || now.mode != root.mode })
+    }
+}
+
+impl<'a> Way<'a> {
+    /// Another user may have put a directory of his on the way: what is good must not get into it. The roots are what
+    /// the user gave, and are not compared.
+    fn go(place: DirPlace<'a>, good: &[&'a Tree]) -> io::Result<Self> {
+        let open = |tree: &&'a Tree| Ok(GoodDir { tree, dir: tree.dir.try_clone()? });
+        let mut way = Self {
+            there: place.tree.dir.try_clone()?,
+            below: RelPath::root(),
+            missing: Vec::new(),
+            good: good.iter().map(open).collect::<io::Result<_>>()?,
+            wider: None,
+        };
+        for name in place.below.components() {
+            let name: &OsStr = sys::name_from_bytes(name)?;
+            if !way.missing.is_empty() {
+                way.missing.push(name);
+                continue;
+            }
+            match way.there.open_dir(name, false) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => way.missing.push(name),
+                opened => way.enter(opened?, name, place.tree)?,
+            }
+        }
+        Ok(way)
+    }
+
+    fn enter(&mut self, dir: Dir, name: &OsStr, tree: &Tree) -> io::Result<()> {
+        (self.there, self.below) = (dir, self.below.join(name));
+        self.descend(name)?;
+        for good in &self.good {
+            if self.wider.is_none() && good.is_closed_to_some_in(&self.there)? {
+                let path = |tree: &Tree| Shown::path(&self.below.full_path(&tree.root)).to_string();
+                self.wider = Some(format!(
+                    "{} may be entered by users who may not enter {}, or belongs to another; give it that one's owner \
+                     and permissions if all in it is yours, or else move it away, and heal again",
+                    path(tree),
+                    path(good.tree)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on to what is called so in the good trees.
+    fn descend(&mut self, name: &OsStr) -> io::Result<()> {
+        for good in &mut self.good {
+            good.dir = good.dir.open_dir(name, false)?;
+        }
+        Ok(())
+    }
+
+    /// The counterpart that lets in no more than the others: a directory is made like this one.
+    fn narrowest(&self) -> io::Result<&GoodDir<'a>> {
+        for (at, one) in self.good.iter().enumerate() {
+            let mut others = self.good.iter().enumerate().filter(|(other, _)| *other != at);
+            if others.try_fold(true, |narrow, (_, other)| {
+                Ok::<_, io::Error>(narrow && !other.is_closed_to_some_in(&one.dir)?)
+            })? {
+                return Ok(one);
+            }
+        }
+        let finding = "the good trees do not agree who may enter it";
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, finding))
+    }
+}
+
+impl Parents {
+    /// Opens a directory; what is missing of it is made as it is in the trees `good`, if it `may_be_made`. That it was
+    /// made writable is noted.
+    ///
+    /// # Errors
+    /// It cannot be opened or made; or it is [open to more](Unmended::Barrier) than in a good tree.
+    pub fn open(place: DirPlace<'_>, good: &[&Tree], may_be_made: bool) -> Result<Self, Unmended> {
+        let fail = |error| Error::io("open the directory", place.path, error);
+        let mut way = Way::go(place, good).map_err(fail)?;
+        // A file that is made for this user only shows whether owners and permissions are kept. It is looked at as it
+        // was made: whose directory it is, cannot have it look otherwise.
+        if way.wider.is_some() && !way.there.keeps_labels(PartOwner::default()).unwrap_or(true) {
+            way.wider = None;
+        }
+        match way {
+            Way { wider: Some(why), .. } => Err(Unmended::Barrier(why)),
+            Way { missing, .. } if !missing.is_empty() && !may_be_made => {
+                Err(fail(io::ErrorKind::NotFound.into()).into())
+            }
+            way => Ok(Self::make(way, place.tree.private()).map_err(fail)?),
+        }
+    }
+
+    /// The same of what cannot be made now, because this is a dry run.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn look(place: DirPlace<'_>, good: &[&Tree]) -> Result<(), Unmended> {
+        let fail = |error| Error::io("open the directory", place.path, error);
+        let Way { wider, there, .. } = Way::go(place, good).map_err(fail)?;
+        let tells = Told::of(&there, &place.tree.dir).map_err(fail)?.owners;
+        wider.filter(|_| tells).map_or(Ok(()), |why| Err(Unmended::Barrier(why)))
+    }
+
+    fn make(mut way: Way<'_>, private: Option<&PrivateDir>) -> io::Result<Self> {
+        let mut held = vec![HeldDir::of(way.there.try_clone()?, &way.below, private)?];
+        for name in std::mem::take(&mut way.missing) {
+            way.descend(name)?;
+            let good = way.narrowest()?;
+            let above = held.last().ok_or(io::ErrorKind::NotFound)?;
+            // Until it has the permissions of the copy, only its owner may enter it.
+            above.dir.make_dir(name, true)?;
+            let dir = above.dir.open_dir(name, false)?;
+            let (like, made) = (good.dir.stat_self()?, Some(Attributes::read(&good.dir)?));
+            let gid = above.like.gid;
+            held.push(HeldDir { dir, like, made, gid, opened_up: false });
+        }
+        Ok(Self(held))
+    }
+
+    /// The directory of the file itself.
+    pub fn dir(&self) -> Option<&Dir> {
+        self.0.last().map(|held| &held.dir)
+    }
+
+    /// Gives the directories their times back, and those that were made all else; then waits until they are on the
+    /// device. What they could not be given is told to `warn`, about `path`.
+    ///
+    /// # Errors
+    /// One of them may not be on the device. It is not tried again: the system reports a lost write only once.
+    pub fn settle(
+        self,
+        path: &Path,
+        private: Option<&PrivateDir>,
+        mut warn: impl FnMut(Error),
+    ) -> Result<()> {
+        let mut settled = Ok(());
+        let was_opened = self.0.iter().any(|held| held.opened_up);
+        for held in self.0.into_iter().rev() {
+            let HeldDir { dir, like, made, gid, opened_up } = held;
+            let mut warn = |deed, error| warn(Error::io(deed, path, error));
+            match (made, opened_up) {
+                (Some(attributes), _) => {
+                    if let Err(error) = attributes.shed_inherited(&dir) {
+                        warn("set the permissions of", error);
+                    }
+                    attributes.apply_to_new(&dir, &like, gid, None, &mut warn);
+                }
+                (None, true) => Attributes::default().apply(&dir, &like, true, &mut warn),
+                (None, false) => {
+                    let set = dir.stat_self().and_then(|now| match now.kind {
+                        Kind::Dir => Attributes::set_time(&dir, &now, &like),
+                        _ => Ok(()),
+                    });
+                    if let Err(error) = set {
+                        warn("set the modification time of", error);
+                    }
+                }
+            }
+            let durable = dir.persist();
+            settled = settled
+                .and(durable.map_err(|error| Error::io("make durable the directory", path, error)));
+        }
+        if let Some(private) = private.filter(|_| was_opened)
+            && let Err(error) = OpenedDir::forget(private)
+        {
+            warn(Error::io("remove the note of an opened directory in", private.path(), error));
+        }
+        settled
+    }
+}
+
+impl HeldDir {
+    /// One that is there. Before it is made writable that is noted: a run that is killed closes nothing again.
+    fn of(dir: Dir, below: &RelPath, private: Option<&PrivateDir>) -> io::Result<Self> {
+        let like = dir.stat_self()?;
+        if let Some(private) = private.filter(|_| Dir::is_closed(&like)) {
+            OpenedDir::new(below, &like).write(private)?;
+        }
+        let opened_up = dir.open_up(&like)?;
+        Ok(Self { dir, like, made: None, gid: 0, opened_up })
     }
 }

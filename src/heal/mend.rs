@@ -1,26 +1,17 @@
 //! Making one file whole: from its good links and those of its copies, or from a copy that is good as a whole.
 
-use std::ffi::OsStr;
-use std::io::{self, Seek};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
+use std::{ffi::OsStr, io, io::Seek, path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed};
 
-use crate::chain::damage::Damage;
-use crate::error::Error;
-use crate::event::{Progress, Stop};
-use crate::hash::chain::Chain;
-use crate::hash::multibuffer::Backend;
-use crate::heal::bad::{BadFile, BadFiles, Harm};
-use crate::heal::case::{Case, Filled, Mended, ReadyFile, TakenLink, Unmended};
-use crate::heal::copies::{FileCopy, LinkProver, OpenCopies};
-use crate::heal::new_file::{NewFile, has_digest};
-use crate::heal::parents::{DirPlace, Parents};
-use crate::heal::trees::Tree;
-use crate::io::link_check::{ChainedContent, Helpers, LinkCheck, LinkReads};
-use crate::io::read_back::ReadBack;
-use crate::sys::stat::Stat;
-use crate::sys::{self, Attributes, Dir, Medium};
-use crate::verify::Mend;
+use crate::{
+    chain::Damage, error::Error, event::Progress, event::Stop, hash::Backend, hash::Chain,
+    heal::bad::BadFile, heal::bad::BadFiles, heal::bad::Case, heal::bad::Filled, heal::bad::Harm,
+    heal::bad::Mended, heal::bad::ReadyFile, heal::bad::TakenLink, heal::bad::Tree,
+    heal::bad::Unmended, heal::copies::DirPlace, heal::copies::FileCopy, heal::copies::LinkProver,
+    heal::copies::OpenCopies, heal::copies::Parents, heal::new_file::NewFile,
+    heal::new_file::has_digest, io::ChainedContent, io::LinkCheck, io::LinkReads, io::ReadBack,
+    io::link_check::Helpers, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Stat,
+    verify::Mend,
+};
 
 /// Makes files whole, one after the other.
 pub struct Mender<'a> {

@@ -6,14 +6,228 @@
 //! is written in place, no digest is ever new, and a file is the old one or the right one at any moment.
 
 mod bad;
-mod case;
-mod conflicts;
 mod copies;
-mod job;
 mod mend;
 mod new_file;
-mod parents;
-mod trees;
-mod unhealed;
 
-pub use job::HealJob;
+use std::{path::PathBuf, sync::Arc, sync::Mutex, sync::PoisonError, time::Instant};
+
+use crate::{
+    error::Error, error::Result, event::Observer, event::Stop, heal::bad::BadFile,
+    heal::bad::BadFiles, heal::bad::Conflicts, heal::bad::Harm, heal::bad::Keeping,
+    heal::bad::ListedTree, heal::bad::Tree, heal::bad::Unhealed, heal::bad::Unmended,
+    heal::mend::Mender, state::Missing, tree::Patience, verify::Bag, verify::Expanded,
+    verify::Finding, verify::FindingListener, verify::FindingObserver, verify::Findings,
+    verify::ManifestAt, verify::Mend, verify::PartOf, verify::Target, verify::VerifyJob,
+    verify::VerifyReport, verify::expand,
+};
+
+// A run from beginning to end: the check, and then what it found bad.
+
+/// Which trees to make whole, and from what. Make one with [`new`](Self::new) and change what should differ.
+#[derive(Clone, Debug)]
+pub struct HealJob {
+    /// How the trees are checked that are to be made whole. They are each other's copies too.
+    pub check: VerifyJob,
+    /// Trees that are only read: what they have good is taken, whatever they list.
+    pub from: Vec<PathBuf>,
+    /// Only say what could be done.
+    pub dry_run: bool,
+    /// Wait for another run on a tree to end instead of refusing.
+    pub wait: bool,
+}
+
+/// What the trees are, and what their manifests are to be read for.
+struct OpenedTrees {
+    trees: Vec<Tree>,
+    listed: Vec<ListedTree>,
+}
+
+impl HealJob {
+    /// A job with the defaults of the command line.
+    pub fn new(trees: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        Self { check: VerifyJob::new(trees), from: Vec::new(), dry_run: false, wait: false }
+    }
+
+    /// Runs it. The counts of the report are of the trees as they are afterwards. The stop of `observer` must not
+    /// serve another run.
+    ///
+    /// # Errors
+    /// The job makes no sense, or another run is at work on a tree. Everything that goes wrong later is told
+    /// to `observer` and counted in the report.
+    pub fn run(&self, observer: &FindingObserver<'_>) -> Result<VerifyReport> {
+        let (started, Observer { progress, stop, listen }) = (Instant::now(), observer);
+        let OpenedTrees { trees, listed } = self.open(listen, stop)?;
+        let told = Mutex::new(0);
+        let tell = |target: &Target, finding: Finding| {
+            *told.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            listen(target, &finding);
+        };
+        // Of one tree the check tells what contradicts itself.
+        let listed = if listed.len() > 1 { listed } else { Vec::new() };
+        let conflicts = Conflicts::find(listed, stop, &tell)?;
+        let (bad, unhealed) = (Mutex::new(BadFiles::default()), Unhealed::default());
+        let hear = |target: &Target, finding: &Finding| {
+            // Where a file is good is found out link by link, and trees are not as they were found.
+            if !matches!(
+                finding,
+                Finding::Compared(_) | Finding::NotCompared(_) | Finding::Tree(..)
+            ) {
+                listen(target, finding);
+            }
+            match tree_of(&trees, target) {
+                Some((number, target)) => {
+                    let mut bad = bad.lock().unwrap_or_else(PoisonError::into_inner);
+                    bad.note(target, number, finding);
+                }
+                None => {
+                    let told = unhealed.note(target, finding);
+                    told.into_iter().for_each(|finding| listen(target, &finding));
+                }
+            }
+        };
+        let (progress, stop_too) = (Arc::clone(progress), stop.clone());
+        let checking = Observer { progress, stop: stop_too, listen: hear };
+        let mut report = self.check.run_on(self.lists()?, &checking)?;
+        report.counts.repairable = 0;
+        report.counts.not_healed = unhealed.count();
+        report.counts.conflicting = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if bad.left_out > 0 {
+            listen(&Target::none(), &Finding::TooManyBad(bad.left_out));
+        }
+        let warn = |error: Error| listen(&Target::none(), &Finding::Warning(error));
+        let mender = Mender {
+            trees: &trees,
+            bad: &bad,
+            dry_run: self.dry_run,
+            backend: self.check.backend,
+            progress: &observer.progress,
+            stop,
+            warn: &warn,
+        };
+        for file in bad.in_order() {
+            let mended = match conflicts.barrier(&file.path) {
+                _ if stop.is_requested() => break,
+                Some(why) => Err(Unmended::Barrier(why)),
+                None => mender.mend(file),
+            };
+            if let Err(Unmended::Stopped) = mended {
+                break;
+            }
+            note(&mut report, file, &mended);
+            listen(&file.target, &finding(file, mended));
+        }
+        report.interrupted = stop.requested();
+        report.elapsed = started.elapsed();
+        Ok(report)
+    }
+
+    /// What is checked: the lists of the trees. A bag is healed by its lists; that it lacks files was told by these, so
+    /// what else it must have is told only where it has none.
+    fn lists(&self) -> Result<Expanded> {
+        let mut lists = expand(self.check.specs()?);
+        let bags = std::mem::take(&mut lists.bags);
+        let is_listed = |id| bags.iter().any(|bag: &Bag| bag.id == id && !bag.manifests.is_empty());
+        for Findings { target, found } in &mut lists.findings {
+            let is_listed = is_listed(target.root_id);
+            found.retain(|finding| !(is_listed && matches!(finding, Finding::Incomplete(_))));
+        }
+        Ok(lists)
+    }
+
+    /// Opens the trees and keeps other runs away from those that are to be healed.
+    fn open(&self, listen: &FindingListener<'_>, stop: &Stop) -> Result<OpenedTrees> {
+        let refuse = |path: &PathBuf, finding| Err(Error::finding("heal", path, finding));
+        let here = [PathBuf::from(".")];
+        let dirs = if self.check.dirs.is_empty() { &here[..] } else { &self.check.dirs };
+        if self.check.budget.is_some() || self.check.root.is_some() || self.check.convert_paths {
+            return refuse(&dirs[0], "all of a tree is healed, by its own names");
+        }
+        if self.check.manifests.contains(&ManifestAt::StandardInput) {
+            return refuse(&dirs[0], "standard input can be read once only: give a file");
+        }
+        if dirs.len() + self.from.len() < 2 {
+            return refuse(&dirs[0], "there is no other tree to take from");
+        }
+        let mut opened = OpenedTrees { trees: Vec::new(), listed: Vec::new() };
+        for (number, dir) in dirs.iter().chain(&self.from).enumerate() {
+            let mut specs = expand(self.check.specs_of(dir)).specs;
+            // Nothing is healed by a history.
+            if specs.iter().any(|spec| matches!(spec.part, PartOf::Generation { .. })) {
+                specs = self.check.specs_of(dir);
+            }
+            let (tree, listed) = Tree::open(dir.clone(), &specs)?;
+            if opened.trees.iter().any(|other| other.id == tree.id) {
+                return refuse(dir, "it is given twice");
+            }
+            opened.trees.push(tree);
+            if number < dirs.len() {
+                // The text files of a bag are its own: another date in one is no contradiction.
+                let is_shared = |it: &ListedTree| it.target.part.bag().is_none_or(|it| !it.is_tag);
+                opened.listed.extend(listed.into_iter().filter(is_shared));
+            }
+        }
+        let tell = |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));
+        let patience = Patience { wait: self.wait, deed: "heal", tell: &tell, stop };
+        let missing = if self.dry_run { Missing::Leave } else { Missing::Make };
+        let state = self.check.state.as_deref();
+        // Two runs that wait for each other's trees take them in one order.
+        let mut healed: Vec<&mut Tree> = opened.trees.iter_mut().take(dirs.len()).collect();
+        healed.sort_by_key(|tree| (tree.id.dev, tree.id.ino));
+        for tree in healed {
+            tree.keep(Keeping { patience, missing, state })?;
+            if !self.dry_run
+                && let Err(error) = tree.close_opened()
+            {
+                listen(&Target::none(), &Finding::Warning(error));
+            }
+        }
+        Ok(opened)
+    }
+}
+
+/// The number of the tree that a finding is about, and its target there.
+fn tree_of<'t>(trees: &'t [Tree], target: &Target) -> Option<(usize, &'t Arc<Target>)> {
+    let number = trees.iter().position(|tree| tree.id == target.root_id)?;
+    let same = |own: &&Arc<Target>| own.manifest == target.manifest;
+    let targets = &trees.get(number)?.targets;
+    targets.iter().find(same).map(|target| (number, target))
+}
+
+/// Counts what became of a bad file.
+fn note(report: &mut VerifyReport, file: &BadFile, mended: &Result<Mend, Unmended>) {
+    let counts = &mut report.counts;
+    match mended {
+        Ok(mend) if mend.dry_run => counts.healable += 1,
+        Ok(mend) => {
+            counts.healed += 1;
+            counts.healed_bytes += mend.bytes;
+            counts.good += file.lines;
+            let was = match file.harm {
+                Harm::Differs => &mut counts.differ,
+                Harm::Missing => &mut counts.missing,
+                Harm::Unreadable => &mut counts.unreadable,
+            };
+            *was = was.saturating_sub(file.lines);
+        }
+        Err(_) => counts.not_healed += 1,
+    }
+}
+
+/// What is told of it.
+fn finding(file: &BadFile, mended: Result<Mend, Unmended>) -> Finding {
+    let why = match mended {
+        Ok(mend) => return Finding::Healed(mend),
+        Err(Unmended::Lost(damage)) => {
+            let (path, damage) = (file.path.clone(), Some(Box::new(damage)));
+            let why = "no tree has it good".into();
+            return Finding::NotHealed { path, why, lost: damage };
+        }
+        Err(Unmended::Nowhere) => "no tree has it good".into(),
+        Err(Unmended::Barrier(why)) => why,
+        Err(Unmended::Failed(error)) => error.to_string(),
+        Err(Unmended::Stopped) => "the run was to stop".into(),
+    };
+    Finding::NotHealed { path: file.path.clone(), why, lost: None }
+}

@@ -1,17 +1,14 @@
 //! The file that takes the place of a bad one: made beside it, read back as a whole, and renamed.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr, ffi::OsString, fs::File, io, io::Seek, io::SeekFrom, path::Path, path::PathBuf,
+};
 
-use crate::error::{Error, Result};
-use crate::hash::Digest;
-use crate::io::read_back::ReadBack;
-use crate::io::zero_runs::{Segment, segments};
-use crate::part::claim;
-use crate::sys::stat::Stat;
-use crate::sys::{self, Attributes, Cloned, Dir, Medium};
+use crate::{
+    error::Error, error::Result, hash::Digest, io::ReadBack, io::Segment,
+    io::hash_thread::segments, part::publish, sys, sys::Attributes, sys::Cloned, sys::Dir,
+    sys::Medium, sys::stat::Stat,
+};
 
 /// Read and written at once where a whole file is copied.
 const BLOCK: usize = 1 << 20;
@@ -40,8 +37,8 @@ impl<'a> NewFile<'a> {
         path: &'a Path,
         is_data: &dyn Fn(&OsStr) -> bool,
     ) -> Result<Self> {
-        claim::sweep(dir, name, is_data);
-        let made = claim::create(dir, name);
+        publish::sweep(dir, name, is_data);
+        let made = publish::create(dir, name);
         let (file, part) = made.map_err(|error| Error::io("create", path, error))?;
         Ok(Self { dir, part, file: Some(file), path, makes_holes: false })
     }

@@ -5,17 +5,15 @@
 //! or the kernel's reading ahead wants one sequence. Which links hold says where a file is damaged; that all
 //! hold proves the digest ([`chain`](crate::hash::chain)).
 
-use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, scope};
+use std::{
+    io, sync::Mutex, sync::MutexGuard, sync::PoisonError, sync::atomic::AtomicUsize,
+    sync::atomic::Ordering::Relaxed, thread::Builder, thread::scope,
+};
 
-use crate::hash::Digest;
-use crate::hash::chain::{Chain, links_of};
-use crate::hash::multibuffer::Backend;
-use crate::hash::multibuffer::streams::{self, Stream};
-use crate::io::hash_thread::AlignedBuffer;
-use crate::sys::{ALIGNMENT, Medium};
+use crate::{
+    hash::Backend, hash::Chain, hash::Digest, hash::Stream, hash::chain::links_of,
+    hash::multibuffer::streams, io::AlignedBuffer, sys::ALIGNMENT, sys::Medium,
+};
 
 /// What a thread reads side by side at a time in all: small enough for the processor's second-level cache.
 const SIDE_BY_SIDE: usize = 1 << 20;
@@ -282,7 +280,7 @@ mod tests {
 
     use super::*;
     use crate::hash::Algorithm;
-    use crate::hash::chain::{ChainHasher, LEAST_SPAN};
+    use crate::{hash::ChainHasher, hash::chain::LEAST_SPAN};
 
     const MIB: usize = LEAST_SPAN as usize;
 

@@ -1,13 +1,13 @@
 //! Hashing what is stored: a file is read to its end, from its medium or through a cache.
 
-use std::io;
+use std::{io, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 
-use crate::hash::chain::{Chain, ChainHasher};
-use crate::hash::multibuffer::Backend;
-use crate::hash::multibuffer::streams::{self, Stream};
-use crate::hash::{Algorithm, Algorithms, Digest, Digests};
-use crate::io::hash_thread::{AlignedBuffer, HashThread};
-use crate::sys::{ALIGNMENT, Medium};
+use crate::{
+    error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Backend, hash::Chain,
+    hash::ChainHasher, hash::Digest, hash::Digests, hash::Stream, hash::multibuffer::streams,
+    io::AlignedBuffer, io::hash_thread::HashThread, manifest::ManifestFile, sys::ALIGNMENT,
+    sys::Dir, sys::Medium, sys::ResidentBytes,
+};
 
 /// Read at once: large enough for the device, small enough to hash before it leaves the processor's
 /// second-level cache.
@@ -293,6 +293,67 @@ impl Default for ReadBack {
     fn default() -> Self {
         Self::new()
     }
+}
+
+// How much of large files stays in memory although it was not there before, where that can be told:
+// counted when each is complete, without what is still on its way to the device.
+
+/// What stayed in memory of the files of a run.
+#[derive(Debug, Default)]
+pub struct Residency {
+    /// Of files that were read.
+    pub source: ResidentTotal,
+    /// Of files that were written.
+    pub output: ResidentTotal,
+}
+
+/// Bytes that were looked for in memory, and those of them that were found, added up over files.
+#[derive(Debug, Default)]
+pub struct ResidentTotal {
+    bytes: AtomicU64,
+    of: AtomicU64,
+}
+
+impl ResidentTotal {
+    pub fn add(&self, ResidentBytes { bytes, of }: ResidentBytes) {
+        if of > 0 {
+            self.bytes.fetch_add(bytes, Relaxed);
+            self.of.fetch_add(of, Relaxed);
+        }
+    }
+
+    pub fn sum(&self) -> ResidentBytes {
+        ResidentBytes { bytes: self.bytes.load(Relaxed), of: self.of.load(Relaxed) }
+    }
+}
+
+// The proof that a manifest is on its medium as it was written, before it gets its name.
+
+/// Makes a manifest durable and reads it back from its medium. False if the run is to stop before it is proven.
+///
+/// # Errors
+/// The medium does not hold what was written, or cannot be read. The manifest is still there.
+pub fn is_proven(manifest: &mut ManifestFile, is_to_stop: &dyn Fn() -> bool) -> Result<bool> {
+    manifest.persist()?;
+    let written = manifest.digest().map(Digest::from);
+    match read_back(manifest, is_to_stop) {
+        Ok(None) => Ok(false),
+        Ok(Some(hashed)) if written.is_some() && hashed.digest == written => Ok(true),
+        Ok(Some(_)) => {
+            let finding = "what the disk holds is not what was written";
+            Err(Error::finding("prove the manifest", manifest.path(), finding))
+        }
+        Err(error) => Err(Error::io("read back the manifest", manifest.path(), error)),
+    }
+}
+
+fn read_back(
+    manifest: &mut ManifestFile,
+    is_to_stop: &dyn Fn() -> bool,
+) -> io::Result<Option<FileDigest>> {
+    let file = manifest.open()?;
+    let medium = Medium::of(&file, &Dir::stat_file(&file)?)?;
+    ReadBack::new().hash(medium, Algorithm::Sha256, is_to_stop, |_| ())
 }
 
 #[cfg(test)]

@@ -1,18 +1,12 @@
 //! A file being read, and watched for changes meanwhile.
 
-use std::cell::Cell;
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io;
-use std::path::PathBuf;
+use std::{cell::Cell, ffi::OsStr, fs::File, io, path::PathBuf};
 
-use crate::error::{Error, Result};
-use crate::event::Stop;
-use crate::io::rate_limit::RateLimit;
-use crate::io::resident::ResidentTotal;
-use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Attributes, CachePolicy, Dir, Extent, SourcePages};
-use crate::tree::dirs::OutputDir;
+use crate::{
+    error::Error, error::Result, event::Stop, io::RateLimit, io::read_back::ResidentTotal, sys,
+    sys::Attributes, sys::CachePolicy, sys::Dir, sys::Extent, sys::SourcePages, sys::stat::Kind,
+    sys::stat::Stat, tree::OutputDir,
+};
 
 /// An open file, with what the listing said of it.
 pub struct WatchedFile<'a> {

@@ -5,9 +5,7 @@
 //! invocation".) Lines go to the end of a buffer that the caller uses again: a million files cost
 //! no allocation each.
 
-use crate::hash::{Algorithm, Digest};
-
-use crate::manifest::read::escape;
+use crate::{hash::Algorithm, hash::Digest, manifest::read::escape};
 
 /// What stands between digest and name: a blank, and "text mode", which on POSIX means nothing.
 const GAP: &[u8] = b"  ";

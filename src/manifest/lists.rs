@@ -3,8 +3,7 @@
 //! Each is a file of its own, called as the manifest but for its ending, and gets its lines when the manifest gets
 //! them. What a form cannot hold is not written into it, and the one who asks is told so.
 
-use crate::hash::{Algorithm, Algorithms, Digest, Digests};
-use crate::manifest::line;
+use crate::{hash::Algorithm, hash::Algorithms, hash::Digest, hash::Digests, manifest::line};
 
 /// The form of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,21 +1,30 @@
 //! Manifests: the `sha256sum` files that say what a tree holds, and further lists beside them.
 
 pub mod archive;
-pub mod carry;
-pub mod index;
+mod index;
 pub mod line;
-pub mod lists;
-mod name;
-pub mod other_name;
+mod lists;
+pub mod name;
 pub mod read;
 pub mod readers;
-pub mod rewriting;
-mod stamp;
 pub mod summed;
-mod try_name;
-pub mod writer;
+mod writer;
 
-pub use index::Index;
-pub use name::{ManifestName, states_name};
-pub use read::{Entries, Entry, Fault, Parsed, Parser, Record, Scanner, Utf16Reader};
-pub use stamp::Stamp;
+pub use archive::{
+    bag::Declaration, bag::Encoding, bag_list::InfoTag, bag_list::LineEnds, bag_list::PayloadList,
+    mhl::ChainLink, mhl::MhlEntries, mhl::MhlEntry, mhl::MhlPiece, mhl::Named, mhl_writer::Creator,
+    mhl_writer::DirHash, mhl_writer::HashAction, mhl_writer::MediaEntry, mhl_writer::MhlWriter,
+};
+pub use index::{
+    Index, builder::Bits, builder::IndexBuilder, builder::LinePlace, builder::Lookup,
+    builder::NextLine,
+};
+pub use lists::{Content, Form, KeptFile, ListFormat, ListKind};
+pub use name::{ManifestName, OtherName, Stamp, states_name};
+pub use read::{
+    Entries, Entry, Fault, Record, encoding::Utf16Reader, format::Parsed, format::Parser,
+    scan::Scanner, scan::Text,
+};
+pub use readers::{Carry, ListSink, OpenDigest, Readers};
+pub use summed::{Blocks, ReadAhead, SummedFile, SummedReader, SummedWriter, Trailer};
+pub use writer::ManifestFile;

@@ -10,17 +10,11 @@
 //! Only a name that this file could have made is ours: a user's `dircopy-notes.sha256sum` is a file
 //! like any other.
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::path::Path;
+use std::{cmp::Reverse, collections::HashMap, ffi::OsStr, ffi::OsString, fmt, io, path::Path};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
 
-use super::lists::ListKind;
-use super::stamp::Stamp;
-use crate::hash::Algorithm;
+use crate::{error::Error, error::Result, hash::Algorithm, manifest::ListKind, sys::Dir};
 
 const START: &[u8] = b"dircopy-";
 const STATES: &str = "states";
@@ -203,8 +197,189 @@ impl fmt::Display for ManifestName {
     }
 }
 
+// What a list calls an algorithm that is not known here.
+
+/// What is said of a list of which every file differs by SHA-512.
+pub const LIKE_SHA512: &str = "every file of it differs by SHA-512, and digests of b2sum (BLAKE2b) look alike, which cannot be checked here; if it \
+     is a list of b2sum, check it with b2sum -c";
+
+/// So many bytes of a name are kept.
+const MOST: usize = 22;
+
+/// The name of an algorithm that is not known here. A long one is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OtherName {
+    /// One that is expected in lists.
+    Usual(&'static str),
+    /// Any other, as a list has it: so many of the bytes, which are letters, digits and signs.
+    Unusual([u8; MOST], u8),
+}
+
+impl OtherName {
+    /// The name that a list has, as far as it can be shown.
+    pub fn of(name: &str) -> Self {
+        let mut bytes = [0; MOST];
+        let shown = name.bytes().filter(u8::is_ascii_graphic).take(MOST);
+        let len = bytes.iter_mut().zip(shown).map(|(to, from)| *to = from).count();
+        OtherName::Unusual(bytes, len as u8)
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            OtherName::Usual(name) => name,
+            OtherName::Unusual(bytes, len) => {
+                let name = bytes.get(..usize::from(*len)).unwrap_or_default();
+                std::str::from_utf8(name).unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl From<&'static str> for OtherName {
+    fn from(name: &'static str) -> Self {
+        OtherName::Usual(name)
+    }
+}
+
+impl fmt::Display for OtherName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for OtherName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+// Trying names for a manifest until one is free.
+
+/// Who gets none of so many names cannot have one: a broken file system may say of each that it is taken.
+const MOST_TRIES: u32 = 100;
+
+/// The finished and the unfinished file name.
+pub fn both(name: ManifestName) -> (OsString, OsString) {
+    (name.finished().to_string().into(), name.unfinished().to_string().into())
+}
+
+/// The name to try next, after so many `tries` that found one taken.
+///
+/// # Errors
+/// There is none, or it is vain to go on.
+pub fn next(name: ManifestName, path: &Path, tries: u32) -> Result<ManifestName> {
+    let next = name.next().filter(|_| tries < MOST_TRIES);
+    next.ok_or_else(|| Error::finding("name a manifest in", path, "too many names are taken"))
+}
+
+/// Whether nothing in `root` is called `name`.
+pub fn is_absent(root: &Dir, name: &OsStr) -> io::Result<bool> {
+    match root.stat(name, false) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+// When a run started, as it stands in the names of what the run leaves.
+//
+// `YYYYMMDDTHHMMSSZ`, in UTC, so that names sort by time. When a name with it is taken, that of the next
+// second is: so the names of two runs sort in the order of the runs, for every program that sorts names.
+// Earlier versions put a number behind the time, `-2`, `-3`, …, which sorts before the first; such names
+// are still read.
+
+/// A time in a name. The order is that of time, then number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp {
+    /// Whole seconds.
+    time: Timestamp,
+    /// Which of that second; 1 is not written.
+    number: u32,
+}
+
+impl Stamp {
+    /// That of a run that started at `time`. What is below a second is dropped; a time before 1970,
+    /// which only a broken clock shows, counts as 1970.
+    pub fn new(time: Timestamp) -> Self {
+        let time = Timestamp::from_second(time.as_second()).unwrap_or(time);
+        Self { time: time.max(Timestamp::UNIX_EPOCH), number: 1 }
+    }
+
+    /// Takes it apart; `None` if it is not one that [`Display`](fmt::Display) writes.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let (time, number) = text.split_at_checked(SHAPE.len())?;
+        Some(Self { time: parse_time(time)?, number: parse_number(number)? })
+    }
+
+    /// When the run started.
+    pub fn time(&self) -> Timestamp {
+        self.time
+    }
+
+    /// Which of that second, counted from 1.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The one to try when this one is taken: that of the next second. `None` at the end of time.
+    pub fn next(self) -> Option<Self> {
+        let time = self.time.checked_add(SignedDuration::from_secs(1)).ok()?;
+        Some(Self { time, number: 1 })
+    }
+}
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let t = Offset::UTC.to_datetime(self.time);
+        let (year, month, day) = (t.year(), t.month(), t.day());
+        let (hour, minute, second) = (t.hour(), t.minute(), t.second());
+        write!(f, "{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")?;
+        if self.number > 1 {
+            write!(f, "-{}", self.number)?;
+        }
+        Ok(())
+    }
+}
+
+/// The shape of a time: `#` is a digit.
+const SHAPE: &[u8] = b"########T######Z";
+
+/// Reads `YYYYMMDDTHHMMSSZ`, from 1970 on.
+fn parse_time(stamp: &[u8]) -> Option<Timestamp> {
+    let fits = |(&byte, &shape): (&u8, &u8)| match shape {
+        b'#' => byte.is_ascii_digit(),
+        letter => byte == letter,
+    };
+    if stamp.len() != SHAPE.len() || !stamp.iter().zip(SHAPE).all(fits) {
+        return None;
+    }
+    // At most four digits each, so nothing overflows.
+    let field = |from: usize, to: usize| {
+        stamp[from..to].iter().fold(0i16, |value, digit| value * 10 + i16::from(digit - b'0'))
+    };
+    let small = |from: usize| field(from, from + 2) as i8;
+    let civil = DateTime::new(field(0, 4), small(4), small(6), small(9), small(11), small(13), 0);
+    let time = Offset::UTC.to_timestamp(civil.ok()?).ok()?;
+    (time >= Timestamp::UNIX_EPOCH).then_some(time)
+}
+
+/// Reads what stands behind the time: nothing, or `-` and a number from 2 on, without zeros before
+/// it.
+fn parse_number(suffix: &[u8]) -> Option<u32> {
+    if suffix.is_empty() {
+        return Some(1);
+    }
+    let digits = suffix.strip_prefix(b"-")?;
+    if !digits.first()?.is_ascii_digit() || digits[0] == b'0' {
+        return None;
+    }
+    let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    (number > 1).then_some(number)
+}
+
 #[cfg(test)]
-mod tests {
+mod name_tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -362,5 +537,18 @@ mod tests {
             prop_assert!(first <= second);
             prop_assert!(name(seconds).to_string() <= second.to_string());
         }
+    }
+}
+
+#[cfg(test)]
+mod other_name_tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_shown_as_far_as_it_can_be() {
+        assert_eq!(OtherName::of("sha999").to_string(), "sha999");
+        assert_eq!(OtherName::of("a\u{1b}[31m\u{e9}b").to_string(), "a[31mb");
+        assert_eq!(OtherName::of(&"x".repeat(100)).to_string(), "x".repeat(MOST));
+        assert_eq!(OtherName::from("XXH32").to_string(), "XXH32");
     }
 }

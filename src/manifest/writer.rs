@@ -1,22 +1,15 @@
 //! A manifest being written: lines appended to `….part`, the final name when the run ends.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, path::PathBuf, sync::Arc};
 
 use jiff::SignedDuration;
 
-use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Hasher, Sha256};
-use crate::manifest::lists::ListKind;
-use crate::manifest::name::ManifestName;
-use crate::manifest::readers::Readers;
-use crate::manifest::rewriting::{HashedReader, ListSink, Rewrite};
-use crate::manifest::try_name::{both, is_absent, next};
-use crate::sys::stat::Time;
-use crate::sys::{self, Dir, PartOwner};
+use crate::{
+    error::Error, error::Result, hash::Algorithm, hash::Hasher, hash::Sha256, manifest::ListKind,
+    manifest::ListSink, manifest::ManifestName, manifest::Readers, manifest::name::both,
+    manifest::name::is_absent, manifest::name::next, manifest::readers::HashedReader,
+    manifest::readers::Rewrite, sys, sys::Dir, sys::PartOwner, sys::stat::Time,
+};
 
 /// So far ahead of the clock runs of one second get in each other's way.
 const SAME_MINUTE: SignedDuration = SignedDuration::from_secs(60);

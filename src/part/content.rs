@@ -1,11 +1,15 @@
 //! The content of a part file while it grows: bytes, holes, and what the kernel moved there.
 
-use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::{fs::File, io, io::Seek, io::SeekFrom, path::PathBuf, sync::Arc};
 
-use crate::io::zero_runs::{Segment, segments};
-use crate::part::method::Method;
-use crate::sys::{self, CachePolicy, OutputPages, ResidentBytes};
+use serde::Serialize;
+
+use crate::{
+    error::Error, error::Result, io::Segment, io::WatchedFile, io::hash_thread::segments,
+    part::Part, path::RelPath, path::Shown, sys, sys::CachePolicy, sys::KernelCopy, sys::Mover,
+    sys::OutputPages, sys::ResidentBytes, sys::stat::Stat, tree::OutputDir, tree::SourceDir,
+    tree::SourceEntry,
+};
 
 /// The open part file, and what is known of the content up to its position.
 pub struct PartContent {
@@ -158,5 +162,148 @@ impl PartContent {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.open_end = false;
         self.pages.write_all(&self.file, bytes)
+    }
+}
+
+// How the content of a file came to the output.
+
+/// How the content of a file came to the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Its data is shared with the source.
+    Clone,
+    /// Its data is shared with a file at the output that had another name at the source before.
+    Renamed,
+    /// By the kernel, with `copy_file_range`.
+    Range,
+    /// By the kernel, with `sendfile`.
+    Send,
+    /// Read and written.
+    #[default]
+    ReadWrite,
+}
+
+impl Method {
+    /// All of them, in the order of `as usize`.
+    pub const ALL: [Self; 5] =
+        [Self::Clone, Self::Renamed, Self::Range, Self::Send, Self::ReadWrite];
+}
+
+/// How many files came by a method, and how many bytes they have, holes included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Files whose content moved that way.
+    pub files: u64,
+    /// The bytes of those files.
+    pub bytes: u64,
+}
+
+// A part file that takes its content by what moves it, rather than from memory.
+
+impl Part {
+    /// Lets `mover` append what `source` has from `at` on, at most `most` bytes; 0 at the end.
+    /// `None` when it has to be read and written.
+    pub fn take(
+        &mut self,
+        mover: &mut Mover,
+        source: &WatchedFile<'_>,
+        at: u64,
+        most: u64,
+    ) -> Result<Option<u64>> {
+        if mover.way() == KernelCopy::None {
+            return Ok(None);
+        }
+        let most = most.min(source.before_move(at));
+        self.take_by(most, |part, most| {
+            let moved = mover.go_on(source.file(), part.file()?, most);
+            moved.map_err(|error| part.or_source_error("copy", source, error))
+        })
+    }
+
+    /// Lets `moving` append at most as many bytes as it is told, by a way of its own; `None` when
+    /// that did nothing.
+    pub fn take_by(
+        &mut self,
+        most: u64,
+        moving: impl FnOnce(&Self, u64) -> Result<Option<u64>>,
+    ) -> Result<Option<u64>> {
+        let moved = moving(self, most.min(self.before_move()))?;
+        if let Some(bytes) = moved {
+            self.moved(bytes)?;
+        }
+        Ok(moved)
+    }
+
+    /// An error of a call that concerns both files: of the output if the error says so, of the source
+    /// otherwise.
+    pub fn or_source_error(
+        &self,
+        deed: &'static str,
+        source: &WatchedFile<'_>,
+        error: std::io::Error,
+    ) -> Error {
+        if sys::is_disk_full(&error) || sys::is_output_gone(&error) {
+            Error::io("write", self.path(), error)
+        } else {
+            let path = Shown::path(&self.path()).to_string();
+            source.error(deed, error).with_note(format!("; it was on its way to {path}"))
+        }
+    }
+}
+
+// One file that is to be copied: from where, and to where.
+
+/// A file and the way it has to go.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// The directory it comes from.
+    pub source: Arc<SourceDir>,
+    pub target: CopyTarget,
+}
+
+/// Where the copy of a file is to stand. It outlives the need for the source's directory, which a file
+/// that is complete does not hold open.
+#[derive(Clone, Debug)]
+pub struct CopyTarget {
+    pub output: Arc<OutputDir>,
+    /// The file as it was found in the source.
+    pub entry: SourceEntry,
+    /// Whether something at the output gives way for it.
+    pub replaces: bool,
+    /// Whether nothing failed of reading its permissions, owner and attributes and setting them.
+    pub labelled: bool,
+}
+
+impl Transfer {
+    /// A file for which nothing has to give way, as far as is known.
+    pub fn new(source: Arc<SourceDir>, output: Arc<OutputDir>, entry: SourceEntry) -> Self {
+        Self { source, target: CopyTarget { output, entry, replaces: false, labelled: true } }
+    }
+
+    /// The file as it was found in the source.
+    pub fn entry(&self) -> &SourceEntry {
+        &self.target.entry
+    }
+
+    /// The full path in the source, for messages.
+    pub fn source_path(&self) -> PathBuf {
+        self.source.path_of(&self.target.entry.name)
+    }
+}
+
+impl CopyTarget {
+    /// The full path at the output, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.output.path_of(&self.entry.name)
+    }
+
+    /// The path below the root of either side.
+    pub fn rel_path(&self) -> RelPath {
+        self.output.rel.join(&self.entry.name)
+    }
+
+    /// What is at the output under the file's name.
+    pub fn look(&self) -> Result<Option<Stat>> {
+        self.output.look(&self.entry.name)
     }
 }

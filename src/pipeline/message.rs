@@ -1,19 +1,15 @@
 //! A file on its way through the three threads of a worker, and the messages that carry it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::{sync::Arc, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed, time::Duration};
 
-use crossbeam_channel::{Receiver, RecvError, RecvTimeoutError, Sender};
+use crossbeam_channel::{Receiver, RecvError, RecvTimeoutError, Sender, bounded, select};
 
-use crate::error::Error;
-use crate::event::timing::{StageTiming, Timer};
-use crate::fanout::chunk::Data;
-use crate::part::part_file::Part;
-use crate::part::resume::Resumed;
-use crate::part::transfer::Transfer;
-use crate::sys::Attributes;
-use crate::tree::journal::Checkpoint;
+use crate::{
+    error::Error, event::FileInHand, event::StageTiming, event::Timer, fanout::Data,
+    fanout::OwnOrigin, fanout::Subscription, io::BlockPool, io::Sparse, io::WatchedFile,
+    part::Part, part::Resumed, part::Transfer, sys, sys::Attributes, transfer::Context,
+    tree::Batch, tree::Checkpoint,
+};
 
 /// A stage before that sends nothing for this long may hang in a call.
 const A_WHILE: Duration = Duration::from_millis(500);
@@ -124,4 +120,279 @@ pub fn send<E>(
         let _waiting = Timer::start(&clock.waited);
         to.send(full.into_inner()).map_err(|_| Disconnected)
     })
+}
+
+// Work for the workers: those that have three threads take large files and, unless these are left to workers for
+// small files alone, small ones too.
+
+/// Where work comes from.
+pub struct Feed {
+    /// Without workers for small files alone, everything goes one way, in its order.
+    large: Option<Sender<Batch>>,
+    all: Sender<Batch>,
+    block_size: u64,
+}
+
+/// Where a worker takes work.
+#[derive(Clone)]
+pub struct Tasks {
+    large: Option<Receiver<Batch>>,
+    all: Option<Receiver<Batch>>,
+}
+
+/// Both ends, with room for so many batches that are `waiting` for workers that take everything, and for `small`
+/// workers that take files of at most `block_size` bytes.
+pub fn tasks(waiting: usize, small: usize, block_size: usize) -> (Feed, Tasks) {
+    let (all, from_all) = bounded(waiting + small);
+    let (large, from_large) = (small > 0).then(|| bounded(waiting)).unzip();
+    let block_size = block_size as u64;
+    (Feed { large, all, block_size }, Tasks { large: from_large, all: Some(from_all) })
+}
+
+impl Feed {
+    /// Waits until there is room for it; false if the workers are gone.
+    pub fn send(&self, run: Batch) -> bool {
+        let is_large = self.is_large(&run);
+        let way = self.large.as_ref().filter(|_| is_large).unwrap_or(&self.all);
+        way.send(run).is_ok()
+    }
+
+    /// Whether it is for workers that take large files: the walk makes a large file a batch of its own.
+    pub fn is_large(&self, run: &Batch) -> bool {
+        run.files.last().is_some_and(|file| file.stat.size > self.block_size)
+    }
+}
+
+impl Tasks {
+    /// For a worker that takes small files alone.
+    pub fn small(&self) -> Self {
+        Self { large: None, all: self.all.clone() }
+    }
+
+    /// For a worker that leaves small files to those that take them alone, of which there is one at least.
+    pub fn large(&self) -> Self {
+        Self { large: self.large.clone(), all: None }
+    }
+
+    /// What to do next, as soon as there is something; `None` at the end.
+    pub fn next(&self) -> Option<Batch> {
+        match (&self.large, &self.all) {
+            // When one has come to its end, there may still be something in the other.
+            (Some(large), Some(all)) => select! {
+                recv(large) -> run => run.or_else(|_| all.recv()).ok(),
+                recv(all) -> run => run.or_else(|_| large.recv()).ok(),
+            },
+            (Some(only), None) | (None, Some(only)) => only.recv().ok(),
+            (None, None) => None,
+        }
+    }
+}
+
+// Reading the content of a large file block by block, and sending it to the hasher.
+
+/// What the reader sends to the hasher.
+pub type ReadStep = FileStep<Result<ReadEnd, EarlyEnd>>;
+
+/// Where the content of a file is read.
+#[derive(Clone, Copy)]
+pub enum ContentFrom<'a> {
+    /// From an open file that is this worker's alone.
+    Own(&'a WatchedFile<'a>),
+    /// Together with other outputs.
+    Shared(&'a Subscription<'a>, &'a OwnOrigin<'a>),
+}
+
+impl<'a> ContentFrom<'a> {
+    /// The file, to be looked at.
+    pub fn file(self) -> &'a WatchedFile<'a> {
+        match self {
+            ContentFrom::Own(file) => file,
+            ContentFrom::Shared(_, own) => own.file,
+        }
+    }
+
+    /// Whether `read` bytes that outputs shared are all there are: what is shared ends at the size that was
+    /// listed, whatever is behind it.
+    fn ends_at(self, read: u64) -> Result<bool, Error> {
+        match self {
+            ContentFrom::Own(_) => Ok(false),
+            ContentFrom::Shared(_, own) if read < own.entry.stat.size => Ok(false),
+            ContentFrom::Shared(_, own) => own.file.ends_at(read),
+        }
+    }
+}
+
+/// Why reading a file ended before its end.
+pub enum ReadError {
+    /// The file is not copied.
+    Early(EarlyEnd),
+    /// The hasher is gone.
+    Gone,
+}
+
+impl ReadError {
+    /// How the file ends; an error if there is nowhere to tell.
+    pub fn into_early_end(self) -> Result<EarlyEnd, Disconnected> {
+        match self {
+            ReadError::Early(end) => Ok(end),
+            ReadError::Gone => Err(Disconnected),
+        }
+    }
+}
+
+impl From<Error> for ReadError {
+    fn from(error: Error) -> Self {
+        ReadError::Early(EarlyEnd::Failed(error))
+    }
+}
+
+impl From<Disconnected> for ReadError {
+    fn from(_: Disconnected) -> Self {
+        ReadError::Gone
+    }
+}
+
+/// Reads files into blocks and sends these on.
+pub struct ContentReader<'a> {
+    /// What the run shares.
+    pub context: &'a Context<'a>,
+    pub pool: BlockPool,
+    pub next: Sender<ReadStep>,
+    /// The file that is read, if a program shows it.
+    pub in_hand: Option<Arc<FileInHand>>,
+}
+
+impl ContentReader<'_> {
+    /// Reads and sends the whole content from `total` on, which says how far it came; false if the rest
+    /// is not to be had where it is from.
+    pub fn read(
+        &self,
+        large: &LargeFile,
+        from: ContentFrom<'_>,
+        total: &mut u64,
+    ) -> Result<bool, ReadError> {
+        let file = from.file();
+        let is_sparse = large.transfer.entry().stat.is_sparse();
+        if is_sparse && self.context.options.sparse != Sparse::Never {
+            self.read_extents(large, from, total)?;
+        } else if *total > 0 {
+            self.seek(file, *total)?;
+        }
+        // Also after the extents: a file that grew is read to its end, and found to have grown.
+        while !file.is_all(*total) && !from.ends_at(*total)? {
+            if !self.read_block(large, from, u64::MAX, total)? {
+                if let ContentFrom::Shared(..) = from {
+                    return Ok(false);
+                }
+                break;
+            }
+        }
+        file.check(*total)?;
+        Ok(true)
+    }
+
+    /// Reads the data of a file with holes and names the holes. It comes nowhere where the file
+    /// system does not tell where the holes are.
+    fn read_extents(
+        &self,
+        large: &LargeFile,
+        from: ContentFrom<'_>,
+        at: &mut u64,
+    ) -> Result<(), ReadError> {
+        let (file, size, start) = (from.file(), large.transfer.entry().stat.size, *at);
+        while *at < size {
+            let extent = sys::next_extent(file.file(), *at, size)
+                .map_err(|error| file.error("find the holes of", error))?;
+            let Some(extent) = extent else { break };
+            while *at < extent.start {
+                self.continue_unless_stopped(large)?;
+                // In parts, so that there are checkpoints in a long one.
+                let hole = (extent.start - *at).min(large.checkpoints.unwrap_or(u64::MAX));
+                self.advance(hole);
+                self.send(FileStep::Hole(hole))?;
+                *at += hole;
+            }
+            self.seek(file, *at)?;
+            while *at < extent.end {
+                if !self.read_block(large, from, extent.end - *at, at)? {
+                    return Ok(());
+                }
+            }
+        }
+        if *at == start { self.seek(file, start) } else { Ok(()) }
+    }
+
+    /// Reads and sends a block of at most `limit` bytes, adding to `total`; false at the end.
+    fn read_block(
+        &self,
+        large: &LargeFile,
+        from: ContentFrom<'_>,
+        limit: u64,
+        total: &mut u64,
+    ) -> Result<bool, ReadError> {
+        let clock = &self.context.control.timings.read;
+        self.continue_unless_stopped(large)?;
+        let file = match from {
+            ContentFrom::Own(file) => file,
+            ContentFrom::Shared(subscription, own) => {
+                let busy = Timer::start(&clock.busy);
+                let Some(chunk) = subscription.next(own, *total, limit) else {
+                    return Ok(false);
+                };
+                drop(busy);
+                *total += chunk.len() as u64;
+                self.advance(chunk.len() as u64);
+                self.send(FileStep::Data(Data::Shared(chunk)))?;
+                return Ok(true);
+            }
+        };
+        let mut block = self.pool.take(clock);
+        let busy = Timer::start(&clock.busy);
+        while (block.len() as u64) < limit && !file.is_all(*total) {
+            let room = block.room();
+            let room_len = room.len().min(usize::try_from(limit).unwrap_or(usize::MAX));
+            if room_len == 0 {
+                break;
+            }
+            let read = file.read(&mut room[..room_len])?;
+            if read == 0 {
+                break;
+            }
+            block.fill(read);
+            *total += read as u64;
+            self.advance(read as u64);
+            if block.len() as u64 >= limit {
+                break;
+            }
+        }
+        drop(busy);
+        if block.is_empty() {
+            return Ok(false);
+        }
+        self.send(FileStep::Data(Data::Own(block)))?;
+        Ok(true)
+    }
+
+    /// So many bytes more were read.
+    fn advance(&self, bytes: u64) {
+        self.context.control.progress.advance(bytes, self.in_hand.as_deref());
+    }
+
+    /// An error if the run is to stop, or a later stage gave the file up.
+    pub fn continue_unless_stopped(&self, large: &LargeFile) -> Result<(), ReadError> {
+        match self.context.control.stop.is_urgent() || large.is_given_up() {
+            true => Err(ReadError::Early(EarlyEnd::Abandoned)),
+            false => Ok(()),
+        }
+    }
+
+    /// Goes to a place in an open file.
+    pub fn seek(&self, file: &WatchedFile<'_>, to: u64) -> Result<(), ReadError> {
+        Ok(file.seek(to).map_err(|error| file.error("find the data of", error))?)
+    }
+
+    /// Sends a step to the hasher.
+    pub fn send(&self, step: ReadStep) -> Result<(), Disconnected> {
+        send(&self.next, step, &self.context.control.timings.read)
+    }
 }

@@ -1,34 +1,22 @@
 //! The first thread of a worker: takes files, copies the small ones itself, and reads the large ones
 //! block by block.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::{sync::Arc, sync::atomic::Ordering::Relaxed};
 
 use crossbeam_channel::Sender;
 
-use crate::error::Error;
-use crate::event::timing::Timer;
-use crate::hash::Algorithm;
-use crate::io::block::BlockPool;
-use crate::io::read_back::ReadBack;
-use crate::manifest::index::NextLine;
-use crate::part::resume::{self, ReadyPart, Resumed};
-use crate::part::transfer::Transfer;
-use crate::pipeline::content::{ContentFrom, ContentReader, ReadError};
-use crate::pipeline::message::{Disconnected, EarlyEnd, FileStep, LargeFile, ReadEnd};
-use crate::pipeline::queue::Tasks;
-use crate::pipeline::shared_read::read_shared;
-use crate::sys::stat::Stat;
-use crate::transfer::context::Context;
-use crate::transfer::kernel::clone::clone_to_hash;
-use crate::transfer::outcome::{Action, CommitterMessage, Outcome, TransferResult};
-use crate::transfer::prepare::prepare;
-use crate::transfer::retry;
-use crate::transfer::small::path::copy_files;
-use crate::transfer::source::{self, OpenSource};
-use crate::tree::cleanup::Leftovers;
-use crate::tree::dirs::OutputDir;
-use crate::tree::found::{Batch, WalkItem};
+use crate::{
+    error::Error, event::Timer, fanout::OwnOrigin, fanout::Subscription, hash::Algorithm,
+    io::BlockPool, io::ReadBack, io::WatchedFile, manifest::NextLine, part::ReadyPart,
+    part::Resumed, part::Transfer, part::resume, pipeline::message::ContentFrom,
+    pipeline::message::ContentReader, pipeline::message::Disconnected, pipeline::message::EarlyEnd,
+    pipeline::message::FileStep, pipeline::message::LargeFile, pipeline::message::ReadEnd,
+    pipeline::message::ReadError, pipeline::message::Tasks, sys::CachePolicy, sys::stat::Stat,
+    transfer, transfer::Action, transfer::CommitterMessage, transfer::Context,
+    transfer::OpenSource, transfer::Outcome, transfer::TransferResult,
+    transfer::kernel::clone_to_hash, transfer::prepare, transfer::prepare::prepare,
+    transfer::small::copy_files, tree::Batch, tree::Leftovers, tree::OutputDir, tree::WalkItem,
+};
 
 /// The reader of a worker.
 pub struct FileReader<'a> {
@@ -125,9 +113,9 @@ impl FileReader<'_> {
         let subscription = slot.and_then(|slot| slot.subscribe(&transfer.source, transfer.entry()));
         let path = || transfer.source_path();
         let mut timer = Timer::start(&context.control.timings.read.busy);
-        let mut warnings: Vec<Error> = first.into_iter().map(retry::warning).collect();
+        let mut warnings: Vec<Error> = first.into_iter().map(prepare::warning).collect();
         let OpenSource { mut file, attributes, systems } =
-            source::open(context, transfer, &path, &mut warnings)?;
+            transfer::open(context, transfer, &path, &mut warnings)?;
         if subscription.is_none() {
             file.spare_cache(systems.source, &context.control.resident.source);
         }
@@ -202,7 +190,7 @@ impl FileReader<'_> {
 
     /// Copies a file once more of which nothing was sent; it changed, as `first` says.
     fn copy_again(&self, transfer: &Transfer, first: Error) -> Result<(), ReadError> {
-        let Some(now) = retry::look_again(self.content.context, transfer) else {
+        let Some(now) = prepare::look_again(self.content.context, transfer) else {
             return Err(first.into());
         };
         self.copy(&changed(transfer, now), Some(first))
@@ -236,15 +224,15 @@ impl FileReader<'_> {
     /// Reads a file from its beginning that is on its way and changed while it was read, as `first` says.
     fn read_again(&self, transfer: &Transfer, first: Error) -> Result<ReadEnd, ReadError> {
         let context = self.content.context;
-        let Some(now) = retry::look_again(context, transfer) else {
+        let Some(now) = prepare::look_again(context, transfer) else {
             return Err(first.into());
         };
         let large = Arc::new(LargeFile::new(changed(transfer, now), None, None));
         self.content.send(FileStep::Again(Arc::clone(&large)))?;
         let path = || large.transfer.source_path();
-        let mut warnings = vec![retry::warning(first)];
+        let mut warnings = vec![prepare::warning(first)];
         let OpenSource { mut file, attributes, systems } =
-            source::open(context, &large.transfer, &path, &mut warnings)?;
+            transfer::open(context, &large.transfer, &path, &mut warnings)?;
         file.spare_cache(systems.source, &context.control.resident.source);
         self.content.read(&large, ContentFrom::Own(&file), &mut 0)?;
         Ok(ReadEnd { attributes, warnings })
@@ -293,4 +281,29 @@ fn costly_holes(transfer: &Transfer) -> Option<Error> {
         );
         Error::finding("hash quickly", transfer.source_path(), finding)
     })
+}
+
+// Reading a large file together with other outputs, and what is left of it where that ends.
+
+/// Reads and sends the whole content together with other outputs, and from where that ends by itself.
+/// `total` says how far it came.
+pub fn read_shared<'r>(
+    reader: &'r ContentReader<'_>,
+    large: &LargeFile,
+    file: &mut WatchedFile<'r>,
+    subscription: &Subscription<'_>,
+    sparing: CachePolicy,
+    total: &mut u64,
+) -> Result<(), ReadError> {
+    let (options, control) = (&reader.context.options, reader.context.control);
+    let (dir, entry) = (&*large.transfer.source, large.transfer.entry());
+    let own = OwnOrigin { file, dir, entry, sparing, follow: options.follow, control };
+    if reader.read(large, ContentFrom::Shared(subscription, &own), total)? {
+        return Ok(());
+    }
+    reader.continue_unless_stopped(large)?;
+    subscription.count_alone();
+    file.spare_cache(sparing, &reader.context.control.resident.source);
+    reader.seek(file, *total)?;
+    reader.read(large, ContentFrom::Own(file), total).map(drop)
 }

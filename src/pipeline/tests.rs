@@ -1,32 +1,19 @@
 //! One body of tests for both paths: what a worker does must not depend on whether a file is larger
 //! than a block.
 
-use std::ffi::OsStr;
-use std::io::{Seek, SeekFrom, Write};
-use std::path::Path;
-use std::sync::Arc;
+use std::{ffi::OsStr, io::Seek, io::SeekFrom, io::Write, path::Path, sync::Arc};
 
 use crossbeam_channel::bounded;
 use tempfile::TempDir;
 
-use crate::event::timing::Timings;
-use crate::event::{Gate, Progress, Stop};
-use crate::hash::multibuffer::Backend;
-use crate::hash::{Algorithm, Digest};
-use crate::io::control::Control;
-use crate::io::link_check::Helpers;
-use crate::io::options::Options;
-use crate::io::resident::Residency;
-use crate::path::DirPath;
-use crate::pipeline::queue::tasks;
-use crate::pipeline::start::NewWorker;
-use crate::sys::stat::Stat;
-use crate::sys::{Dir, PartOwner};
-use crate::transfer::context::{Context, Shared};
-use crate::transfer::kernel::copy_methods::CopyMethods;
-use crate::transfer::outcome::{CommitterMessage, Outcome, TransferResult};
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::{Batch, SourceEntry};
+use crate::{
+    event::Gate, event::Progress, event::Stop, event::Timings, hash::Algorithm, hash::Backend,
+    hash::Digest, io::Control, io::Options, io::link_check::Helpers, io::read_back::Residency,
+    path::DirPath, pipeline::NewWorker, pipeline::message::tasks, sys::Dir, sys::PartOwner,
+    sys::stat::Stat, transfer::CommitterMessage, transfer::Context, transfer::Outcome,
+    transfer::Shared, transfer::TransferResult, transfer::kernel::CopyMethods, tree::Batch,
+    tree::OutputDir, tree::SourceDir, tree::SourceEntry,
+};
 
 /// What the system says of a file.
 fn stat(path: &Path) -> Stat {

@@ -4,18 +4,18 @@
 //! there from a source. What a later run believes therefore stands in a directory that only this user can
 //! open, and speaks of this output and no other; see `docs/design/private-record.md`.
 
-pub mod belief;
-pub mod departing;
-pub mod knowledge;
-pub mod new_root;
-pub mod opened;
-pub mod other_outputs;
+mod knowledge;
+pub mod notes;
 pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
 pub mod probe;
 pub mod record;
-pub mod recorded_at;
-pub mod reference_time;
 pub mod row;
-pub mod source_mark;
-pub mod traits_note;
+mod source_mark;
+
+pub use knowledge::{Belief, Knowledge, Remembered, RowPlace, Unsettled};
+pub use notes::{Departing, MovedTimes, NewRoot, NotePlace, OpenedDir, OtherOutputs};
+pub use private_dir::{Mark, Missing, PrivateDir, PrivatePlace, Secret};
+pub use record::RecordFile;
+pub use row::{FinishedManifest, Origin, RecordedAt, Row, Trace};
+pub use source_mark::{Mounts, SourceMark};

@@ -4,17 +4,15 @@
 //! written in it carries the [`Mark`] of the output, so that a directory that was copied together with
 //! an output is not taken for that of the copy.
 
-use std::ffi::{OsStr, OsString};
-use std::fmt::Write as _;
-use std::fs::File;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr, ffi::OsString, fmt::Write as _, fs::File, hash::BuildHasher, hash::Hasher,
+    hash::RandomState, io, io::Read, path::Path, path::PathBuf,
+};
 
-use crate::error::{Error, Result};
-use crate::hash::Sha256;
-use crate::sys::stat::{Stat, Time};
-use crate::sys::{self, Dir, PartOwner, PartTag, Uninterrupted};
+use crate::{
+    error::Error, error::Result, hash::Sha256, sys, sys::Dir, sys::PartOwner, sys::PartTag,
+    sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
+};
 
 /// What the private directory is called in the root of an output. Nothing of this name in the root of
 /// a source is ever copied.

@@ -1,18 +1,13 @@
 //! Asks the reader of private records everything that a run asks it, of any bytes: for property tests and
 //! the fuzz target.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{fs, path::Path, path::PathBuf};
 
-use crate::hash::Sha256;
-use crate::state::belief::Belief;
-use crate::state::knowledge::Knowledge;
-use crate::state::private_dir::{Missing, PrivateDir};
-use crate::state::record::closed::{FINISHED, FinishedManifest};
-use crate::state::record::record_file::RecordFile;
-use crate::state::row::strip;
-use crate::sys::Dir;
-use crate::sys::stat::{Identity, Kind, Stat, Time};
+use crate::{
+    hash::Sha256, state::Belief, state::FinishedManifest, state::Knowledge, state::Missing,
+    state::PrivateDir, state::RecordFile, state::row::FINISHED, state::row::strip, sys::Dir,
+    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+};
 
 /// An output with a private directory.
 #[derive(Debug)]

@@ -17,9 +17,13 @@
 //! file was given, that of its source, where `MTIME` is what became of it. Earlier versions take a row with some for
 //! one in doubt.
 
-use crate::hash::{Algorithm, Digest};
-use crate::manifest::line;
-use crate::sys::stat::{Kind, Stat, Time};
+use std::{ffi::OsStr, io, io::Read, io::Seek, io::SeekFrom};
+
+use crate::{
+    hash::Algorithm, hash::Digest, hash::Hasher, hash::Sha256, manifest::line, state::Mark,
+    state::PrivateDir, sys, sys::Dir, sys::FileRange, sys::Uninterrupted, sys::stat::Kind,
+    sys::stat::Stat, sys::stat::Time,
+};
 
 /// Where a digest is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,6 +275,200 @@ impl Numbers<'_> {
             number = number << 4 | u64::from(digit);
         }
         None
+    }
+}
+
+// Where a record has a row, in eight bytes: of files that may have been renamed there can be many.
+
+/// Where a record of this very output has a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecordedAt(u64);
+
+impl RecordedAt {
+    /// The number of the record stands above the offset, which has no more than these bits.
+    const OFFSET: u64 = (1 << 48) - 1;
+
+    /// That of the row at `offset` of the record with this number; `None` if either is too large.
+    pub fn new(record: usize, offset: u64) -> Option<Self> {
+        let record = u16::try_from(record).ok().filter(|_| offset <= Self::OFFSET)?;
+        Some(Self(u64::from(record) << 48 | offset))
+    }
+
+    /// The number of the record.
+    pub fn record(self) -> usize {
+        (self.0 >> 48) as usize
+    }
+
+    /// Where the row starts in it, in bytes.
+    pub fn offset(self) -> u64 {
+        self.0 & Self::OFFSET
+    }
+}
+
+// What closes the rows of a private record: sums, and the names of the manifest that it was finished with and of a
+// later one of this user's runs that left it no rows.
+
+/// The first line of a record, the mark left out.
+pub const HEAD: &str = "dircopy record 1";
+
+/// What the finished record is called; those of runs on their way have a number behind a point.
+pub const FINISHED: &str = "record";
+
+/// More bytes than the last two lines of a finished record have: two digests, a name and a number.
+const LAST_LINES: u64 = 1024;
+
+/// The manifest that a record was finished with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinishedManifest {
+    pub name: String,
+    /// That of all its lines.
+    pub digest: Sha256,
+}
+
+/// What says with which manifest a record was finished.
+pub fn name_line(manifest: &FinishedManifest) -> String {
+    format!(". {} {}\n", manifest.digest, manifest.name)
+}
+
+/// What says that a later run finished this manifest, and left no rows of what it lists.
+pub fn later_line(manifest: &FinishedManifest) -> String {
+    format!(", {} {}\n", manifest.digest, manifest.name)
+}
+
+/// Either of them, read again.
+fn read_name_line(line: &[u8]) -> Option<FinishedManifest> {
+    let named = line.strip_prefix(b". ").or_else(|| line.strip_prefix(b", "))?;
+    let (digest, name) = named.split_at_checked(Sha256::HEX_LEN)?;
+    let name = str::from_utf8(name.strip_prefix(b" ")?).ok()?.to_owned();
+    Some(FinishedManifest { name, digest: Sha256::from_hex(digest)? })
+}
+
+/// What closes `rows` rows and everything before them, of which `hasher` has the digest.
+pub fn sum_line(hasher: &Hasher, rows: u64) -> String {
+    let digest = hasher.clone().finish().map(|digest| digest.to_string()).unwrap_or_default();
+    format!("= {rows} {digest}\n")
+}
+
+/// What of a record is closed by a good sum.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// How much of the file, in bytes.
+    pub len: u64,
+    /// How many rows are in there.
+    pub rows: u64,
+    /// Whether it is of the output with the mark that was asked for.
+    pub fits: bool,
+    /// The manifest it was finished with, if it was.
+    pub manifest: Option<FinishedManifest>,
+    /// The manifest of a later run, of which there are no rows.
+    pub later: Option<FinishedManifest>,
+}
+
+/// All rows of a finished record, without the name of the manifest behind them.
+#[derive(Clone, Debug)]
+pub struct Body {
+    pub len: u64,
+    /// How many rows there are.
+    pub rows: u64,
+    pub hasher: Hasher,
+}
+
+impl Body {
+    /// A run found all of it to hold, and has written this manifest, which takes the place of
+    /// the one before. Whatever comes of it, the rows stay closed by their own sum.
+    pub fn name_manifest(
+        self,
+        private: &PrivateDir,
+        manifest: &FinishedManifest,
+        durable: bool,
+    ) -> io::Result<()> {
+        let (mut file, _) =
+            private.dir().open_ours(FINISHED.as_ref())?.ok_or(io::ErrorKind::NotFound)?;
+        let Self { len, rows, mut hasher } = self;
+        let mut end = name_line(manifest);
+        hasher.update(end.as_bytes());
+        end += &sum_line(&hasher, rows);
+        file.seek(SeekFrom::Start(len))?;
+        sys::write_all(&file, end.as_bytes())?;
+        file.set_len(len + end.len() as u64)?;
+        if durable { sys::persist_file(&file) } else { Ok(()) }
+    }
+}
+
+impl Closed {
+    /// The newest manifest that it names.
+    pub fn newest(&self) -> Option<&FinishedManifest> {
+        self.later.as_ref().or(self.manifest.as_ref())
+    }
+
+    /// Whether there is nothing but rows.
+    pub fn names_none(&self) -> bool {
+        self.newest().is_none()
+    }
+
+    /// Takes line `number`, which is no sum; whether it may stand there.
+    pub fn take(
+        &mut self,
+        number: u64,
+        text: &[u8],
+        mark: &Mark,
+        see: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
+        match text.first() {
+            Some(b's' | b'e' | b't') if number > 1 => {
+                self.rows += 1;
+                strip(text).is_some_and(see)
+            }
+            Some(b'.') if number > 1 => {
+                self.manifest = read_name_line(text);
+                self.manifest.is_some()
+            }
+            Some(b',') if number > 1 => {
+                self.later = read_name_line(text);
+                self.later.is_some()
+            }
+            Some(b'd') if number == 1 => {
+                let of = text.strip_prefix(HEAD.as_bytes());
+                self.fits = of.and_then(|of| of.strip_prefix(b" ")) == Some(mark.text().as_bytes());
+                of.is_some()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FinishedManifest {
+    /// The last one that the finished record in `private` names at its end, of which no sum is looked at; `None` also
+    /// for a record that does not end so.
+    pub fn last_named(private: &PrivateDir) -> Option<Self> {
+        let file = private.dir().open_file(FINISHED.as_ref(), false).ok()?;
+        let stat = Dir::stat_file(&file).ok().filter(|stat| stat.kind == Kind::File)?;
+        let mut end = Vec::new();
+        FileRange::new(&file, stat.size.saturating_sub(LAST_LINES), stat.size)
+            .read_to_end(&mut end)
+            .ok()?;
+        let mut lines = end.strip_suffix(b"\n")?.rsplit(|byte| *byte == b'\n');
+        let is_sum = lines.next()?.starts_with(b"= ");
+        lines.next().filter(|_| is_sum).and_then(read_name_line)
+    }
+
+    /// Whether it is in this directory, as it was written.
+    pub fn is_in(&self, root: &Dir) -> bool {
+        let name = OsStr::new(&self.name);
+        let is_file = root.stat(name, false).is_ok_and(|stat| stat.kind == Kind::File);
+        let Some(file) = is_file.then(|| root.open_file(name, false).ok()).flatten() else {
+            return false;
+        };
+        let (mut file, mut room) = (Uninterrupted(file), vec![0; 1 << 16]);
+        let mut hasher = Algorithm::Sha256.start();
+        while let Ok(read) = file.read(&mut room) {
+            if read == 0 {
+                let digest = hasher.finish().and_then(|digest| digest.as_sha256());
+                return digest == Some(self.digest);
+            }
+            hasher.update(&room[..read]);
+        }
+        false
     }
 }
 

@@ -5,15 +5,12 @@
 //! those that were mounted below it, and a later mirror run compares. A sum closes the note: one that was damaged says
 //! nothing, and refuses no run. By the root itself it is known when source and output have been exchanged.
 
-use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
-use std::fs::File;
-use std::io::{self, Read};
+use std::{collections::BTreeMap, fmt, fmt::Write as _, fs::File, io, io::Read};
 
-use crate::hash::Sha256;
-use crate::path::RelPath;
-use crate::state::private_dir::{PrivateDir, mark_of};
-use crate::sys::{self, Dir, Uninterrupted};
+use crate::{
+    hash::Sha256, path::RelPath, state::PrivateDir, state::private_dir::mark_of, sys, sys::Dir,
+    sys::Uninterrupted,
+};
 
 const HEAD: &str = "dircopy source 2";
 

@@ -1,16 +1,12 @@
 //! An input, open: a file watched for changes, or something that gives what it has when it has it.
 
-use std::fs::File;
-use std::io::Seek;
-use std::path::PathBuf;
+use std::{ffi::OsStr, fs::File, io, io::Seek, path::Path, path::PathBuf};
 
-use crate::error::{Error, Result};
-use crate::io::options::Cache;
-use crate::io::watched_file::WatchedFile;
-use crate::stream::endpoint::Endpoint;
-use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, CachePolicy, StreamEnd};
-use crate::transfer::context::Context;
+use crate::{
+    error::Error, error::Result, io::Cache, io::WatchedFile, path::directory_of, sys,
+    sys::CachePolicy, sys::Dir, sys::StreamEnd, sys::stat::Kind, sys::stat::Stat,
+    transfer::Context,
+};
 
 pub struct Input<'a> {
     context: &'a Context<'a>,
@@ -187,4 +183,76 @@ impl<'a> Input<'a> {
             InputKind::Flow(_) => Ok(()),
         }
     }
+}
+
+// What the user calls an end of a stream, and whether a stream is meant at all.
+
+/// An end of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Standard input or output, whichever it is: `-`.
+    Standard,
+    /// What is at this path.
+    Path(PathBuf),
+}
+
+impl From<&Path> for Endpoint {
+    fn from(path: &Path) -> Self {
+        match path.as_os_str() == "-" {
+            true => Endpoint::Standard,
+            false => Endpoint::Path(path.to_path_buf()),
+        }
+    }
+}
+
+impl Endpoint {
+    /// As the user wrote it.
+    pub fn path(&self) -> &Path {
+        match self {
+            Endpoint::Standard => Path::new("-"),
+            Endpoint::Path(path) => path,
+        }
+    }
+
+    /// What the system says of it as an input; of what it points to, if it is a link.
+    pub fn stat_input(&self) -> io::Result<Stat> {
+        match self {
+            Endpoint::Standard => Ok(*StreamEnd::standard_input()?.stat()),
+            Endpoint::Path(path) => stat(path),
+        }
+    }
+}
+
+/// Whether a stream is meant, rather than a copy of a tree or of a file into a directory: an end is `-`, an
+/// input is a FIFO or a device, there are several inputs, or a file goes where something other than a
+/// directory is.
+pub fn is_stream(inputs: &[Endpoint], outputs: &[Endpoint]) -> bool {
+    let kind = |endpoint: &Endpoint| stat(endpoint.path()).map(|stat| stat.kind).ok();
+    match inputs {
+        _ if inputs.iter().chain(outputs).any(|endpoint| *endpoint == Endpoint::Standard) => true,
+        [input] => match kind(input) {
+            Some(Kind::Fifo | Kind::Device) => true,
+            Some(Kind::File) => outputs.iter().filter_map(kind).any(|kind| kind != Kind::Dir),
+            _ => false,
+        },
+        _ => true,
+    }
+}
+
+/// What is at a path; of what it points to, if that is a link.
+pub fn stat(path: &Path) -> io::Result<Stat> {
+    match path.file_name().filter(|_| !names_directory(path)) {
+        Some(name) => Dir::open(directory_of(path))?.stat(name, true),
+        None => Dir::open(path)?.stat_self(),
+    }
+}
+
+/// Whether a path can only be that of a directory.
+pub fn names_directory(path: &Path) -> bool {
+    let ends_so = |path: &OsStr| {
+        path.as_encoded_bytes()
+            .last()
+            .is_some_and(|last| std::path::is_separator(char::from(*last)))
+    };
+    ends_so(path.as_os_str()) || path.file_name().is_none() || path.ends_with(".")
 }

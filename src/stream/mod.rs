@@ -9,19 +9,310 @@
 //! blocks that they share (`hashed`). Without, the kernel moves the bytes: to one output in one thread
 //! (`direct`), to several through a pipe for each (`tee`).
 
-pub mod endpoint;
-mod engine;
-mod input;
-mod job;
-pub mod outcome;
-mod output;
-mod refusal;
-pub mod report;
+mod direct;
+mod hashed;
+pub mod input;
+mod manifest;
+mod outcome;
+mod place;
 mod run;
-mod start;
+mod tee;
+
+pub use input::Endpoint;
+pub use outcome::{OutputOutcome, StreamEnding, StreamReport};
+
+use std::{
+    collections::HashSet, path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed, time::Instant,
+};
+
+use crate::{
+    error::Error, error::Result, event::EventObserver, event::Gate, event::Observer,
+    event::Progress, hash::Algorithm, hash::Algorithms, hash::Backend, io::Cache, io::Control,
+    io::Damaged, io::Durability, io::Options, io::RateLimit, io::Reflink, io::Sparse, io::States,
+    io::link_check::Helpers, io::read_back::Residency, stream::input::stat,
+    stream::manifest::StreamStates, stream::outcome::OutputStates, stream::place::BesideFiles,
+    stream::place::FilePlace, stream::place::OutputPlace, stream::place::OutputPlaces,
+    stream::place::PlacedOutput, stream::run::StreamRun, sys, sys::stat::Identity, sys::stat::Kind,
+    transfer::Context, transfer::Shared, transfer::kernel::CopyMethods,
+    transfer::verifier::unverifiable, tree::Policy,
+};
+
+// A stream job: what is asked for, and its run from the first refusal to the report.
+
+/// What to pass on, where to, and how. Make one with [`new`](Self::new) and change what should differ.
+#[derive(Clone, Debug)]
+pub struct StreamJob {
+    /// What is read, one after the other.
+    pub inputs: Vec<Endpoint>,
+    /// What all of it is written to.
+    pub outputs: Vec<Endpoint>,
+    /// Where the lines of all outputs go; without one, that of a file goes beside it.
+    pub manifest: Option<PathBuf>,
+    /// What is computed over the bytes; with [`Algorithm::None`] there is no manifest, and the kernel
+    /// moves the bytes where it can.
+    pub algorithm: Algorithm,
+    /// What is computed and listed besides.
+    pub further: Algorithms,
+    /// Whether the states of the digest stand beside the manifest.
+    pub states: States,
+    /// What happens to files that are there already: a stream is newer than any of them.
+    pub policy: Policy,
+    /// Make files durable before they get their names.
+    pub sync: bool,
+    /// InputCounts files back from their medium before they get their names, and what happens to those that are
+    /// not there as they were written.
+    pub verify: Option<Damaged>,
+    /// What becomes of pages in the system's cache.
+    pub cache: Cache,
+    /// Look at all inputs before anything is written.
+    pub strict: bool,
+    /// InputCounts no faster than this; bytes in a second.
+    pub limit_rate: Option<u64>,
+    /// Blocks on their way; at least 1.
+    pub queue_size: usize,
+    /// Size of a block in bytes; at least 1. Memory is their product.
+    pub block_size: usize,
+}
+
+impl StreamJob {
+    /// A job with the defaults of the command line, and blocks of that size.
+    pub fn new(
+        inputs: Vec<Endpoint>,
+        outputs: Vec<Endpoint>,
+        queue_size: usize,
+        block_size: usize,
+    ) -> Self {
+        Self {
+            inputs,
+            outputs,
+            manifest: None,
+            algorithm: Algorithm::default(),
+            further: Algorithms::default(),
+            states: States::default(),
+            policy: Policy::default(),
+            sync: true,
+            verify: None,
+            cache: Cache::default(),
+            strict: false,
+            limit_rate: None,
+            queue_size,
+            block_size,
+        }
+    }
+
+    /// Runs the job. The stop of `observer` must not serve another run.
+    ///
+    /// # Errors
+    /// The job was refused and nothing was written. Everything that goes wrong later is told to `observer`;
+    /// look at the report's [`ending`](StreamReport::ending).
+    pub fn run(&self, observer: &EventObserver<'_>) -> Result<StreamReport> {
+        let Observer { progress, stop, listen } = observer;
+        let started = Instant::now();
+        self.refuse_options()?;
+        let find = |endpoint: &Endpoint| OutputPlace::find(endpoint, self.policy, stop).map(Some);
+        let places = self.places(&find)?;
+        let taken = keep_apart(&self.inputs, &self.outputs, &places)?;
+        self.refuse_nothing_to_prove(&places)?;
+        if self.strict {
+            self.inputs.iter().try_for_each(look_at_input)?;
+        }
+        self.count(progress);
+        let (timings, rate) = (&observer.progress.timings, self.limit_rate.map(RateLimit::new));
+        let resident = Residency::default();
+        let options = self.options();
+        let ways = CopyMethods::new(&options);
+        let shared = Shared::alone(&ways);
+        let (resident, helpers, gate) = (&resident, &Helpers::of_processors(), &Gate::default());
+        let rate = rate.as_ref();
+        let control = Control { progress, stop, rate, timings, resident, helpers, gate };
+        let context = Context { options, shared, control };
+        let states = OutputStates::new(&self.outputs, listen, progress);
+        let mut run = StreamRun::new(&self.inputs, &context, states, taken);
+        let OutputPlaces { outputs, mut manifest } = places;
+        let content = run.pass_on(outputs, manifest.as_mut())?;
+        let is_listed = match (&content, manifest) {
+            (Some(content), Some(manifest)) => run.write_manifest(content, manifest),
+            _ => false,
+        };
+        let digests = content.map(|content| content.digests.clone());
+        let manifest = self.manifest.clone().filter(|_| is_listed);
+        Ok(run.into_report(digests, manifest, started))
+    }
+
+    /// Looks whether the job would be refused, or an input would be missing, and opens and makes nothing.
+    ///
+    /// # Errors
+    /// Why the job would be refused, or which input would be missing.
+    pub fn check(&self) -> Result<()> {
+        self.refuse_options()?;
+        let look = |endpoint: &Endpoint| OutputPlace::look(endpoint, self.policy);
+        self.outputs.iter().try_for_each(|output| look(output).map(drop))?;
+        let places = self.places(&look)?;
+        keep_apart(&self.inputs, &self.outputs, &places)?;
+        self.refuse_nothing_to_prove(&places)?;
+        self.inputs.iter().try_for_each(look_at_input)
+    }
+
+    /// What can be refused before anything is looked at.
+    fn refuse_options(&self) -> Result<()> {
+        if self.verify.is_some() {
+            refuse_unverifiable(self.sync, self.algorithm)?;
+        }
+        refuse_standard(&self.inputs, self.manifest.as_deref())
+    }
+
+    fn refuse_nothing_to_prove(&self, places: &OutputPlaces) -> Result<()> {
+        match self.verify {
+            Some(_) => refuse_nothing_to_prove(places),
+            None => Ok(()),
+        }
+    }
+
+    /// Finds the places of everything that is to be written; `find` finds one, if it is to be known.
+    fn places(
+        &self,
+        find: &dyn Fn(&Endpoint) -> Result<Option<OutputPlace>>,
+    ) -> Result<OutputPlaces> {
+        let (algorithm, is_listed) = (self.algorithm, self.algorithm != Algorithm::None);
+        let keeps_states = algorithm == Algorithm::Sha256 && self.states == States::Auto;
+        let beside = BesideFiles {
+            manifests: (is_listed && self.manifest.is_none()).then_some(self.policy),
+            algorithms: self.further.with(algorithm),
+            states: keeps_states.then_some(self.policy),
+        };
+        OutputPlaces::find(&self.outputs, self.manifest.as_deref(), beside, find)
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            algorithm: self.algorithm,
+            further: self.further.without(self.algorithm),
+            backend: Backend::One,
+            block_size: self.block_size.max(1),
+            blocks: self.queue_size.max(1),
+            follow: true,
+            max_size: None,
+            policy: self.policy,
+            durability: match self.sync {
+                true => Durability::Grouped { at_once: false },
+                false => Durability::Off,
+            },
+            verify: self.verify,
+            nameless: false,
+            journaling: None,
+            reflink: Reflink::Auto,
+            sparse: Sparse::Auto,
+            sorted: false,
+            histories: false,
+            pruned: false,
+            prunes: false,
+            asks_change_time: false,
+            cache: self.cache,
+        }
+    }
+
+    /// Adds up what is known of the inputs' sizes, if that is all of them.
+    fn count(&self, progress: &Progress) {
+        let size = |endpoint: &Endpoint| {
+            let stat = endpoint.stat_input().ok()?;
+            (stat.kind == Kind::File && stat.size > 0).then_some(stat.size)
+        };
+        progress.total_entries.store(self.inputs.len() as u64, Relaxed);
+        if let Some(total) = self.inputs.iter().map(size).sum::<Option<u64>>() {
+            progress.total_bytes.store(total, Relaxed);
+            progress.counted.store(true, Relaxed);
+        }
+    }
+}
+
+// What a stream is refused for before anything is written.
+
+/// Refuses standard input that is closed, and a manifest on standard output.
+pub fn refuse_standard(inputs: &[Endpoint], manifest: Option<&Path>) -> Result<()> {
+    let path = Endpoint::Standard;
+    if inputs.contains(&path) && sys::was_closed_at_start(0) {
+        return Err(Error::finding("read", path.path(), "standard input is closed"));
+    }
+    if manifest == Some(path.path()) {
+        let finding = "it goes into a file (./- is one of that name)";
+        return Err(Error::finding("write the manifest to", path.path(), finding));
+    }
+    Ok(())
+}
+
+/// Refuses to prove a stream that is not synced, or has no digest.
+pub fn refuse_unverifiable(sync: bool, algorithm: Algorithm) -> Result<()> {
+    match unverifiable(sync, algorithm) {
+        Some(why) => Err(Error::finding("prove", "the stream", why)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses to prove a stream that goes into no file.
+pub fn refuse_nothing_to_prove(placed: &OutputPlaces) -> Result<()> {
+    // Those that failed are told of when the others are opened.
+    let failed = |output: &&PlacedOutput| matches!(output.place, OutputPlace::Failed(_));
+    let mut others = placed.outputs.iter().filter(|output| !failed(output)).peekable();
+    let is_open = |output: &PlacedOutput| matches!(output.place, OutputPlace::Open(_));
+    if (others.peek().is_some() || placed.outputs.is_empty()) && others.all(is_open) {
+        let why = "no output is a file that could be read back; leave out --verify";
+        return Err(Error::finding("prove", "the stream", why));
+    }
+    Ok(())
+}
+
+/// Refuses outputs that are one another or an input. Returns the files that no input may be.
+pub fn keep_apart(
+    inputs: &[Endpoint],
+    outputs: &[Endpoint],
+    placed: &OutputPlaces,
+) -> Result<HashSet<Identity>> {
+    let mut files: Vec<(&FilePlace, PathBuf)> = Vec::new();
+    for place in placed.files() {
+        let path = place.path();
+        if files.iter().any(|(other, _)| other.is_same(place)) {
+            return Err(Error::finding("write twice to", path, "each needs a file of its own"));
+        }
+        files.push((place, path));
+    }
+    if outputs.iter().filter(|endpoint| **endpoint == Endpoint::Standard).count() > 1 {
+        return Err(Error::finding("write twice to", "-", "there is one standard output"));
+    }
+    let id = |place: &FilePlace| place.there.filter(|stat| stat.kind == Kind::File);
+    let side_files = placed.states().filter_map(StreamStates::place);
+    let there = files.iter().map(|(place, _)| *place).chain(side_files).filter_map(id);
+    let there = there.map(|stat| stat.id);
+    let open = placed.outputs.iter().filter_map(|output| output.place.identity());
+    // Those behind links, too, and those that stay as they are.
+    let there_by_name = outputs.iter().filter_map(|endpoint| stat(endpoint.path()).ok());
+    let there_by_name = there_by_name.filter(|stat| stat.kind == Kind::File).map(|stat| stat.id);
+    let taken: HashSet<Identity> = there.chain(open).chain(there_by_name).collect();
+    for endpoint in inputs {
+        if let Ok(stat) = endpoint.stat_input()
+            && stat.kind == Kind::File
+            && taken.contains(&stat.id)
+        {
+            return Err(is_output(endpoint));
+        }
+    }
+    Ok(taken)
+}
+
+/// Refuses an input that is not there, or may not be read.
+pub fn look_at_input(endpoint: &Endpoint) -> Result<()> {
+    let Endpoint::Path(path) = endpoint else { return Ok(()) };
+    let stat = endpoint.stat_input().map_err(|error| Error::io("open", path, error))?;
+    match stat.kind {
+        Kind::Dir => Err(Error::finding("read", path, "it is a directory")),
+        Kind::Socket => Err(Error::finding("read", path, "it is a socket")),
+        _ => sys::may_read(path).map_err(|error| Error::io("open", path, error)),
+    }
+}
+
+/// Says that an input is an output.
+pub fn is_output(endpoint: &Endpoint) -> Error {
+    Error::finding("read", endpoint.path(), "this input file is an output file")
+}
+
 #[cfg(test)]
 mod tests;
-
-pub use endpoint::Endpoint;
-pub use job::StreamJob;
-pub use report::StreamReport;

@@ -2,16 +2,12 @@
 
 use std::sync::Mutex;
 
-use crate::event::timing::Timings;
-use crate::event::{Event, Gate, Progress, Stop};
-use crate::io::control::Control;
-use crate::io::link_check::Helpers;
-use crate::io::options::Options;
-use crate::io::resident::Residency;
-use crate::stream::endpoint::Endpoint;
-use crate::stream::outcome::OutputStates;
-use crate::transfer::context::{Context, Shared};
-use crate::transfer::kernel::copy_methods::CopyMethods;
+use crate::{
+    event::Event, event::Gate, event::Progress, event::Stop, event::Timings, io::Control,
+    io::Options, io::link_check::Helpers, io::read_back::Residency, stream::Endpoint,
+    stream::outcome::OutputStates, transfer::Context, transfer::Shared,
+    transfer::kernel::CopyMethods,
+};
 
 /// The failures that `work` tells of a stream with one output.
 pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<String> {

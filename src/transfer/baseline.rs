@@ -1,24 +1,17 @@
 //! What the source should hold, by an earlier manifest (`--expect`): what it lists of each file, and which
 //! of its files were come upon.
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{
+    collections::BTreeSet, fs::File, io, io::Read, path::Path, path::PathBuf, sync::Mutex,
+    sync::OnceLock, sync::PoisonError, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed,
+};
 
-use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Algorithms, Digest};
-use crate::manifest::archive::bag_list::{self, PayloadList};
-use crate::manifest::archive::mhl::is_mhl;
-use crate::manifest::index::Lookup;
-use crate::manifest::other_name::LIKE_SHA512;
-use crate::manifest::{Index, ManifestName};
-use crate::path::{RelPath, Shown};
-use crate::sys::stat::{Kind, Stat, Time};
-use crate::sys::{self, Dir, FileRange};
-use crate::tree::last_dir::LastDir;
+use crate::{
+    error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, manifest::Index,
+    manifest::Lookup, manifest::ManifestName, manifest::PayloadList, manifest::archive::bag_list,
+    manifest::archive::mhl::is_mhl, manifest::name::LIKE_SHA512, path::RelPath, path::Shown, sys,
+    sys::Dir, sys::FileRange, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::LastDir,
+};
 
 /// So many bytes tell what a file is.
 const START: u64 = 512;

@@ -1,29 +1,22 @@
 //! Before a file is copied: looking at what is at the output, and settling what needs no copy.
 
-use std::ops::ControlFlow::{self, Break, Continue};
-
-use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest};
-use crate::io::read_back::ReadBack;
-use crate::manifest::index::NextLine;
-use crate::part::transfer::Transfer;
-use crate::state::belief::{Belief, Remembered};
-use crate::state::knowledge::Knowledge;
-use crate::state::row::Row;
-use crate::sys::stat::Stat;
-use crate::transfer::context::Context;
-use crate::transfer::existing::file::ExistingFile;
-use crate::transfer::existing::labels::Labels;
-use crate::transfer::existing::late;
-use crate::transfer::outcome::{Action, KeptRow, Outcome};
-use crate::transfer::renamed::share::share;
-use crate::transfer::{rot_check, source, unproven};
-use crate::tree::dirs::OutputDir;
-use crate::tree::overwrite::{
-    Decision, DestinationStat, SourceStat, decide, leave_large, refuse_large,
+use std::{
+    borrow::Cow, fs::File, io, ops::ControlFlow, ops::ControlFlow::Break,
+    ops::ControlFlow::Continue,
 };
-use crate::volume::output_volume::TOO_LONG_TO_REPLACE;
-use crate::volume::times::TimeMatch;
+
+use crate::{
+    chain::Damage, error::Error, error::Result, hash::Algorithm, hash::Backend, hash::Chain,
+    hash::Digest, io::ChainedContent, io::HashedFrom, io::LinkCheck, io::LinkReads, io::ReadBack,
+    manifest::NextLine, part::Transfer, state::Belief, state::Knowledge, state::Remembered,
+    state::Row, sys, sys::Dir, sys::Medium, sys::is_on_turning_disk, sys::stat::Kind,
+    sys::stat::Stat, transfer, transfer::Action, transfer::Context, transfer::KeptRow,
+    transfer::Labels, transfer::Outcome, transfer::existing::ExistingFile, transfer::labels,
+    transfer::outcome, transfer::rot_check, transfer::share::share, tree::Decision,
+    tree::DestinationStat, tree::OutputDir, tree::PlannedStat, tree::SourceStat, tree::Ways,
+    tree::overwrite::decide, tree::overwrite::leave_large, tree::overwrite::refuse_large,
+    volume::TOO_LONG_TO_REPLACE, volume::times::TimeMatch,
+};
 
 /// Decides about a file as [`prepare_any`], and refuses to replace one of a name that cannot be.
 pub fn prepare(
@@ -114,7 +107,7 @@ fn prepare_any(
         || there.size != source.0.size
         || is_changed_since(context, output, source, &there, belief);
     if decision == Decision::Keep && is_unclear && source_digest.is_none() {
-        match source::hash(context, transfer, read_back) {
+        match transfer::hash(context, transfer, read_back) {
             Ok(None) if context.options.algorithm != Algorithm::None => {
                 return Action::Settled(Outcome::Abandoned);
             }
@@ -128,7 +121,7 @@ fn prepare_any(
     match decision {
         Decision::Create => copy(false),
         Decision::Replace => copy(true),
-        Decision::Leave(why) => match late::mend(&existing, read_back, warnings) {
+        Decision::Leave(why) => match labels::mend(&existing, read_back, warnings) {
             Ok(None) => Action::Settled(Outcome::Left(why)),
             Ok(Some(action)) => with_labels(&existing, action, read_back, warnings),
             Err(error) => failed(error),
@@ -203,7 +196,7 @@ fn existing(
     let belief = known.map_or(Belief::Nothing, |known| {
         belief(known, &target.output, path.as_bytes(), source, &there, next)
     });
-    unproven::file(context, &target.output, &target.entry, there, belief)
+    outcome::file(context, &target.output, &target.entry, there, belief)
 }
 
 /// What earlier runs found out about the file at `path`, which is `there` in `output`: also if its time has moved or is
@@ -264,11 +257,148 @@ fn check_for_rot(
     if !rot_check::is_listed(context, &transfer.target)? {
         return Ok(Continue(None));
     }
-    let Some(digest) = source::hash(context, transfer, read_back)? else {
+    let Some(digest) = transfer::hash(context, transfer, read_back)? else {
         return Ok(Break(Outcome::Abandoned));
     };
     Ok(match rot_check::check(context, transfer, Some(digest)) {
         None => Continue(Some(digest)),
         Some(outcome) => Break(outcome),
     })
+}
+
+// What the chain of a content tells of a copy: that it is that content, or where it is not.
+
+/// Smaller copies are hashed as a whole as fast.
+const LEAST_LINKED: u64 = 8 << 20;
+
+/// A copy that should have a content of which there may be a chain.
+pub struct ChainedCopy<'a> {
+    pub context: &'a Context<'a>,
+    pub file: &'a File,
+    /// The directory that it is in.
+    pub dir: Option<&'a Dir>,
+    /// The digest that it should have.
+    pub digest: &'a Digest,
+    /// The chain of that, if it is at hand.
+    pub chain: Option<&'a Chain>,
+}
+
+/// Steers a check, and counts for it.
+#[derive(Clone, Copy)]
+pub struct CheckControl<'a> {
+    pub is_to_stop: &'a (dyn Fn() -> bool + Sync),
+    /// Called with the number of bytes of each read.
+    pub on_read: &'a (dyn Fn(u64) + Sync),
+}
+
+impl ChainedCopy<'_> {
+    /// Where the copy was read from, if it is of `size` and all its links hold: then it has the digest. `None` if
+    /// that is not so, the chain is not known, or the run is to stop: reading it as a whole will tell.
+    pub fn prove<'m>(
+        &self,
+        size: u64,
+        medium: impl FnOnce() -> io::Result<Medium<'m>>,
+        control: CheckControl<'_>,
+    ) -> Option<HashedFrom> {
+        let (chain, _) = match size >= LEAST_LINKED {
+            true => self.chain(size).filter(|(_, chained)| *chained == size)?,
+            false => return None,
+        };
+        let medium = medium().ok()?;
+        let bad = self.check(&chain, size, &medium, control)?;
+        let from = if medium.finish() { HashedFrom::Device } else { HashedFrom::Cache };
+        // One that grew meanwhile has more than its links.
+        let is_as_large = || Dir::stat_file(self.file).is_ok_and(|now| now.size == size);
+        let ends = || sys::ends_at(self.file, size).unwrap_or(false);
+        (bad.is_empty() && is_as_large() && ends()).then_some(from)
+    }
+
+    /// Adds to `error` where the copy differs, if its chain is known.
+    pub fn with_place(&self, error: Error) -> Error {
+        match self.locate() {
+            Some(damage) => error.with_note(format!(" ({damage})")),
+            None => error,
+        }
+    }
+
+    fn locate(&self) -> Option<Damage> {
+        let stat = Dir::stat_file(self.file).ok()?;
+        let (chain, size) = self.chain(stat.size)?;
+        let medium = Medium::of(self.file, &stat).ok()?;
+        let is_to_stop = || self.context.control.stop.is_urgent();
+        let control = CheckControl { is_to_stop: &is_to_stop, on_read: &|_| () };
+        let bad = self.check(&chain, size, &medium, control)?;
+        medium.finish();
+        Some(Damage::new(&chain, size, stat.size, &bad)).filter(Damage::says_something)
+    }
+
+    /// The chain, and the size of what it is of; one that is at hand is of a content of `size`.
+    fn chain(&self, size: u64) -> Option<(Cow<'_, Chain>, u64)> {
+        match self.chain {
+            Some(chain) => Some((Cow::Borrowed(chain), size)),
+            None => {
+                let (chain, size) = self.context.shared.states?.chain(self.digest)?;
+                Some((Cow::Owned(chain), size))
+            }
+        }
+    }
+
+    /// The links that do not hold, if they can be checked.
+    fn check(
+        &self,
+        chain: &Chain,
+        size: u64,
+        medium: &Medium<'_>,
+        control: CheckControl<'_>,
+    ) -> Option<Vec<u64>> {
+        // What the kernel reads ahead is one sequence, and so is what a disk that turns reads fast.
+        let in_order = !medium.is_direct() || self.dir.is_some_and(is_on_turning_disk);
+        let check = LinkCheck {
+            content: ChainedContent { chain, size, digest: self.digest },
+            medium,
+            reads: LinkReads::ByLinks { in_order },
+            backend: Backend::One,
+            is_to_stop: control.is_to_stop,
+            on_read: control.on_read,
+        };
+        check.run(self.context.control.helpers).ok()?
+    }
+}
+
+// A second try at a file that changed while it was read.
+//
+// Most such files change once: a program was just saving them. The file is looked at anew and read again
+// from its beginning, once; a file that changes again is reported and is not at the output.
+
+/// What the file is now, if it is worth a second try: it is still there, and the same is to be done
+/// about it as before.
+pub fn look_again(context: &Context<'_>, transfer: &Transfer) -> Option<Stat> {
+    let before = transfer.entry();
+    let now = transfer.source.handle.stat(&before.name, context.options.follow).ok()?;
+    // Other names of the file may wait for it by its identity and their number.
+    let alike = now.links == before.stat.links && (now.links == 1 || now.id == before.stat.id);
+    if now.kind != Kind::File || !alike || context.control.stop.is_urgent() {
+        return None;
+    }
+    let there = transfer.target.look().ok()?;
+    let replaces = transfer.target.replaces;
+    let output = &transfer.target.output;
+    let destination = there.as_ref().map(|there| output.destination(&now, there));
+    let same = match decide(context.options.policy, SourceStat(&now), destination) {
+        Decision::Create => !replaces,
+        Decision::Replace => replaces,
+        Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => false,
+    };
+    if same
+        && let Some(changed) = context.shared.changed
+        && !PlannedStat::of(&before.stat, None, Ways::default()).is(&now)
+    {
+        changed.note(&transfer.target.rel_path(), now.size);
+    }
+    same.then_some(now)
+}
+
+/// What is said of the first try when the second went well.
+pub fn warning(first: Error) -> Error {
+    first.with_note("; it was read again from its beginning, and copied")
 }

@@ -11,27 +11,15 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Algorithms, Digest, Digests};
-use crate::io::options::Durability;
-use crate::io::read_back::ReadBack;
-use crate::io::watched_file::WatchedFile;
-use crate::manifest::index::{Lookup, NextLine};
-use crate::part::transfer::{CopyTarget, Transfer};
-use crate::path::{RelPath, Shown};
-use crate::state::belief::{Belief, Remembered};
-use crate::state::row::{Origin, Row};
-use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Medium};
-use crate::transfer::baseline::Baseline;
-use crate::transfer::context::Context;
-use crate::transfer::outcome::Outcome;
-use crate::transfer::prepare::belief;
-use crate::transfer::source;
-use crate::tree::dirs::OutputDir;
-use crate::tree::found::SourceEntry;
-use crate::tree::overwrite::SourceStat;
-use crate::volume::times::TimeMatch;
+use crate::{
+    error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, hash::Digests,
+    io::Durability, io::ReadBack, io::WatchedFile, manifest::Lookup, manifest::NextLine,
+    part::Transfer, part::content::CopyTarget, path::RelPath, path::Shown, state::Belief,
+    state::Origin, state::Remembered, state::Row, sys, sys::Medium, sys::stat::Kind,
+    sys::stat::Stat, transfer, transfer::Context, transfer::Outcome, transfer::baseline::Baseline,
+    transfer::prepare::belief, tree::OutputDir, tree::SourceEntry, tree::SourceStat,
+    volume::times::TimeMatch,
+};
 
 /// Whether the baseline lists a file, so that it has to be read.
 pub fn is_listed(context: &Context<'_>, target: &CopyTarget) -> Result<bool> {
@@ -175,7 +163,7 @@ impl DifferingFile<'_> {
         let Some(other) = self.baseline.other_meaning(self.listed) else { return Ok(false) };
         let algorithms = Algorithms::default().with(other.algorithm());
         let mut read_back = ReadBack::new();
-        let all = source::hash_by(self.context, self.transfer, algorithms, &mut read_back)?;
+        let all = transfer::hash_by(self.context, self.transfer, algorithms, &mut read_back)?;
         Ok(all.is_some_and(|all| all.of(other.algorithm()) == Some(other)))
     }
 

@@ -4,29 +4,18 @@
 //! A copy that is not there as it was written, or cannot be read, is put away and named, and the file
 //! is copied once more. Once: a device that fails twice in a row does not get better by writing on.
 
-use std::ffi::{OsStr, OsString};
-use std::io;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::{
+    ffi::OsStr, ffi::OsString, io, sync::Arc, sync::atomic::AtomicU64,
+    sync::atomic::Ordering::Relaxed,
+};
 
-use crate::error::{Cause, Error, Result};
-use crate::hash::Algorithm;
-use crate::hash::chain::Chain;
-use std::sync::Arc;
-
-use crate::io::block::BlockPool;
-use crate::io::options::Damaged;
-use crate::io::read_back::{HashedFrom, ReadBack};
-use crate::part::part_file;
-use crate::part::publish::SWAPPED;
-use crate::part::transfer::Transfer;
-use crate::path::Shown;
-use crate::sys::stat::Stat;
-use crate::sys::{self, Dir, Medium};
-use crate::transfer::context::Context;
-use crate::transfer::locate::{ChainedCopy, CheckControl};
-use crate::transfer::outcome::{Outcome, PendingPublish};
-use crate::transfer::small::file::SmallFile;
+use crate::{
+    error::Cause, error::Error, error::Result, hash::Algorithm, hash::Chain, io::BlockPool,
+    io::Damaged, io::HashedFrom, io::ReadBack, part, part::Transfer, part::publish::SWAPPED,
+    path::Shown, sys, sys::Dir, sys::Medium, sys::stat::Stat, transfer::Context, transfer::Outcome,
+    transfer::PendingPublish, transfer::prepare::ChainedCopy, transfer::prepare::CheckControl,
+    transfer::small_file::SmallFile,
+};
 
 /// Why what is copied so could not be read back and compared.
 pub fn unverifiable(sync: bool, algorithm: Algorithm) -> Option<&'static str> {
@@ -123,7 +112,7 @@ impl<'a> ReadBackVerifier<'a> {
         match self.read_back(file) {
             Ok(Some(proof)) => ReadBackVerdict::Good(proof),
             Ok(None) => {
-                part_file::abandon(&file.target.output, &file.written.part, warnings);
+                part::publish::abandon(&file.target.output, &file.written.part, warnings);
                 ReadBackVerdict::Abandoned
             }
             Err(error) if matches!(error.cause(), Cause::Io(io) if sys::is_for_want_of_means(io)) => {
@@ -216,8 +205,10 @@ impl<'a> ReadBackVerifier<'a> {
                     let path = file.target.output.path_of(&name);
                     let error =
                         error.with_note(format!("; that copy is kept as {}", Shown::path(&path)));
-                    return match part_file::forget_journal(&file.target.output, &file.written.part)
-                    {
+                    return match part::publish::forget_journal(
+                        &file.target.output,
+                        &file.written.part,
+                    ) {
                         Some(stays) => error.with_note(format!("; {stays}")),
                         None => error,
                     };

@@ -4,23 +4,14 @@
 //! A look at an entry waits for the device, or costs the kernel most of what a walk takes. Where nothing
 //! has to be remembered from one entry to the next, any number of stat workers may look.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::Arc;
+use std::{collections::HashMap, ffi::OsStr, ops::ControlFlow, path::Path, sync::Arc};
 
-use crate::error::Error;
-use crate::manifest::ManifestName;
-use crate::path::Shown;
-use crate::sys::ListedEntry;
-use crate::sys::stat::{Identity, Kind, Stat};
-use crate::sys::traits::TriedName;
-use crate::tree::cleanup::ResumablePart;
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::filter::{Filter, Inclusion};
-use crate::tree::found::{Batch, Emit, SourceEntry, WalkEvent, WalkItem};
-use crate::volume::alike::form_of;
+use crate::{
+    error::Error, manifest::ManifestName, path::Shown, sys::ListedEntry, sys::stat::Identity,
+    sys::stat::Kind, sys::stat::Stat, sys::traits::TriedName, tree::Batch, tree::Filter,
+    tree::Inclusion, tree::OutputDir, tree::SourceDir, tree::SourceEntry, tree::WalkEvent,
+    tree::WalkItem, tree::cleanup::ResumablePart, tree::found::Emit, volume::alike::form_of,
+};
 
 /// A batch of small files ends at this many files. With many, workers are mostly in different
 /// directories and do not wait for each other's changes to one: 50,000 files of 4 KiB, two workers,

@@ -1,23 +1,18 @@
 //! Directories of both trees, held open while anything in them is on its way.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::{
+    collections::HashMap, ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc, sync::Mutex,
+    sync::PoisonError, sync::Weak, sync::atomic::AtomicBool, sync::atomic::AtomicUsize,
+    sync::atomic::Ordering::AcqRel, sync::atomic::Ordering::Relaxed,
+};
 
-use crate::error::{Error, Result};
-use crate::path::{DirPath, RelPath};
-use crate::state::belief::{Belief, Remembered};
-use crate::state::row::{Origin, Trace};
-use crate::sys::stat::{Identity, Kind, Stat, Time};
-use crate::sys::{self, Attributes, Dir, Place};
-use crate::tree::hand_over::HandOver;
-use crate::tree::overwrite::DestinationStat;
-use crate::tree::way::Ways;
-use crate::volume::output_volume::OutputVolume;
-use crate::volume::times::TimeMatch;
+use crate::{
+    error::Error, error::Result, event::Stop, path::DirPath, path::RelPath, state::Belief,
+    state::Origin, state::Remembered, state::Trace, sys, sys::Attributes, sys::Dir, sys::DirReader,
+    sys::Place, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    tree::DestinationStat, tree::HandOver, tree::Ways, volume::OutputVolume,
+    volume::times::TimeMatch,
+};
 
 /// A tree that is open, and where it was then.
 #[derive(Clone, Debug)]
@@ -418,5 +413,118 @@ pub fn in_the_way(parent: &Dir, name: &OsStr, path: PathBuf, error: io::Error) -
             format!("{} is in its place at the output", kind.name()),
         ),
         _ => Error::io("open directory", path, error),
+    }
+}
+
+// The directory that was opened last stays open, because paths come in the order of a walk: the next one
+// is mostly in the same directory.
+
+/// Opens directories below one root, and keeps the last of them open.
+#[derive(Debug, Default)]
+pub struct LastDir(Option<(RelPath, Dir)>);
+
+impl LastDir {
+    /// The directory `path` below `root`, which must be the same root at each call. No symbolic link is
+    /// followed.
+    ///
+    /// # Errors
+    /// It cannot be opened; what was open before is closed.
+    pub fn enter(&mut self, root: &Dir, path: &RelPath) -> io::Result<&Dir> {
+        let opened = match self.0.take() {
+            Some((last, dir)) if last == *path => (last, dir),
+            _ => (path.clone(), root.open_below(path)?),
+        };
+        Ok(&self.0.insert(opened).1)
+    }
+
+    /// What is at `path` below `root`; of what a link there points to, if it is to `follow` it.
+    ///
+    /// # Errors
+    /// The system's; [`NotFound`](io::ErrorKind::NotFound) for the root itself.
+    pub fn stat(&mut self, root: &Dir, path: &RelPath, follow: bool) -> io::Result<Stat> {
+        let Some((above, name)) = path.split() else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let name = sys::name_from_bytes(name)?;
+        self.enter(root, &above)?.stat(name, follow)
+    }
+}
+
+// Everything that lies below a directory, in no order: for what looks at an output as it lies there.
+
+/// Something that lies below a directory.
+pub struct EntryBelow<'a> {
+    /// The directory that it is in.
+    pub dir: &'a Dir,
+    /// The path of that.
+    pub above: &'a RelPath,
+    pub name: &'a OsStr,
+    /// Its own path.
+    pub path: &'a RelPath,
+    pub stat: Stat,
+}
+
+/// Hands `see` everything below `root`, which is at `path`, and goes into the directories for which it says so. No
+/// symbolic link is followed. False if the run is to stop.
+///
+/// # Errors
+/// A directory cannot be listed, or what `see` failed with.
+pub fn each_below(
+    root: &Dir,
+    path: &Path,
+    stop: &Stop,
+    see: &mut dyn FnMut(EntryBelow<'_>) -> Result<bool>,
+) -> Result<bool> {
+    let (mut dirs, mut reader) = (vec![RelPath::root()], DirReader::default());
+    while let Some(above) = dirs.pop() {
+        let fail = |error| Error::io("list", above.full_path(path), error);
+        let opened = match above.is_root() {
+            // A handle of its own: a directory that is listed has one position for all.
+            true => root.open_dir(".".as_ref(), false),
+            false => root.open_below(&above),
+        };
+        let dir = opened.map_err(fail)?;
+        loop {
+            if stop.is_requested() {
+                return Ok(false);
+            }
+            let batch = reader.next_batch(&dir).map_err(fail)?;
+            if batch.is_empty() {
+                break;
+            }
+            for listed in batch {
+                let stat = dir.stat(&listed.name, false).map_err(fail)?;
+                let path = above.join(&listed.name);
+                let entry =
+                    EntryBelow { dir: &dir, above: &above, name: &listed.name, path: &path, stat };
+                if see(entry)? && stat.kind == Kind::Dir {
+                    dirs.push(path);
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_directory_after_the_other() {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(temp.path().join("a/b")).unwrap();
+        for name in ["one", "a/two", "a/b/three"] {
+            std::fs::write(temp.path().join(name), name).unwrap();
+        }
+        let (root, mut last) = (Dir::open(temp.path()).unwrap(), LastDir::default());
+        let mut size = |path: &str| {
+            let path = RelPath::parse(path.as_bytes()).unwrap();
+            last.stat(&root, &path, false).map(|stat| stat.size).ok()
+        };
+        let paths = ["one", "a/two", "a/two", "gone/x", "a/b/three", "a/b/gone", "one"];
+        let sizes = [Some(3), Some(5), Some(5), None, Some(9), None, Some(3)];
+        assert_eq!(paths.map(&mut size), sizes);
+        assert!(last.stat(&root, &RelPath::root(), false).is_err());
     }
 }

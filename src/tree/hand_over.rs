@@ -5,18 +5,16 @@
 //! everything in it is what this run found in the source and what stands there: what else was in it would be handed
 //! over, or shown, with it. That holds for the directories below one that gets opened too.
 
-use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
-use std::hash::{BuildHasher, RandomState};
-use std::io;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashSet, ffi::OsStr, ffi::OsString, hash::BuildHasher, hash::RandomState, io,
+    path::PathBuf, sync::Arc, sync::Mutex, sync::PoisonError, sync::atomic::AtomicBool,
+    sync::atomic::Ordering::Relaxed,
+};
 
-use crate::path::RelPath;
-use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Attributes, Dir, DirListing, ListedEntry};
-use crate::tree::dirs::OutputDir;
+use crate::{
+    path::RelPath, sys, sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry,
+    sys::stat::Kind, sys::stat::Stat, tree::OutputDir,
+};
 
 /// What must be known before a directory of the output gets the label of its counterpart.
 #[derive(Debug)]

@@ -1,19 +1,26 @@
 //! The two trees: walking the source, and deciding what becomes of an entry at the output.
 
-pub mod below;
-pub mod classify;
+mod classify;
 pub mod cleanup;
 pub mod dirs;
-pub mod filter;
-pub mod found;
+mod filter;
+mod found;
 pub mod hand_over;
 pub mod journal;
-pub mod last_dir;
-pub mod lock;
-pub mod name_count;
 pub mod names;
-mod output_entry;
 pub mod overwrite;
-mod parallel_stat;
 pub mod walk;
-pub mod way;
+
+pub use classify::{Classifier, Unclassified};
+pub use cleanup::{Cleanup, Leftovers, LockShare, Patience, Protected};
+pub use dirs::{EntryBelow, HeldTree, LastDir, OutputDir, SourceDir};
+pub use filter::{Filter, Inclusion, Pattern};
+pub use found::{Batch, NameCount, SourceEntry, WalkEvent, WalkItem};
+pub use hand_over::{HandOver, LabelChange};
+pub use journal::{Checkpoint, Found, Journal, NewStates, Subject, Version};
+pub use names::{
+    ChangedFiles, NameEnd, NameList, planned::PlannedStat, planned::Ways, sorter::RecordOrder,
+    sorter::RecordReader, sorter::SortedRecords, sorter::Sorter,
+};
+pub use overwrite::{Decision, DestinationStat, Policy, SourceStat};
+pub use walk::Walk;

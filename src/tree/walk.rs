@@ -5,25 +5,17 @@
 //! no obstacle. Memory does not grow with the number of files: what was found is handed on at once,
 //! and the receiver makes the walk wait.
 
-use std::ffi::OsStr;
-use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{ffi::OsStr, ops::ControlFlow, path::PathBuf, sync::Arc};
 
-use crate::error::Error;
-use crate::event::Gate;
-use crate::path::RelPath;
-use crate::state::knowledge::Knowledge;
-use crate::state::private_dir::{NAME, TRASH};
-use crate::sys::stat::{Identity, Kind};
-use crate::sys::{self, Attributes, DirReader, ListedEntry};
-use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
-use crate::tree::cleanup::{self, Cleanup, Leftovers, Protected};
-use crate::tree::dirs::{LiveDirs, OTHERS_MAY_WRITE, OutputDir, SourceDir};
-use crate::tree::filter::Inclusion;
-use crate::tree::found::{Emit, WalkItem};
-use crate::tree::name_count::NameCount;
-use crate::tree::names::list::NameList;
+use crate::{
+    error::Error, event::Gate, path::RelPath, state::Knowledge, state::private_dir::NAME,
+    state::private_dir::TRASH, sys, sys::Attributes, sys::DirReader, sys::ListedEntry,
+    sys::stat::Identity, sys::stat::Kind, tree::Classifier, tree::Cleanup, tree::Inclusion,
+    tree::Leftovers, tree::NameCount, tree::NameList, tree::OutputDir, tree::Protected,
+    tree::SourceDir, tree::Unclassified, tree::WalkItem, tree::classify::DirMemory,
+    tree::classify::PendingLinks, tree::classify::Subdir, tree::cleanup, tree::dirs::LiveDirs,
+    tree::dirs::OTHERS_MAY_WRITE, tree::found::Emit,
+};
 
 /// Why a link is not followed to a directory or file of such a file system.
 pub const MADE_UP: &str = "its files are made up by the kernel as they are read (/proc, /sys and the like), and \

@@ -1,19 +1,17 @@
 //! What a check finds, and how a program hears of it.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{path::Path, path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
 
-use crate::chain::damage::Damage;
-use crate::error::Error;
-use crate::event::Observer;
-use crate::hash::Digest;
-use crate::io::read_back::HashedFrom;
-use crate::manifest::other_name::OtherName;
-use crate::manifest::{Fault, ManifestName};
-use crate::path::RelPath;
-use crate::sys::stat::Kind;
-use crate::verify::choice::Rival;
-use crate::verify::target::Target;
+use serde::Serialize;
+
+use crate::{
+    chain::Damage, error::Error, event::Observer, event::Progress, event::Stop, hash::Digest,
+    io::HashedFrom, manifest::Fault, manifest::ManifestName, manifest::OtherName, path::RelPath,
+    sys::stat::Kind, tree::LastDir, verify::Coverage, verify::ManifestAt, verify::ManifestLines,
+    verify::Rival, verify::Target, verify::TargetSpec, verify::VerifyJob, verify::expand,
+    verify::lines::manifest_lines::converted, verify::lines::shards::LinesWanted,
+    verify::lines::shards::WantedLines, verify::target::OpenTarget,
+};
 
 /// What became of a listed file.
 #[derive(Debug)]
@@ -273,5 +271,305 @@ impl Findings {
     /// Findings of this target.
     pub fn new(target: &Arc<Target>, found: Vec<Finding>) -> Self {
         Self { target: Arc::clone(target), found }
+    }
+}
+
+// Counting what there is to do, beside the check, so that progress has a total.
+//
+// Only a hint: it reads the manifests once more, looks at the files and ignores errors, and is
+// given up when the check ends. A line that names a file a second time is counted again. Where a
+// manifest cannot be read twice, there is no total.
+
+/// Adds up the files that the manifests list into the totals of `progress`.
+pub fn count(plans: &[TargetSpec], wanted: Option<LinesWanted>, progress: &Progress, stop: &Stop) {
+    if !plans.iter().all(can_be_read_twice) || progress.counting.swap(true, Relaxed) {
+        return;
+    }
+    for OpenTarget { target, manifest, .. } in plans.iter().filter_map(|plan| plan.open().ok()) {
+        let len = manifest.metadata().map_or(0, |manifest| manifest.len());
+        let mut wanted = wanted.map(|wanted| WantedLines::new(wanted, len));
+        let mut lines = ManifestLines::new(&target, manifest);
+        let mut last = LastDir::default();
+        while let Ok(Some(line)) = lines.next_file() {
+            if stop.is_requested() {
+                return;
+            }
+            if wanted.as_mut().is_some_and(|wanted| !wanted.is_checked(&line)) {
+                continue;
+            }
+            progress.total_entries.fetch_add(1, Relaxed);
+            let size = size(&target, &line.path, &mut last).unwrap_or_default();
+            progress.total_bytes.fetch_add(size, Relaxed);
+        }
+    }
+    progress.counted.store(true, Relaxed);
+}
+
+/// Whether a second reading takes nothing from the check, as it would from a pipe.
+pub fn can_be_read_twice(plan: &TargetSpec) -> bool {
+    match &plan.manifest {
+        None => true,
+        Some(ManifestAt::File(path)) => std::fs::metadata(path).is_ok_and(|file| file.is_file()),
+        Some(ManifestAt::StandardInput) => false,
+    }
+}
+
+/// The size of a regular file below the root.
+fn size(target: &Target, path: &RelPath, last: &mut LastDir) -> Option<u64> {
+    let stat = last.stat(target.handle().ok()?, path, false).ok()?;
+    (stat.kind == Kind::File).then_some(stat.size)
+}
+
+// What a check leaves to say.
+
+/// What became of the lines. The names of the fields are part of the format of reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Files that have the listed digest.
+    pub good: u64,
+    /// Files that have another.
+    pub differ: u64,
+    /// Listed files, and parts of archives, that are not there, or not as regular files that can be reached without
+    /// following a symbolic link.
+    pub missing: u64,
+    /// Parts of archives that must be there and are not, or are not what the archive says of itself.
+    pub incomplete: u64,
+    /// Files that could not be read.
+    pub unreadable: u64,
+    /// Names that are refused.
+    pub refused: u64,
+    /// Lines that cannot be read.
+    pub malformed: u64,
+    /// Lines with digests by algorithms that are not known here, beside others: it was only looked whether there is
+    /// such a file.
+    pub unhashed: u64,
+    /// Files that are listed with no digest that can be checked, on any line.
+    pub unproven: u64,
+    /// Names that stand on a second line, with the same digest.
+    pub repeated: u64,
+    /// Names that stand on a second line, with another digest.
+    pub contradicted: u64,
+    /// Files found when `\` was taken for `/`.
+    pub converted: u64,
+    /// Files that are on no line.
+    pub unlisted: u64,
+    /// Names of files that are bad in one of several directories and good in another.
+    pub repairable: u64,
+    /// Bad files that could be made whole.
+    pub healable: u64,
+    /// Files that were bad and were made whole. They count among those that are good.
+    pub healed: u64,
+    /// Bytes that were taken from other trees for them.
+    pub healed_bytes: u64,
+    /// Bad files that could not be made whole.
+    pub not_healed: u64,
+    /// Large files that got states beside their manifest.
+    pub states_made: u64,
+    /// Names for which trees list different digests.
+    pub conflicting: u64,
+    /// Manifests that list nothing.
+    pub empty: u64,
+    /// Manifests and roots that could not be used.
+    pub unusable: u64,
+    /// What else could not be done.
+    pub broken: u64,
+    /// Bytes that were hashed.
+    pub bytes: u64,
+    /// Good files that were not read, because their data is that of a file that was read.
+    pub shared: u64,
+    /// The bytes of these.
+    pub shared_bytes: u64,
+    /// Files that were read, good or not, and came from the device.
+    pub from_device: u64,
+    /// … and may have come from a cache.
+    pub from_cache: u64,
+}
+
+impl Checked {
+    /// Adds a finding to the counts of its kind.
+    pub fn add(&mut self, finding: &Finding) {
+        let counter = match finding {
+            Finding::File { verdict, bytes, shared, .. } => {
+                self.bytes += bytes;
+                self.shared += u64::from(*shared > 0);
+                self.shared_bytes += shared;
+                if *shared == 0
+                    && let Verdict::Good(proof) | Verdict::Differs(proof, _) = verdict {
+                    match proof {
+                        HashedFrom::Device => self.from_device += 1,
+                        HashedFrom::Cache => self.from_cache += 1,
+                    }
+                }
+                match verdict {
+                    Verdict::Good(_) => &mut self.good,
+                    Verdict::Differs(..) => &mut self.differ,
+                    Verdict::Missing | Verdict::NotThrough(_) | Verdict::NotAFile(_) => {
+                        &mut self.missing
+                    }
+                    Verdict::Unreadable(_) => &mut self.unreadable,
+                    Verdict::Refused(_) => &mut self.refused,
+                }
+            }
+            Finding::Converted { .. } => &mut self.converted,
+            Finding::Refused { .. } => &mut self.refused,
+            Finding::Twice { same: true, .. } => &mut self.repeated,
+            Finding::Twice { same: false, .. } | Finding::Contradicts { .. } => &mut self.contradicted,
+            Finding::Malformed { .. } | Finding::Torn { unfinished: false, .. } => {
+                &mut self.malformed
+            }
+            Finding::OtherAlgorithm { lines, .. } => {
+                self.unhashed += lines;
+                return;
+            }
+            Finding::Unproven { files, is_all: false, .. } => {
+                self.unproven += files;
+                return;
+            }
+            Finding::Nothing | Finding::Unproven { .. } => &mut self.empty,
+            Finding::Incomplete(_) => &mut self.incomplete,
+            Finding::Unlisted(_) => &mut self.unlisted,
+            Finding::Compared(comparison) if !comparison.good.is_empty() => &mut self.repairable,
+            Finding::Unsearched(_) | Finding::Broken(_) => &mut self.broken,
+            Finding::Unusable(_) => &mut self.unusable,
+            Finding::Torn { .. }
+            | Finding::Utf16
+            | Finding::NoneFound
+            | Finding::Notice(_)
+            | Finding::Bag(_)
+            | Finding::Tree(..)
+            | Finding::Waiting(_)
+            | Finding::Unfinished(_)
+            | Finding::Rival(_)
+            | Finding::Others(_)
+            | Finding::Forgotten(_)
+            | Finding::Compared(_)
+            | Finding::NotCompared(_)
+            // A run that makes files whole counts what became of them.
+            | Finding::Conflict(_)
+            | Finding::Healed(_)
+            | Finding::NotHealed { .. }
+            | Finding::TooManyBad(_)
+            | Finding::Warning(_) => return,
+        };
+        *counter += 1;
+    }
+
+    /// Whether a listed file is not what its manifest says, or a file is not listed that should be.
+    pub fn is_untrue(&self) -> bool {
+        let wrong = self.differ + self.missing + self.incomplete + self.contradicted;
+        wrong + self.unlisted + self.conflicting > 0
+    }
+
+    /// Whether a manifest could not be read as one or has nothing to check, or there was none.
+    pub fn is_unusable(&self) -> bool {
+        self.malformed + self.refused + self.empty + self.unusable > 0
+    }
+
+    /// Whether manifests could be read, and all that was amiss with any of them is that it has nothing to check.
+    pub fn is_empty(&self) -> bool {
+        self.empty > 0 && self.malformed + self.refused + self.unusable == 0
+    }
+
+    /// Whether something could not be found out.
+    pub fn is_incomplete(&self) -> bool {
+        self.unreadable + self.unproven + self.broken > 0
+    }
+}
+
+/// What the shards of a check covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardCoverage {
+    /// Which shard was checked; `None` if the results of all were merged.
+    pub index: Option<u32>,
+    /// How many there are.
+    pub of: u32,
+    /// Lines whose files were looked for.
+    pub lines: u64,
+    /// When the first of the shards began, by the clock of its machine: seconds since 1970.
+    pub began: i64,
+    /// When the last of them ended.
+    pub ended: i64,
+}
+
+/// What a check leaves to say.
+#[derive(Clone, Copy, Debug)]
+pub struct VerifyReport {
+    /// What became of the lines.
+    pub counts: Checked,
+    /// What it covered, if it was a scrub.
+    pub covered: Option<Coverage>,
+    /// What it covered, if it was one of the shards of a check, or merged their results.
+    pub shard: Option<ShardCoverage>,
+    /// The code it was asked to stop with, if it was.
+    pub interrupted: Option<usize>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+// Whether a list that is checked against names a file: such a file is content, which nothing but a copy replaces.
+
+impl VerifyJob {
+    /// Whether a list of this check names the file at `path`, which is canonical. What cannot be read names none.
+    ///
+    /// Lists are read to their end, so it is for a file that lies below one of the directories by chance.
+    pub fn lists(&self, path: &Path) -> bool {
+        let specs = self.specs().map(|specs| expand(specs).specs).unwrap_or_default();
+        specs.iter().any(|spec| self.is_listed(spec, path).is_some())
+    }
+
+    fn is_listed(&self, spec: &TargetSpec, path: &Path) -> Option<()> {
+        let root = spec.names_start_at().canonicalize().ok()?;
+        let below = path.strip_prefix(root).ok().filter(|_| can_be_read_twice(spec))?;
+        let wanted = RelPath::of(below);
+        let open = spec.open().ok()?;
+        let mut lines = ManifestLines::new(&open.target, open.manifest);
+        while let Ok(Some(line)) = lines.next_file() {
+            let is_converted = || converted(&line.path).is_ok_and(|path| path == wanted);
+            if line.path == wanted || (self.convert_paths && is_converted()) {
+                return Some(());
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::PartOf;
+
+    #[test]
+    fn what_is_listed_and_there_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let digest = "ab".repeat(32);
+        let lines = "@  one\n@  sub/two\n?\n# note\n@  missing\n@  ../out\nSHA256 (sub) = @";
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        for (name, content) in
+            [("one", "12345"), ("sub/two", "67"), ("list", &lines.replace('@', &digest))]
+        {
+            std::fs::write(dir.path().join(name), content).unwrap();
+        }
+        let counted = |manifests: Vec<ManifestAt>, stop: &Stop| {
+            let plan = |manifest| TargetSpec {
+                manifest: Some(manifest),
+                dir: None,
+                root: None,
+                state: None,
+                part: PartOf::Alone,
+            };
+            let progress = Progress::default();
+            count(&manifests.into_iter().map(plan).collect::<Vec<_>>(), None, &progress, stop);
+            let totals = [&progress.total_entries, &progress.total_bytes];
+            progress.counted.load(Relaxed).then(|| totals.map(|total| total.load(Relaxed)))
+        };
+        let list = || ManifestAt::File(dir.path().join("list"));
+        let go_on = Stop::default();
+        assert_eq!(counted(vec![list()], &go_on), Some([4, 7]));
+        assert_eq!(counted(vec![list(), list()], &go_on), Some([8, 14]));
+        assert_eq!(counted(vec![list(), ManifestAt::StandardInput], &go_on), None);
+        assert_eq!(counted(vec![ManifestAt::File(dir.path().into())], &go_on), None);
+        let stopped = Stop::default();
+        stopped.request(1);
+        assert_eq!(counted(vec![list()], &stopped), None);
     }
 }

@@ -1,23 +1,13 @@
 //! What is checked: a manifest and the directory its names start at.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::{ffi::OsStr, fs::File, io, path::Path, path::PathBuf, sync::Arc, sync::OnceLock};
 
-use crate::chain::side_file::{MOST_RECORDS, SideFile};
-use crate::error::{Error, Result};
-use crate::hash::Digest;
-use crate::hash::chain::Chain;
-use crate::manifest::ManifestName;
-use crate::manifest::states_name;
-use crate::path::{RelPath, directory_of};
-use crate::sys::stat::{Identity, Kind};
-use crate::sys::{self, Dir};
-use crate::verify::archive::part::PartOf;
-use crate::verify::choice::{OwnManifests, Rival};
-use crate::verify::others::other_lists;
+use crate::{
+    chain::side_file::MOST_RECORDS, chain::side_file::SideFile, error::Error, error::Result,
+    hash::Chain, hash::Digest, manifest::ManifestName, manifest::states_name, path::RelPath,
+    path::directory_of, sys, sys::Dir, sys::stat::Identity, sys::stat::Kind, verify::PartOf,
+    verify::Rival, verify::choice::OwnManifests, verify::unlisted::other_lists,
+};
 
 /// Where a manifest is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -56,20 +56,20 @@ mutant() { # what, file, expression, tests that must fail...
     grep -E '^[0-9]+ violations' <<<"$said" || true
 }
 
-mutant "no sync before the rename" src/copy/commit/committer.rs \
+mutant "no sync before the rename" src/copy/commit/mod.rs \
     's/&& let Err(error) = root.persist_all()$/\&\& let Err(error) = io::Result::Ok(())/' \
     powercut::{ext4,xfs,btrfs}_grouped
-mutant "no sync of a file before its rename" src/part/part_file.rs \
+mutant "no sync of a file before its rename" src/part/mod.rs \
     's/|content| sys::persist_file(content.file()))?/|_| Ok(()))?/' \
     powercut::{ext4,xfs,btrfs}_each
-mutant "a line before its name is durable" src/copy/commit/committer.rs \
+mutant "a line before its name is durable" src/copy/commit/mod.rs \
     's/if self.context.options.durability == (Durability::Grouped { at_once: false }) {/if true {/' \
     powercut::btrfs_grouped
 mutant "a failed write ignored" src/part/content.rs \
     's/self.pages.write_all(&self.file, bytes)$/self.pages.write_all(\&self.file, bytes).or(Ok(()))/' \
     sweep::write mirror::every_call_on_a_part_file_may_fail \
     mirror::an_output_that_is_full_after_so_many_bytes
-mutant "a failed sync ignored" src/copy/commit/committer.rs \
+mutant "a failed sync ignored" src/copy/commit/mod.rs \
     's/&& let Err(error) = root.persist_all()$/\&\& let Err(error) = root.persist_all().or(io::Result::Ok(()))/' \
     sweep::sync
 mutant "a failed rename ignored" src/part/publish.rs \

@@ -1,27 +1,18 @@
 //! The options of a copy, and how they become a job for each output.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::{ffi::OsString, path::Path, path::PathBuf};
 
-use clap::{ArgMatches, Parser, value_parser};
+use clap::{ArgMatches, Parser, parser::ValueSource, value_parser};
 
-use crate::cli::args::archive::bag::BagArgs;
-use crate::cli::args::mirror::MirrorArgs;
-use crate::cli::args::stream::StreamArgs;
-use crate::cli::args::unattended::UnattendedArgs;
-use crate::cli::args::values::{algorithms, one_of};
-use crate::cli::args::verbosity::VerbosityArgs;
-use crate::cli::words::size;
-use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
-use crate::copy::run::outputs::MOST_OUTPUTS;
-use crate::hash::Algorithms;
-use crate::hash::multibuffer::Backend;
-use crate::io::options::Damaged;
-use crate::io::options::Resume;
-use crate::io::options::{Cache, Reflink, Renamed, Sparse, States};
-use crate::manifest::lists::ListFormat;
-use crate::tree::filter::{Filter, Pattern};
-use crate::tree::overwrite::Policy;
+use crate::{
+    cli::args::mirror::BagArgs, cli::args::mirror::MirrorArgs,
+    cli::args::unattended::UnattendedArgs, cli::args::values::VerbosityArgs,
+    cli::args::values::algorithms, cli::args::values::one_of, cli::words, copy::BLOCK_SIZE,
+    copy::CopyJob, copy::QUEUE_SIZE, fanout::MOST_OUTPUTS, hash::Algorithms, hash::Backend,
+    io::Cache, io::Damaged, io::Reflink, io::Renamed, io::Resume, io::Sparse, io::States,
+    manifest::ListFormat, stream::Endpoint, stream::StreamJob, tree::Filter, tree::Pattern,
+    tree::Policy,
+};
 
 /// More blocks than any device needs.
 const MOST_BLOCKS: u64 = 65_536;
@@ -113,7 +104,7 @@ pub struct CopyArgs {
     /// Leave files larger than SIZE, name them, and exit with 1
     ///
     /// Holes count: a file of 8 TiB without data costs hours of hashing.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, hide_short_help = true,
+    #[arg(long, value_name = "SIZE", value_parser = words::parse, hide_short_help = true,
           help_heading = "What is copied")]
     pub max_size: Option<u64>,
 
@@ -134,7 +125,7 @@ pub struct CopyArgs {
     pub resume: Resume,
 
     /// For tests: the most of a large file that is read again after a kill
-    #[arg(long, hide = true, value_name = "SIZE", value_parser = size::parse_block)]
+    #[arg(long, hide = true, value_name = "SIZE", value_parser = words::parse_block)]
     pub checkpoint: Option<usize>,
 
     /// Copy back to what SRC was copied from
@@ -239,7 +230,7 @@ pub struct CopyArgs {
     ///
     /// By default one for each core, up to 8 for small files, and 1 on a disk that turns.
     #[arg(short = 'j', long, alias = "jobs", value_name = "N",
-          value_parser = value_parser!(u64).range(1..=size::MOST_WORKERS))]
+          value_parser = value_parser!(u64).range(1..=words::MOST_WORKERS))]
     pub workers: Option<u64>,
 
     /// Blocks of a worker on their way between reader, hasher and writer
@@ -250,14 +241,14 @@ pub struct CopyArgs {
     /// Size of a block: 4096, 128K, 1MiB …
     ///
     /// Memory is workers × queue size × this. The default is 256K.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_block, hide_short_help = true,
+    #[arg(long, value_name = "SIZE", value_parser = words::parse_block, hide_short_help = true,
           help_heading = "Speed and memory")]
     pub block_size: Option<usize>,
 
     /// With several outputs: memory for what slower outputs have not written yet
     ///
     /// An output further behind gets the rest from an output that has it.
-    #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = size::parse_block,
+    #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = words::parse_block,
           hide_short_help = true, help_heading = "Speed and memory")]
     pub lag: usize,
 
@@ -373,4 +364,115 @@ pub fn patterns(matches: &ArgMatches, include: &[String], exclude: &[String]) ->
     let mut patterns: Vec<(usize, Pattern)> = includes.chain(excludes).collect();
     patterns.sort_by_key(|(index, _)| *index);
     patterns.into_iter().map(|(_, pattern)| pattern).collect()
+}
+
+// The options of streams, and how they become a job.
+
+/// The options that only streams have.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Streams")]
+pub struct StreamArgs {
+    /// Write the digests of all outputs to FILE, under the names given here
+    ///
+    /// Standard output is named "-" there. Without this each output has a NAME.sha256sum beside it, or with several
+    /// digests a NAME.bsd.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub manifest: Option<PathBuf>,
+
+    /// Refuse before the first byte is written if an input is missing or unreadable
+    ///
+    /// Without this it is named and the others are copied.
+    #[arg(long, hide_short_help = true)]
+    pub strict: bool,
+}
+
+/// Options that say nothing about a stream.
+const OF_TREES: &[&str] = &[
+    "include",
+    "exclude",
+    "follow_links",
+    "no_links",
+    "hard_links",
+    "dry_run",
+    "reflink",
+    "renamed",
+    "sparse",
+    "resume",
+    "checkpoint",
+    "no_space_check",
+    "workers",
+    "simd",
+    "grace",
+    "max_duration",
+    "max_size",
+    "files_from",
+    "stop_at",
+    "wait",
+    "require_mount",
+    "keep_manifests",
+    "mirror",
+    "generations",
+    "keep",
+    "max_delete",
+    "keep_trash",
+    "one_file_system",
+    "bag",
+    "bag_info",
+    "bag_info_from",
+    "expect",
+    "expect_all",
+    "format",
+    "sorted",
+    "lag",
+];
+
+/// Options that say nothing about the copy of a tree.
+const OF_STREAMS: [&str; 2] = ["manifest", "strict"];
+
+/// Other names of standard output.
+const STANDARD_OUTPUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
+/// Refuses options that are for the other kind of copy.
+pub fn refuse_others(matches: &ArgMatches, stream: bool) -> Result<(), String> {
+    let (others, why) = match stream {
+        true => (OF_TREES, "is for copies of directories, and this is a stream"),
+        false => (&OF_STREAMS[..], "is for streams, and this copies into a directory"),
+    };
+    let given = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    match others.iter().find(given) {
+        Some(id) => Err(format!("--{} {why}", id.replace('_', "-"))),
+        None => Ok(()),
+    }
+}
+
+/// The endpoints of inputs.
+pub fn inputs(paths: &[PathBuf]) -> Vec<Endpoint> {
+    paths.iter().map(|path| Endpoint::from(&**path)).collect()
+}
+
+/// The endpoints of outputs. Standard output is recognised by its other names too, so that no messages go there.
+pub fn outputs(paths: &[PathBuf]) -> Vec<Endpoint> {
+    let named = |path: &PathBuf| match STANDARD_OUTPUT.iter().any(|name| path == Path::new(name)) {
+        true => Endpoint::Standard,
+        false => Endpoint::from(&**path),
+    };
+    paths.iter().map(named).collect()
+}
+
+impl StreamArgs {
+    /// The job of a stream; `copy` has what it shares with the copy of a tree.
+    pub fn job(&self, inputs: Vec<Endpoint>, outputs: Vec<Endpoint>, copy: &CopyJob) -> StreamJob {
+        let mut job = StreamJob::new(inputs, outputs, copy.queue_size, copy.block_size);
+        job.manifest.clone_from(&self.manifest);
+        job.strict = self.strict;
+        job.algorithm = copy.algorithm;
+        job.further = copy.further;
+        job.states = copy.states;
+        job.policy = copy.policy;
+        job.sync = copy.sync;
+        job.verify = copy.verify;
+        job.cache = copy.cache;
+        job.limit_rate = copy.limit_rate;
+        job
+    }
 }

@@ -3,22 +3,18 @@
 //! A job file is no language of its own. Each key is a long option, and its value becomes
 //! arguments, which the definition of the command line reads and checks like those that were typed.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf, is_separator};
+use std::{
+    collections::BTreeMap, ffi::OsStr, ffi::OsString, fs::File, io, io::Read, path::Path,
+    path::PathBuf, path::is_separator,
+};
 
-use clap::builder::ValueParser;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use clap::{
+    Arg, ArgAction, ArgMatches, Command, builder::ValueParser, error::ContextKind,
+    error::ContextValue, error::ErrorKind, parser::ValueSource,
+};
+use toml::{Spanned, de::DeTable, de::DeValue};
 
-use crate::error::{Error, Result};
-use crate::path::Shown;
-use crate::sys::{self, PlainUse, Uninterrupted};
+use crate::{error::Error, error::Result, path::Shown, sys, sys::PlainUse, sys::Uninterrupted};
 
 /// Long options that are no keys: those that end the program, that name the job itself, or that make a job
 /// do nothing.
@@ -356,12 +352,12 @@ fn shown(key: &str) -> Shown<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::args::command;
+    use crate::cli::args;
 
     /// A file with a value of every key is read, and no option is forgotten.
     #[test]
     fn every_long_option_is_a_key_or_cannot_be_one() {
-        let command = command::dircopy();
+        let command = args::dircopy();
         let mut text = String::new();
         for option in command.get_arguments() {
             let Some(long) = option.get_long() else { continue };

@@ -1,13 +1,15 @@
 //! The options of outputs with a memory: mirrors and generations.
 
-use std::time::Duration;
+use std::{io::Read, path::Path, path::PathBuf, time::Duration};
 
-use crate::cli::args::values::{Choice, Choose, one_of};
-use crate::cli::schedule;
-use crate::copy::generations::keep::KeepRule;
-use crate::copy::generations::options::Generations;
-use crate::copy::job::CopyJob;
-use crate::copy::mirror::options::{Mirror, MostDepartures};
+use clap::Parser;
+
+use crate::{
+    cli::args::values::Choice, cli::args::values::Choose, cli::args::values::one_of, cli::jobs,
+    copy::CopyJob, copy::DatedName, copy::KeepRule, copy::MostDepartures, copy::bag::BagOptions,
+    copy::generations::Generations, copy::mirror::Mirror, manifest::InfoTag, path::Shown, sys,
+    sys::PlainUse, sys::Uninterrupted,
+};
 
 /// A day, in seconds.
 const DAY: u64 = 24 * 3600;
@@ -114,9 +116,96 @@ pub fn parse_age(text: &str) -> Result<Duration, String> {
     match days.and_then(|days: u64| days.checked_mul(DAY)) {
         Some(0) => Err("an age of 0 would keep nothing".into()),
         Some(seconds) => Ok(Duration::from_secs(seconds)),
-        None => schedule::parse_duration(text)
-            .map_err(|_| "expected an age such as 30d, 8w or 12h".into()),
+        None => {
+            jobs::parse_duration(text).map_err(|_| "expected an age such as 30d, 8w or 12h".into())
+        }
     }
+}
+
+// The options of `dircopy generations`.
+
+const GENERATIONS_EXIT_CODES: &str = "\
+Exit codes:
+  0    the generations are listed, or those named are in the trash
+  1    one could not be moved to the trash
+  2    usage error, another run is at work there, or there is no such generation
+       or output";
+
+/// List the generations at an output, or move some to its trash
+#[derive(Debug, Parser)]
+#[command(name = "generations", after_help = GENERATIONS_EXIT_CODES)]
+pub struct GenerationsArgs {
+    /// The output that --generations copied to
+    #[arg(value_name = "OUTPUT")]
+    pub output: PathBuf,
+
+    /// Move this generation to the trash; repeatable, and never the newest
+    #[arg(long, value_name = "DATE", value_parser = parse_name)]
+    pub remove: Vec<DatedName>,
+
+    /// List as JSON, one object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_name(text: &str) -> Result<DatedName, String> {
+    DatedName::parse(text).ok_or_else(|| "expected a date such as 2026-11-21T020000Z".into())
+}
+
+// The options of outputs that are bags.
+
+/// A file of tags is no longer than this; bytes.
+const MOST_TAGS: u64 = 1 << 20;
+
+/// The options of outputs that are bags.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Files at the output")]
+pub struct BagArgs {
+    /// Make the output a bag (BagIt 1.0): the source in OUTPUT/data, with manifests of each digest of --hash
+    ///
+    /// bagit.txt comes last: a directory without it is no bag yet, and the same command goes on with it.
+    #[arg(long, hide_short_help = true)]
+    pub bag: bool,
+
+    /// With --bag: a tag for bag-info.txt, as in Contact-Name=Ann; may be given more than once
+    ///
+    /// A tag that the bag has stays, unless one of its label is given.
+    #[arg(long, value_name = "LABEL=VALUE", value_parser = InfoTag::parse, requires = "bag",
+          hide_short_help = true)]
+    pub bag_info: Vec<InfoTag>,
+
+    /// With --bag: take tags from FILE, which has "Label: value" lines as bag-info.txt has
+    #[arg(long, value_name = "FILE", requires = "bag", hide_short_help = true)]
+    pub bag_info_from: Option<PathBuf>,
+}
+
+impl BagArgs {
+    /// What is asked of a bag, if one is asked for: the tags of the file come first.
+    pub fn options(&self) -> Result<Option<BagOptions>, String> {
+        if !self.bag {
+            return Ok(None);
+        }
+        let mut tags = match &self.bag_info_from {
+            Some(path) => read(path)
+                .map_err(|why| format!("cannot take tags from {}: {why}", Shown::path(path)))?,
+            None => Vec::new(),
+        };
+        tags.extend(self.bag_info.iter().cloned());
+        Ok(Some(BagOptions { tags }))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<InfoTag>, String> {
+    let mut text = String::new();
+    let file = sys::open_plain(path, PlainUse::Read).map_err(|error| error.to_string())?;
+    Uninterrupted(file)
+        .take(MOST_TAGS + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| error.to_string())?;
+    if text.len() as u64 > MOST_TAGS {
+        return Err("it is larger than 1 MiB".into());
+    }
+    InfoTag::read_given(&text)
 }
 
 #[cfg(test)]

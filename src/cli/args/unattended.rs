@@ -1,21 +1,15 @@
 //! The options for unattended runs: what they record, how they give way, when they end.
 
-use std::num::NonZero;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{num::NonZero, path::PathBuf, time::Duration};
 
 use clap::value_parser;
 use jiff::Timestamp;
 
-use crate::cli::args::values::{Choice, Choose, one_of};
-use crate::cli::on_end::OnEnd;
-use crate::cli::record::options::RecordOptions;
-use crate::cli::schedule::{self, Deadline};
-use crate::cli::show::line::Detail;
-use crate::cli::words::size;
-use crate::copy::job::CopyJob;
-use crate::error::Error;
-use crate::sys::{self, IoPriority};
+use crate::{
+    cli::args::values::Choice, cli::args::values::Choose, cli::args::values::one_of, cli::jobs,
+    cli::jobs::Deadline, cli::record::task::RecordOptions, cli::session::OnEnd, cli::show::Detail,
+    cli::words, copy::CopyJob, error::Error, sys, sys::IoPriority,
+};
 
 /// What a run writes for programs to read.
 #[derive(Clone, Debug, clap::Args)]
@@ -66,20 +60,20 @@ pub struct UnattendedArgs {
     /// Read the source no faster than SIZE a second: 50M, 800KB …
     ///
     /// All workers and outputs together.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_rate, help_heading = None)]
+    #[arg(long, value_name = "SIZE", value_parser = words::parse_rate, help_heading = None)]
     pub limit_rate: Option<u64>,
 
     /// After this time (45m, 8h, 1h30m) start no more files, finish the current ones, exit with 6
-    #[arg(long, value_name = "DURATION", value_parser = schedule::parse_duration,
+    #[arg(long, value_name = "DURATION", value_parser = jobs::parse_duration,
           hide_short_help = true)]
     pub max_duration: Option<Duration>,
 
     /// The same when the clock next shows HH:MM, local time
-    #[arg(long, value_name = "HH:MM", value_parser = schedule::parse_time, hide_short_help = true)]
+    #[arg(long, value_name = "HH:MM", value_parser = jobs::parse_time, hide_short_help = true)]
     pub stop_at: Option<Timestamp>,
 
     /// How long the files in hand may take then; after that they are given up
-    #[arg(long, value_name = "DURATION", value_parser = schedule::parse_duration,
+    #[arg(long, value_name = "DURATION", value_parser = jobs::parse_duration,
           default_value = "1m", hide_short_help = true)]
     pub grace: Duration,
 

@@ -1,18 +1,17 @@
 //! The values of options that are one of a few words: each word, the library's value for it, and its help. So the
 //! library's enums need no copy here and know nothing of `clap`.
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use std::path::PathBuf;
 
-use crate::cli::progress::view::When;
-use crate::hash::multibuffer::Backend;
-use crate::hash::{Algorithm, Algorithms};
-use crate::io::options::Damaged;
-use crate::io::options::Resume;
-use crate::io::options::{Cache, Reflink, Renamed, Sparse, States};
-use crate::manifest::lists::ListFormat;
-use crate::tree::overwrite::Policy;
-use crate::verify::ReadFrom;
-use crate::verify::ReadOrder;
+use clap::{
+    Parser, builder::PossibleValue, builder::PossibleValuesParser, builder::TypedValueParser,
+};
+
+use crate::{
+    cli::progress::View, cli::progress::When, cli::show::Detail, hash::Algorithm, hash::Algorithms,
+    hash::Backend, io::Cache, io::Damaged, io::Reflink, io::Renamed, io::Resume, io::Sparse,
+    io::States, manifest::ListFormat, tree::Policy, verify::ReadFrom, verify::ReadOrder,
+};
 
 /// A word on the command line, the value it stands for, and its help.
 pub type Choice<T> = (&'static str, T, &'static str);
@@ -220,4 +219,64 @@ impl Choose for When {
             ("never", When::Never, "Never"),
         ]
     }
+}
+
+// The options for how much a program says.
+
+/// How much a program says.
+#[derive(Clone, Debug, clap::Args)]
+pub struct VerbosityArgs {
+    /// When to show progress
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<When>(),
+          hide_short_help = true)]
+    pub progress: When,
+
+    /// Only say what is wrong
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Name every entry, and say where the time went
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub verbose: bool,
+}
+
+impl VerbosityArgs {
+    /// The detail of messages and summary.
+    pub fn detail(&self) -> Detail {
+        match self {
+            Self { quiet: true, .. } => Detail::Quiet,
+            Self { verbose: true, .. } => Detail::Verbose,
+            _ => Detail::Normal,
+        }
+    }
+
+    /// How progress is shown.
+    pub fn view(&self) -> View {
+        View::new(self.progress, self.quiet)
+    }
+}
+
+// The options of `dircopy report`.
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    the page has every receipt
+  1    receipts could not be read: the page has the others, and says so
+  2    usage error, none of them could be read, or the page could not be written
+
+The newest run is shown in full, and of several a history. The page is one file
+that needs neither script nor network, and prints on A4. Sizes of files are
+looked up where the manifest is.";
+
+/// Make a page that people read of the receipts that --report left
+#[derive(Debug, Parser)]
+#[command(name = "report", after_help = EXIT_CODES)]
+pub struct ReportArgs {
+    /// Receipts: the JSON files that --report wrote
+    #[arg(value_name = "RECEIPT", required = true)]
+    pub receipts: Vec<PathBuf>,
+
+    /// The page; its name ends in .html, and only a page of dircopy is replaced
+    #[arg(short, long, value_name = "FILE.html")]
+    pub output: PathBuf,
 }

@@ -1,23 +1,17 @@
 //! The options of `dircopy verify` and `dirverify`, and how they become a job.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, value_parser};
 
-use crate::cli::args::unattended::RecordArgs;
-use crate::cli::args::values::one_of;
-use crate::cli::args::verbosity::VerbosityArgs;
-use crate::cli::cluster::check::CheckShardArgs;
-use crate::cli::schedule;
-use crate::cli::words::size;
-use crate::hash::multibuffer::Backend;
-use crate::heal::HealJob;
-use crate::verify::MergeJob;
-use crate::verify::ReadFrom;
-use crate::verify::{Budget, ManifestAt, ReadOrder, VerifyJob};
+use crate::{
+    cli::args::unattended::RecordArgs, cli::args::values::VerbosityArgs, cli::args::values::one_of,
+    cli::cluster::plan::CheckShardArgs, cli::jobs, cli::words, hash::Backend, heal::HealJob,
+    verify::Budget, verify::ManifestAt, verify::MergeJob, verify::ReadFrom, verify::ReadOrder,
+    verify::VerifyJob,
+};
 
-const EXIT_CODES: &str = "\
+const VERIFY_EXIT_CODES: &str = "\
 Exit codes; of several that fit, the first of this list:
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM
@@ -39,7 +33,7 @@ Media Hash Lists are known by their content.";
 
 /// Check directories against their SHA-256 manifests, reading from the disk
 #[derive(Debug, Parser)]
-#[command(name = "dirverify", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "dirverify", version, max_term_width = 100, after_help = VERIFY_EXIT_CODES)]
 pub struct VerifyArgs {
     /// Directories to check [default: the current one]
     ///
@@ -103,17 +97,17 @@ pub struct VerifyArgs {
     ///
     /// When it is over no more files are begun, and those in hand have --grace. What was verified is kept in
     /// DIR/dircopy.verified.
-    #[arg(long, value_name = "DURATION", value_parser = schedule::parse_duration,
+    #[arg(long, value_name = "DURATION", value_parser = jobs::parse_duration,
           conflicts_with_all = ["complete", "convert_paths"], help_heading = "Scrubs")]
     pub budget: Option<Duration>,
 
     /// The same, and read no more than SIZE (500G, 2TiB); one file is always read
-    #[arg(long, value_name = "SIZE", value_parser = size::parse,
+    #[arg(long, value_name = "SIZE", value_parser = words::parse,
           conflicts_with_all = ["complete", "convert_paths"], help_heading = "Scrubs")]
     pub max_bytes: Option<u64>,
 
     /// How long files in hand may take after --budget; then they are given up
-    #[arg(long, value_name = "DURATION", value_parser = schedule::parse_duration, default_value = "1m",
+    #[arg(long, value_name = "DURATION", value_parser = jobs::parse_duration, default_value = "1m",
           requires = "budget", help_heading = "Scrubs")]
     pub grace: Duration,
 
@@ -149,7 +143,7 @@ pub struct CheckEffort {
     ///
     /// By default 8, and 1 on a disk that turns; from the cache one for each core, at most 8.
     #[arg(short = 'j', long, alias = "jobs", value_name = "N", help_heading = "Speed and memory",
-          value_parser = value_parser!(u64).range(1..=size::MOST_WORKERS))]
+          value_parser = value_parser!(u64).range(1..=words::MOST_WORKERS))]
     pub workers: Option<u64>,
 
     /// Hash several files at a time in vector registers
@@ -204,5 +198,109 @@ impl VerifyArgs {
     pub fn merge_job(&self) -> Option<MergeJob> {
         let results = self.shards.merge.clone()?;
         Some(MergeJob { check: self.job(), results })
+    }
+}
+
+// The options of `dircopy heal`, and how they become a job.
+
+const HEAL_EXIT_CODES: &str = "\
+Exit codes; of several that fit, the first of this list:
+  129, 130, 143
+       ended by SIGHUP, SIGINT or SIGTERM: each file is what it was, or whole
+  2    usage error, or another run is at work on a tree; nothing was touched
+  4    a listed file still differs or is missing: no tree has it good, something
+       else has its name, or it could not be written; or a name is listed with
+       different digests. With --dry-run also if it could be healed
+  5    a tree has no manifest, or a malformed one
+  1    a listed file can still not be opened or read (with --dry-run also if it
+       could be healed), a manifest could not be read to its end, or not all
+       messages and records could be written. What a tree of --from-tree cannot
+       give is told and changes no code
+  0    every file of every tree is as it is listed, now
+
+A bad file is never written to. Its good chunks, and the missing ones from
+other trees, each proven by its SHA-256 states before it is written, make a file
+beside it. That is synced, read back, compared with the listed digest, and
+renamed. A file without states is taken as a whole; `dirverify --write-states`
+makes states for a tree that has none, while its files are good.";
+
+/// What `dircopy heal -h` says.
+pub const SHORT: &str = "\
+Make trees whole that are copies of one another, by their manifests
+
+Usage: dircopy heal [OPTIONS] <TREE>...
+
+Options:
+  -n, --dry-run             Only say what could be made whole
+      --from-tree TREE      Take from this one too; it is only read
+  -m, --manifest FILE       Check against this one, of any program; repeatable
+      --wait                Wait for another run on a tree, and do not refuse
+      --report FILE         A record of the run: JSON, or a page if .html
+  -j, --workers N           Files that are checked side by side
+  -q, --quiet               Only say what is wrong
+  -v, --verbose             Name every file
+  -h; --help                This; all options and exit codes
+
+Each TREE is checked against the manifest of dircopy in it. A bad file is never
+written to: what is good of it, and the rest from other trees, make a new one
+beside it, which is proven and then gets its name.
+
+Exit code 0: every file of every tree is now as it is listed; 4: one is not.
+";
+
+/// Make trees whole that are copies of one another, by their manifests
+#[derive(Debug, Parser)]
+#[command(name = "heal", version, max_term_width = 100, after_help = HEAL_EXIT_CODES)]
+pub struct HealArgs {
+    /// The trees; each is checked against the manifest of dircopy in it, or each --manifest
+    #[arg(value_name = "TREE", required = true, num_args = 1..)]
+    pub trees: Vec<PathBuf>,
+
+    /// Only say what could be made whole
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+
+    /// A further tree to take from, which is only read and need have no manifest; repeatable
+    #[arg(long, value_name = "TREE", help_heading = "What is checked")]
+    pub from_tree: Vec<PathBuf>,
+
+    /// Manifest of any program, for all trees; repeatable
+    #[arg(short, long, value_name = "FILE", help_heading = "What is checked")]
+    pub manifest: Vec<PathBuf>,
+
+    /// Where the bytes of the check must come from
+    #[arg(long, value_name = "WHERE", default_value = "medium", value_parser = one_of::<ReadFrom>(),
+          help_heading = "Speed and memory")]
+    pub from: ReadFrom,
+
+    /// Wait for another run on a tree to end instead of refusing
+    #[arg(long, help_heading = "Unattended runs")]
+    pub wait: bool,
+
+    /// Your private records are below DIR instead of in .dircopy
+    #[arg(long, value_name = "DIR", help_heading = "What is checked")]
+    pub state: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub effort: CheckEffort,
+
+    #[command(flatten)]
+    pub verbosity: VerbosityArgs,
+
+    #[command(flatten)]
+    pub records: RecordArgs,
+}
+
+impl HealArgs {
+    pub fn job(&self) -> HealJob {
+        let mut job = HealJob::new(&self.trees);
+        job.from.clone_from(&self.from_tree);
+        (job.dry_run, job.wait) = (self.dry_run, self.wait);
+        let check = &mut job.check;
+        check.manifests = self.manifest.iter().cloned().map(ManifestAt::File).collect();
+        check.from = self.from;
+        self.effort.tell(check);
+        check.state.clone_from(&self.state);
+        job
     }
 }

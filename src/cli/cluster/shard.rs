@@ -1,23 +1,21 @@
 //! `dircopy shard`.
 
-use std::collections::BTreeSet;
-use std::mem;
-use std::thread::sleep;
-use std::time::Duration;
+use std::{
+    collections::BTreeSet, mem, sync::Arc, sync::atomic::AtomicBool,
+    sync::atomic::Ordering::Relaxed, thread::sleep, time::Duration,
+};
 
+use crossbeam_channel::{Sender, bounded};
 use humansize::{BINARY, format_size};
 
-use crate::cli::cluster::args::ShardArgs;
-use crate::cli::cluster::follow::Follower;
-use crate::cli::exit::Exit;
-use crate::cli::words::engine;
-use crate::cluster::directory::departed::Departed;
-use crate::cluster::directory::done;
-use crate::cluster::directory::plan_dir::PlanDir;
-use crate::cluster::directory::token;
-use crate::cluster::shard::{ShardJob, ShardReport, ShardState};
-use crate::error::{Error, Result};
-use crate::event::Event;
+use crate::{
+    cli::args::values::VerbosityArgs, cli::cluster::ShardArgs, cli::exit::Exit,
+    cli::progress::View, cli::progress::Watched, cli::show::Console, cli::show::Detail,
+    cli::show::copy_messages::Gathered, cli::words, cluster::Departed, cluster::PlanDir,
+    cluster::ShardJob, cluster::ShardReport, cluster::ShardState, cluster::attempt, cluster::done,
+    error::Error, error::Result, event::Event, event::EventObserver, event::Observer,
+    event::Progress, event::Stop, sys,
+};
 
 /// How often it is looked up whether a plan that is being made has more shards.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -34,7 +32,7 @@ pub fn shard(args: &ShardArgs) -> Exit {
                 let shard = args.index.map_or_else(|| index(&job.plan), Ok)?;
                 let report = run(&job, shard, &follower)?;
                 let exit = tell(&report, &follower);
-                token::settle(&job.plan, shard, exit == Exit::Complete)?;
+                attempt::settle(&job.plan, shard, exit == Exit::Complete)?;
                 Ok(exit)
             }
         }
@@ -49,10 +47,10 @@ pub fn shard(args: &ShardArgs) -> Exit {
 fn index(plan: &PlanDir) -> Result<u32> {
     const DEED: &str = "choose a shard of";
     let refuse = |finding| Error::finding(DEED, &plan.path, finding);
-    if let Some(number) = engine::task().map_err(refuse)? {
+    if let Some(number) = words::task().map_err(refuse)? {
         return Ok(number);
     }
-    let names = engine::variables();
+    let names = words::variables();
     let finding = format!("neither --index nor --claim is given, nor is one of {names} set");
     Err(refuse(finding))
 }
@@ -68,7 +66,7 @@ fn run(job: &ShardJob, shard: u32, follower: &Follower) -> Result<ShardReport> {
 fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
     let (mut tried, mut exits, mut has_told) = (BTreeSet::new(), Vec::new(), false);
     while follower.stop.requested().is_none() {
-        let Some(token) = token::take(&job.plan, job.dead, &tried)? else {
+        let Some(token) = attempt::take(&job.plan, job.dead, &tried)? else {
             if job.plan.seal()?.is_some() {
                 break;
             }
@@ -86,7 +84,7 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
             Ok(report) => tell(report, follower),
             Err(refused) => follower.refused(refused),
         };
-        token::give_back(&job.plan, token, exit == Exit::Complete)?;
+        attempt::give_back(&job.plan, token, exit == Exit::Complete)?;
         // Every other shard would meet the same here. Workers elsewhere may take them.
         if exit == Exit::Stopped {
             return Ok(exit);
@@ -154,10 +152,108 @@ fn tell(report: &ShardReport, follower: &Follower) -> Exit {
         }
         ShardState::Ended(ending) => {
             follower.console.err(&format!("dircopy: shard {shard} was cut short: {what}"));
-            if let crate::copy::report::Ending::Stopped(error) = ending {
+            if let crate::copy::Ending::Stopped(error) = ending {
                 follower.console.error("stopped", "stopped: ", error);
             }
             Exit::of(ending, true)
         }
+    }
+}
+
+// What the commands of a plan have in common: the screen, signals, and how far they are.
+
+/// The screen of a command of a plan, and what stops it.
+pub struct Follower {
+    pub console: Console,
+    pub stop: Stop,
+    view: View,
+    /// Set by a signal that asks how far the command is.
+    asked: Arc<AtomicBool>,
+    gathered: Gathered,
+    is_quiet: bool,
+}
+
+impl Follower {
+    /// Catches signals.
+    pub fn new(verbosity: &VerbosityArgs) -> Self {
+        let (detail, view) = (verbosity.detail(), verbosity.view());
+        let (console, stop) = (Console::new("dircopy", detail, view.bar()), Stop::default());
+        let asked = Arc::default();
+        let caught = sys::on_interrupt(stop.handle()).and_then(|()| sys::on_status_request(&asked));
+        if let Err(error) = caught {
+            console.warn(&format!("cannot catch signals: {error}"));
+        }
+        sys::raise_open_file_limit();
+        let is_quiet = detail == Detail::Quiet;
+        Self { console, stop, view, asked, gathered: Gathered::default(), is_quiet }
+    }
+
+    /// Runs `work`, and shows how far it is.
+    pub fn run<R>(&self, work: impl FnOnce(&EventObserver<'_>) -> R) -> R {
+        let progress = [Arc::<Progress>::default()];
+        progress[0].watched.store(!matches!(self.view, View::None), Relaxed);
+        let listen = |event: &Event<'_>| self.tell(event);
+        let tell_hanging = |error: &Error| self.console.error("warning", "warning: ", error);
+        let end_stuck = |error: &Error| {
+            self.console.error("stopped", "", error);
+            let exit = self.stop.requested().map_or(Exit::Stopped, Exit::of_stop);
+            std::process::exit(exit.code().into());
+        };
+        std::thread::scope(|scope| {
+            let (running, done) = bounded(0);
+            let (names, asked, samples) = (&[][..], &*self.asked, None);
+            let (stop, hanging, stuck) = (&self.stop, &tell_hanging, &end_stuck);
+            let (progress, count) = (&progress, None);
+            let watched = Watched { names, progress, asked, count, samples, stop, hanging, stuck };
+            self.view.watch_beside(scope, watched, &self.console, done);
+            let progress = Arc::clone(&progress[0]);
+            let result = work(&Observer { progress, stop: self.stop.clone(), listen });
+            drop::<Sender<()>>(running);
+            result
+        })
+    }
+
+    /// Tells an event.
+    pub fn tell(&self, event: &Event<'_>) {
+        self.console.event(event, None, &self.gathered);
+    }
+
+    /// Tells what was gathered.
+    pub fn rest(&self) {
+        self.console.rest(&self.gathered, None);
+    }
+
+    /// A line for standard output, unless only what is wrong is to be said.
+    pub fn say(&self, line: &str) {
+        if !self.is_quiet {
+            self.console.out(line);
+        }
+    }
+
+    /// The exit of a command that did not come to its end, if so; `next` says more of an interrupted one.
+    pub fn cut_short(
+        &self,
+        broken: Option<&Error>,
+        interrupted: Option<usize>,
+        next: &str,
+    ) -> Option<Exit> {
+        if let Some(error) = broken {
+            self.console.error("stopped", "stopped: ", error);
+            return Some(Exit::Stopped);
+        }
+        let code = interrupted?;
+        self.console.err(&format!("dircopy: interrupted: {next}"));
+        Some(Exit::of_stop(code))
+    }
+
+    /// Ends a command that was refused.
+    pub fn refused(&self, error: &Error) -> Exit {
+        self.console.refused(error);
+        self.stop.requested().map_or(Exit::Refused, Exit::of_stop)
+    }
+
+    /// The exit of a command that is whole, or not.
+    pub fn exit(&self, exit: Exit) -> Exit {
+        if self.console.all_written() { exit } else { exit.unwritten() }
     }
 }

@@ -1,8 +1,11 @@
 //! The rows of a run at a moment, in the columns that the terminal has: the name first, then what matters most.
 
-use crate::cli::progress::bar::{Charset, bar, columns, path_end};
-use crate::cli::progress::snapshot::{
-    FileSnapshot, OutputSnapshot, RunSnapshot, amount, end_note, percent, short_size,
+use crate::{
+    cli::progress::Charset, cli::progress::bar, cli::progress::columns, cli::progress::path_end,
+    cli::progress::snapshot::FileSnapshot, cli::progress::snapshot::OutputSnapshot,
+    cli::progress::snapshot::RunSnapshot, cli::progress::snapshot::amount,
+    cli::progress::snapshot::end_note, cli::progress::snapshot::percent,
+    cli::progress::snapshot::short_size,
 };
 
 /// A name has at least so many columns, …
@@ -207,7 +210,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::event::{EndState, RunEnd};
+    use crate::{event::EndState, event::RunEnd};
 
     fn output(name: &str, bytes: u64) -> OutputSnapshot {
         OutputSnapshot {
@@ -268,7 +271,8 @@ mod tests {
             for height in 1..20 {
                 let lines = lines(&run, room(columns, height));
                 assert!(lines.len() <= height.max(2), "{height}: {lines:?}");
-                let long = lines.iter().find(|line| super::columns(line) >= columns.max(2));
+                let long =
+                    lines.iter().find(|line| crate::cli::progress::columns(line) >= columns.max(2));
                 assert_eq!(long, None, "{columns}");
             }
         }

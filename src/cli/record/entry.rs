@@ -1,19 +1,17 @@
 //! What happened to an entry, as an object for the report and the log.
 
-use std::borrow::Cow;
-use std::ops::Range;
-use std::path::PathBuf;
+use std::{borrow::Cow, ops::Range, path::PathBuf};
 
 use serde::Serialize;
 
-use crate::cli::record::json::JsonName;
-use crate::cli::show::compared::compared;
-use crate::cli::show::healed::{not_healed, taken};
-use crate::cli::show::verify_messages::{self, others, tree_verdict};
-use crate::error::Error;
-use crate::event::{Done, Event};
-use crate::path::Shown;
-use crate::verify::{Comparison, Damage, Finding, HashedFrom, Target, Verdict};
+use crate::{
+    chain::Damage, cli::record::log::JsonName, cli::show::rows::compared,
+    cli::show::stream_summary::not_healed, cli::show::stream_summary::taken,
+    cli::show::verify_messages, cli::show::verify_messages::others,
+    cli::show::verify_messages::tree_verdict, error::Error, event::Done, event::Event,
+    io::HashedFrom, path::Shown, verify::Comparison, verify::Finding, verify::Target,
+    verify::Verdict,
+};
 
 /// Something that happened to an entry, or an error.
 #[derive(Debug, Default, Serialize)]

@@ -1,18 +1,17 @@
 //! The log: a line for each event, in a file or on standard error, as text or as JSON.
 
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{
+    fmt::Write, fs::File, io, path::Path, path::PathBuf, sync::Mutex, sync::OnceLock,
+    sync::PoisonError,
+};
 
 use jiff::{Timestamp, Unit};
 use serde::Serialize;
 
-use crate::cli::record::files::destination;
-use crate::cli::record::json;
-use crate::error::{Error, Result};
-use crate::path::directory_of;
-use crate::sys::{self, Dir, PlainUse};
+use crate::{
+    cli::record::files, error::Error, error::Result, path::Shown, path::directory_of,
+    path::is_deceptive, sys, sys::Dir, sys::PlainUse,
+};
 
 /// The version of the lines; it counts up when one changes in a way that may break a reader. Fields and
 /// events may be added without.
@@ -39,7 +38,7 @@ pub struct TextLine<'a> {
 
 /// A value as a line of JSON, without the line end.
 pub fn json_line(what: &impl Serialize) -> String {
-    json::line(&LogLine { log_version: VERSION, time: now(), what })
+    line(&LogLine { log_version: VERSION, time: now(), what })
 }
 
 /// The time in UTC, as RFC 3339 has it, to the millisecond.
@@ -112,5 +111,82 @@ fn open(path: &Path) -> Result<File> {
 }
 
 fn cannot(path: &Path, error: io::Error) -> Error {
-    destination::cannot(DEED, path, directory_of(path), error)
+    files::cannot(DEED, path, directory_of(path), error)
+}
+
+// JSON for reports and logs: names of any bytes, and nothing that a terminal could act on.
+//
+// Names are bytes and JSON has only text: a name that is not UTF-8 is given twice, as text with the
+// bytes that are none written `\xNN`, and as the bytes themselves in hexadecimal digits.
+
+/// A name or a path.
+#[derive(Debug, Default, Serialize)]
+pub struct JsonName {
+    path: String,
+    /// The bytes, if they are not that text's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+}
+
+impl JsonName {
+    /// A name given as bytes.
+    pub fn bytes(name: &[u8]) -> Self {
+        match std::str::from_utf8(name) {
+            Ok(text) => Self { path: text.to_owned(), path_bytes: None },
+            Err(_) => Self { path: Shown::bytes(name).to_string(), path_bytes: Some(hex(name)) },
+        }
+    }
+
+    /// The name for a message.
+    pub fn shown(&self) -> Shown<'_> {
+        Shown::bytes(self.path.as_bytes())
+    }
+
+    pub fn path(path: &Path) -> Self {
+        Self::bytes(path.as_os_str().as_encoded_bytes())
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// The JSON of a value on one line. Characters that a terminal could act on or an eye misread are escaped in
+/// JSON's own form. Empty if the value has no JSON.
+pub fn line(value: &impl Serialize) -> String {
+    harmless(&serde_json::to_string(value).unwrap_or_default())
+}
+
+/// Escapes control characters and deceptive ones in JSON; they can only be inside strings.
+pub fn harmless(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' => out.push(c),
+            c if c.is_control() || is_deceptive(c) => {
+                // All of these are in the plane that takes one escape.
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_survives() {
+        let json = |name: &[u8]| line(&JsonName::bytes(name));
+        assert_eq!(json(b"a\nb\"\\"), r#"{"path":"a\nb\"\\"}"#);
+        assert_eq!(json("\u{202e}\u{7f}\u{9b}x".as_bytes()), r#"{"path":"\u202e\u007f\u009bx"}"#);
+        assert_eq!(json(b"\xff"), r#"{"path":"\"\\xff\"","path_bytes":"ff"}"#);
+    }
 }

@@ -6,11 +6,10 @@
 
 use std::fmt::Write;
 
-use crate::cli::record::report::outcome_name;
-use crate::cli::record::task::RunResult;
-use crate::copy::report::Report;
-use crate::error::Result;
-use crate::verify::{Coverage, VerifyReport};
+use crate::{
+    cli::record::report::outcome_name, cli::record::task::RunResult, copy::Report, error::Result,
+    verify::Coverage, verify::VerifyReport,
+};
 
 /// A file of metrics.
 pub struct MetricsFile<'a> {

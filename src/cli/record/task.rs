@@ -1,14 +1,19 @@
 //! What a run does and how it ended, as reports, metrics and logs have it.
 
-use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, ffi::OsString, num::NonZero, path::Path, path::PathBuf};
 
-use crate::cli::exit::Exit;
-use crate::cli::record::entry::RecordEntry;
-use crate::copy::report::{Ending, Report};
-use crate::error::{Error, Result};
-use crate::path::Shown;
-use crate::stream::{Endpoint, StreamReport};
-use crate::verify::VerifyReport;
+use jiff::Timestamp;
+
+use crate::{
+    cli::args::job_file::JobFile, cli::exit::Exit, cli::record::Records,
+    cli::record::entry::RecordEntry, cli::record::files::Destination,
+    cli::record::files::RecordKind, cli::record::files::ReportDestination,
+    cli::record::files::is_directory, cli::record::log::Log, cli::record::report::Closing,
+    cli::record::report::UNWRITTEN, cli::session::OnEnd, cli::show::Detail, copy::CopyJob,
+    copy::Ending, copy::Report, error::Error, error::Result, manifest::ManifestName, path::RelPath,
+    path::Shown, path::directory_of, state::PrivateDir, state::private_dir::NAME, stream::Endpoint,
+    stream::StreamReport, sys::Dir, tree::Filter, verify::VerifyJob, verify::VerifyReport,
+};
 
 /// What a run is about.
 pub enum Task<'a> {
@@ -114,5 +119,259 @@ pub(crate) fn error(ran: &Result<Report>) -> Option<RecordEntry<'static>> {
             Some(RecordEntry::error("failed", error))
         }
         Ok(_) => None,
+    }
+}
+
+// Which files a run records itself in, and what keeps them from being written: a record replaces the file
+// that is there, or adds to it, so its path may be none that the run reads or writes, nor that of a listed file.
+
+/// What a run records, and where.
+#[derive(Default)]
+pub struct RecordOptions<'a> {
+    pub report: Option<&'a Path>,
+    /// How many reports stay, if it goes into a directory.
+    pub keep_reports: Option<NonZero<usize>>,
+    pub metrics: Option<&'a Path>,
+    /// Whether standard error gets JSON.
+    pub json_on_stderr: bool,
+    /// The log, and whether it is JSON.
+    pub log: Option<(&'a Path, bool)>,
+    /// Which messages the log has.
+    pub detail: Option<Detail>,
+    /// The list of failed files of a check.
+    pub list: Option<&'a Path>,
+    /// What is run when the run has ended.
+    pub on_end: Option<&'a OnEnd>,
+    /// The program's name, for messages.
+    pub name: &'static str,
+    /// How fast the source may be read, which a report says where it was the limit; bytes in a second.
+    pub limit_rate: Option<u64>,
+    /// The job file that was used.
+    pub file: Option<&'a JobFile>,
+    /// What no record may change.
+    pub content: Content,
+}
+
+/// The files of the trees that a run is about.
+#[derive(Default)]
+pub struct Content {
+    /// What of the source takes part.
+    filter: Filter,
+    /// A check with the lists that stand at the outputs, or that are checked against.
+    lists: Option<VerifyJob>,
+}
+
+impl RecordOptions<'_> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let paths = [self.report, self.metrics, self.log.map(|(path, _)| path), self.list];
+        paths.into_iter().flatten()
+    }
+
+    /// What would keep these files from being written, as far as it can be known before; nothing is
+    /// made.
+    pub fn problems(&self, task: &Task<'_>) -> Vec<Error> {
+        let report = self.report_destination(task, Timestamp::now()).map(drop);
+        let metrics = self.metrics_destination().map(drop);
+        let log = self.log.map_or(Ok(()), |(path, _)| Log::look(path));
+        let conflict = self.paths().try_for_each(|path| self.refuse_conflict(path, task));
+        [conflict, report, metrics, log].into_iter().filter_map(Result::err).collect()
+    }
+
+    pub(crate) fn report_destination(
+        &self,
+        task: &Task<'_>,
+        started: Timestamp,
+    ) -> Result<Option<ReportDestination>> {
+        let kind = match task {
+            Task::Copy { dry_run: true, .. } => "dry-run",
+            task => task.kind(),
+        };
+        let place = |path| ReportDestination::new(path, kind, started, self.keep_reports);
+        self.report.map(place).transpose()
+    }
+
+    pub(crate) fn metrics_destination(&self) -> Result<Option<Destination>> {
+        self.metrics.map(|path| Destination::new(RecordKind::Metrics, path)).transpose()
+    }
+}
+
+impl RecordOptions<'_> {
+    /// Refuses `path`, one of these, if it is also the path of something else in the run.
+    pub(crate) fn refuse_conflict(&self, path: &Path, task: &Task<'_>) -> Result<()> {
+        let own = full(path);
+        if path == Path::new("-") {
+            let finding =
+                "a record is a file, and never standard output; ./- is a file of this name";
+            return Err(Error::finding("write to", path, finding));
+        }
+        if is_device(&own) {
+            return Ok(());
+        }
+        if self.paths().filter(|other| full(other) == own).count() > 1 {
+            let finding =
+                "the report, the metrics, the log and the list each need a file of their own";
+            return Err(Error::finding("write twice to", path, finding));
+        }
+        if own.file_name().and_then(ManifestName::of_any).is_some() {
+            return Err(Error::finding("write to", path, "it has the name of a manifest"));
+        }
+        if own.ancestors().any(|above| is_private(above, task)) {
+            let finding =
+                "it is in a private directory of runs, in which they alone write; put it elsewhere";
+            return Err(Error::finding("write to", path, finding));
+        }
+        match task.files().into_iter().find(|(taken, _)| *taken == own && !is_directory(path)) {
+            Some((_, what)) => Err(Error::finding("write to", path, what)),
+            None => self.content.refuse(path, task),
+        }
+    }
+}
+
+impl Content {
+    /// That of copies, which have one source.
+    pub fn of_copies(jobs: &[CopyJob]) -> Self {
+        let Some(first) = jobs.first() else { return Self::default() };
+        let outputs = VerifyJob::new(jobs.iter().map(|job| &job.output));
+        let lists = Some(VerifyJob { state: first.state.clone(), ..outputs });
+        Self { filter: first.filter.clone(), lists }
+    }
+
+    /// That of a check.
+    pub fn of_check(job: &VerifyJob) -> Self {
+        Self { filter: Filter::default(), lists: Some(job.clone()) }
+    }
+
+    /// Refuses the path of a record that is in the source, has the name of a file of it at an output, or is listed.
+    fn refuse(&self, path: &Path, task: &Task<'_>) -> Result<()> {
+        let is_dir = is_directory(path);
+        // Any name does for that of a report in a directory.
+        let own = if is_dir { full(path).join("report") } else { full(path) };
+        let refuse = |finding: &'static str| Err(Error::finding("write to", path, finding));
+        if let &Task::Copy { source, outputs, .. } = task {
+            let takes_part = |below: &RelPath| !self.filter.leaves_out(below);
+            if below(&own, source).is_some_and(|below| takes_part(&below)) {
+                return refuse(
+                    "it is inside the source, which a copy does not change; put it elsewhere, or leave it out with --exclude",
+                );
+            }
+            let is_in_source = |below: &RelPath| {
+                let name = source.file_name().map(|name| name.as_encoded_bytes());
+                let is_there = below.full_path(source).symlink_metadata().is_ok();
+                takes_part(below) && (is_there || name == Some(below.as_bytes()))
+            };
+            let mut outputs = outputs.iter().filter_map(|output| below(&own, output));
+            if !is_dir && outputs.any(|below| is_in_source(&below)) {
+                return refuse("a file of the source is copied to this name; give another one");
+            }
+        }
+        match &self.lists {
+            Some(lists) if !is_dir && lists.lists(&own) => {
+                refuse("a manifest lists the file of this name; give another one")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a directory is private to runs: that of an output, or one that a run made somewhere.
+fn is_private(path: &Path, task: &Task<'_>) -> bool {
+    let is_output = |above: &Path| match task {
+        Task::Copy { outputs, .. } => outputs.iter().any(|output| full(output) == above),
+        Task::Check(dirs) => dirs.iter().any(|dir| full(dir) == above),
+        Task::Stream { .. } => false,
+    };
+    let has_name = path.file_name().is_some_and(|name| name == NAME);
+    has_name && path.parent().is_some_and(is_output)
+        || Dir::open(path)
+            .is_ok_and(|dir| dir.stat_self().is_ok_and(|there| PrivateDir::is_one(&dir, &there)))
+}
+
+/// The place of the canonical path `file` below the directory `root`, if it is below.
+fn below(file: &Path, root: &Path) -> Option<RelPath> {
+    let below = file.strip_prefix(full(root)).ok()?;
+    Some(RelPath::of(below)).filter(|below| !below.is_root())
+}
+
+impl Task<'_> {
+    /// The files that it reads and writes, each with its part in the run.
+    fn files(&self) -> Vec<(PathBuf, &'static str)> {
+        let (source, output) = ("it is what is to be copied", "it is an output");
+        match self {
+            Task::Copy { source: path, .. } => vec![(full(path), source)],
+            Task::Stream { inputs, outputs, .. } => {
+                let ends = inputs.iter().map(|named| (named, source));
+                let ends = ends.chain(outputs.iter().map(|named| (named, output)));
+                let files = ends.filter(|(named, _)| **named != Endpoint::Standard);
+                files.map(|(named, what)| (full(named.path()), what)).collect()
+            }
+            Task::Check(_) => Vec::new(),
+        }
+    }
+}
+
+/// The canonical path, also of a file that is not there yet.
+fn full(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| {
+        let dir = directory_of(path).canonicalize().unwrap_or_default();
+        dir.join(path.file_name().unwrap_or_default())
+    })
+}
+
+/// Whether several writers do no harm there.
+fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|it| !it.is_file() && !it.is_dir())
+}
+
+// What the command of `--on-end` gets to know. The variables are promised: `docs/guide/scheduled.md` lists them.
+
+impl Records<'_> {
+    /// Runs the command that is to be run when a run has ended, if there is one.
+    pub(crate) fn tell(&self, end: &Finished<'_>, closing: &Closing<'_>) -> Result<()> {
+        let Some(command) = &self.on_end else { return Ok(()) };
+        let exit = end.exit();
+        let (source, outputs) = self.ends();
+        let report = self.report.as_ref().map(|(destination, _)| destination.path());
+        let manifest = match end.ran {
+            RunResult::Copied(ran) => {
+                ran.iter().flatten().find_map(|report| report.manifest.clone())
+            }
+            _ => None,
+        };
+        let path = |path: Option<PathBuf>| path.unwrap_or_default().into_os_string();
+        let full = |path: &Path| match path == Path::new("-") {
+            true => path.to_path_buf(),
+            false => std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
+        };
+        let outputs: Vec<OsString> =
+            outputs.into_iter().map(|output| full(output).into_os_string()).collect();
+        let variables = vec![
+            ("DIRCOPY_KIND", self.task.kind().into()),
+            ("DIRCOPY_EXIT_CODE", exit.code().to_string().into()),
+            ("DIRCOPY_ENDING", exit.name().into()),
+            ("DIRCOPY_VERDICT", (closing.verdict)(exit, UNWRITTEN).into()),
+            ("DIRCOPY_REPORT", path(report.as_deref().map(full))),
+            ("DIRCOPY_MANIFEST", path(manifest.as_deref().map(full))),
+            ("DIRCOPY_SOURCE", path(source.map(full))),
+            ("DIRCOPY_OUTPUT", outputs.first().cloned().unwrap_or_default()),
+            ("DIRCOPY_OUTPUTS", outputs.join(OsStr::new("\n"))),
+            (
+                "DIRCOPY_JOB",
+                self.file.as_ref().map_or_else(OsString::new, |file| file.shown().into()),
+            ),
+        ];
+        command.run(variables, closing.stop, self.json_on_stderr)
+    }
+
+    /// The source, of a stream the first input, and the outputs; of a check the directories.
+    fn ends(&self) -> (Option<&Path>, Vec<&Path>) {
+        match &self.task {
+            Task::Copy { source, outputs, .. } => {
+                (Some(source), outputs.iter().map(PathBuf::as_path).collect())
+            }
+            Task::Stream { inputs, outputs, .. } => {
+                (inputs.first().map(Endpoint::path), outputs.iter().map(Endpoint::path).collect())
+            }
+            Task::Check(dirs) => (None, dirs.iter().map(PathBuf::as_path).collect()),
+        }
     }
 }

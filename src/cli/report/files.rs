@@ -1,19 +1,16 @@
 //! The files of a run as its manifest lists them, with their sizes; of many only their directories.
 
-use std::collections::BTreeMap;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, io, io::Read, path::Path, path::PathBuf};
 
 use maud::{Markup, html};
 
-use crate::cli::report::receipt::read::{Receipt, ReceiptName};
-use crate::cli::report::words::{self, bytes, counted, name_of, number, size};
-use crate::hash::{Algorithm, Hasher};
-use crate::manifest::ManifestName;
-use crate::manifest::read::{Entries, Parsed};
-use crate::path::RelPath;
-use crate::sys::{self, Dir, PlainUse};
-use crate::tree::last_dir::LastDir;
+use crate::{
+    cli::report, cli::report::bytes, cli::report::counted, cli::report::name_of,
+    cli::report::number, cli::report::receipt_read::Receipt,
+    cli::report::receipt_read::ReceiptName, cli::report::size, hash::Algorithm, hash::Hasher,
+    manifest::Entries, manifest::ManifestName, manifest::Parsed, path::RelPath, sys, sys::Dir,
+    sys::PlainUse, tree::LastDir,
+};
 
 /// More files than this are shown by directory, so that the page stays light. Not tuned.
 const MOST_FILES: usize = 2000;
@@ -84,8 +81,8 @@ pub fn section(receipt: &Receipt) -> Markup {
             @match path.ok_or_else(|| io::ErrorKind::NotFound.into()).and_then(|path| read(&path, &digest)) {
                 Ok(list) => (listing(&list, &name)),
                 Err(why) => p .quiet {
-                    "The files are not listed here, because the manifest " (words::name(&name))
-                    " cannot be used where this page is made: " (words::text(&why.to_string())) "."
+                    "The files are not listed here, because the manifest " (report::name(&name))
+                    " cannot be used where this page is made: " (report::text(&why.to_string())) "."
                 },
             }
         }
@@ -163,7 +160,7 @@ fn listing(list: &FileList, manifest: &ReceiptName) -> Markup {
             (counted(files, "file"))
             @if unknown < files { ", " (size(bytes)) }
             @if unknown > 0 { " (the size of " (number(unknown)) " is not known)" }
-            ", as " (words::name(manifest)) " lists them. Sizes are those at the output when this page was made."
+            ", as " (report::name(manifest)) " lists them. Sizes are those at the output when this page was made."
         }
         @if files > MOST_FILES as u64 {
             table .files {

@@ -4,11 +4,288 @@
 //! the page needs neither script nor network.
 
 mod charts;
-pub mod command;
 mod files;
-mod history;
-pub mod page;
 pub mod receipt;
-pub mod render;
+mod receipt_read;
 mod run_sections;
-mod words;
+
+use std::{fs::File, io, io::Seek, path::Path};
+
+use humansize::{BINARY, format_size};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::{
+    cli::args::values::ReportArgs, cli::exit::Exit, cli::record::files::Destination,
+    cli::record::files::RecordKind, cli::report::charts::MOST_RUNS,
+    cli::report::charts::RunFigures, cli::report::receipt_read::Receipt,
+    cli::report::receipt_read::ReceiptName, cli::show::Console, cli::show::count, error::Error,
+    error::Result, path::Shown, sys,
+};
+
+// `dircopy report`, from its arguments to its exit code.
+
+/// Makes a page of receipts.
+pub fn report(args: &ReportArgs, console: &Console) -> Exit {
+    let destination = match open(&args.output) {
+        Ok(destination) => destination,
+        Err(error) => {
+            console.refused(&error);
+            return Exit::Refused;
+        }
+    };
+    let (mut builder, mut unread) = (PageBuilder::default(), 0);
+    for receipt in &args.receipts {
+        if let Err(error) = builder.add(receipt) {
+            console.err(&format!("dircopy: {error}"));
+            unread += 1;
+        }
+    }
+    let Some(page) = builder.page(unread) else { return Exit::Refused };
+    if let Err(error) = destination.write(|file| sys::write_all(file, page.as_bytes())) {
+        console.refused(&error);
+        return Exit::Refused;
+    }
+    console.out(&format!("the report is {}", Shown::path(&args.output)));
+    match unread == 0 && console.all_written() {
+        true => Exit::Complete,
+        false => Exit::Incomplete,
+    }
+}
+
+/// The place of the page, if that may be one.
+fn open(path: &Path) -> Result<Destination> {
+    if !is_page(path) {
+        let finding = "a page has a name that ends in .html";
+        return Err(Error::finding("write the report", path, finding));
+    }
+    Destination::new(RecordKind::Page, path)
+}
+
+// The page around the sections: its head, its style, and the note at its end.
+
+/// The style; the only thing that comes with the page.
+const STYLE: &str = include_str!("style.css");
+
+/// What every page begins with, by which it is known again.
+pub const MARK: &str = "<!DOCTYPE html><html lang=\"en\" data-made-by=\"dircopy report\">";
+
+/// What no page does: load, run or send anything.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// A page with this title and these sections.
+pub fn page(title: &str, sections: &Markup) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    html! {
+        (DOCTYPE)
+        html lang="en" data-made-by="dircopy report" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header { h1 { (title) } }
+                main { (sections) }
+                footer {
+                    "Made by dircopy " (version) " from what its runs recorded. Receipts are not signed: the manifest \
+                     and its digest are what can be checked."
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+// Names, sizes and times as a page has them.
+
+/// A name: control and deceptive characters are escaped, and its direction is its own.
+pub fn name(name: &ReceiptName) -> Markup {
+    let bytes = name.path_bytes.as_ref().and_then(|hex| bytes(&hex.0));
+    let bytes = bytes.unwrap_or_else(|| name.path.0.clone().into_bytes());
+    name_of(&bytes)
+}
+
+/// The same of bytes.
+pub fn name_of(bytes: &[u8]) -> Markup {
+    html! { bdi .name { (Shown::bytes(bytes).to_string()) } }
+}
+
+/// A text that a receipt has: escaped like a name.
+pub fn text(text: &str) -> Markup {
+    html! { bdi { (Shown::bytes(text.as_bytes()).to_string()) } }
+}
+
+/// The bytes that hexadecimal digits stand for.
+pub fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let pairs = hex.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// A number of bytes, and the exact number to look at.
+pub fn size(bytes: u64) -> Markup {
+    html! { span title=(format!("{} bytes", number(bytes))) { (format_size(bytes, BINARY)) } }
+}
+
+/// A number with a thin space between thousands.
+pub fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// So many of these: "1 file", "1 234 files".
+pub fn counted(many: u64, noun: &str) -> String {
+    let text = count(many, noun);
+    text.replacen(&many.to_string(), &number(many), 1)
+}
+
+/// So many bytes in a second.
+pub fn rate(bytes: f64, seconds: f64) -> String {
+    match seconds > 0.0 && bytes > 0.0 {
+        true => format!("{}/s", format_size((bytes / seconds) as u64, BINARY)),
+        false => "–".into(),
+    }
+}
+
+/// A time; seconds.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.clamp(0.0, 1e12) as u64;
+    match whole {
+        0..60 => format!("{:.1} s", seconds.clamp(0.0, 60.0)),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        3600..172_800 => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+        _ => format!("{} d {} h", whole / 86_400, whole % 86_400 / 3600),
+    }
+}
+
+/// A moment without its fraction of a second: `2026-11-22 02:08:39 UTC`.
+pub fn moment(stamp: &str) -> String {
+    let text = match (stamp.get(..10), stamp.get(11..19), stamp.get(10..11)) {
+        (Some(day), Some(time), Some("T")) => format!("{day} {time} UTC"),
+        _ => stamp.to_owned(),
+    };
+    Shown::bytes(text.as_bytes()).to_string()
+}
+
+// From receipts to a page.
+
+/// Whether a path is that of a page.
+pub fn is_page(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
+}
+
+/// The page of the receipt that `json`, which is empty, is filled with by `write`.
+pub fn page_of(
+    mut json: File,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<String> {
+    write(&mut json)?;
+    json.rewind()?;
+    Ok(page_of_one(&Receipt::read(json)?))
+}
+
+fn page_of_one(receipt: &Receipt) -> String {
+    let title = format!("{}: {}", run_sections::verdict(receipt).title, moment(&receipt.started.0));
+    page(&title, &run_sections::run(receipt))
+}
+
+/// Collects receipts for a page.
+#[derive(Default)]
+pub struct PageBuilder {
+    runs: Vec<RunFigures>,
+    left_out: usize,
+    newest: Option<Receipt>,
+}
+
+impl PageBuilder {
+    /// Adds the receipt at `path`.
+    pub fn add(&mut self, path: &Path) -> Result<()> {
+        let receipt = Receipt::open(path)?;
+        self.runs.push(RunFigures::of(&receipt));
+        if self.runs.len() > MOST_RUNS {
+            self.runs.sort_by(|one, other| one.started.cmp(&other.started));
+            self.runs.remove(0);
+            self.left_out += 1;
+        }
+        let is_newest =
+            self.newest.as_ref().is_none_or(|newest| newest.started.0 <= receipt.started.0);
+        if is_newest {
+            self.newest = Some(receipt);
+        }
+        Ok(())
+    }
+
+    /// The page; none without a receipt. `unread` is how many could not be read.
+    pub fn page(mut self, unread: usize) -> Option<String> {
+        let newest = self.newest?;
+        if self.runs.len() == 1 && unread == 0 {
+            return Some(page_of_one(&newest));
+        }
+        self.runs.sort_by(|one, other| one.started.cmp(&other.started));
+        let sections = html! {
+            @if unread > 0 {
+                section .verdict .warn { p { "Missing here: " (counted(unread as u64, "receipt")) " that could not be read." } }
+            }
+            (charts::section(&self.runs, self.left_out))
+            h2 .newest { "The newest run: " (moment(&newest.started.0)) }
+            (run_sections::run(&newest))
+        };
+        Some(page("History of runs", &sections))
+    }
+}
+
+#[cfg(test)]
+mod page_tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_known_again() {
+        let page = page("<b>", &html! {});
+        assert!(page.starts_with(MARK), "{page}");
+        assert!(page.contains("<title>&lt;b&gt;</title>"));
+        // The style cannot end its element.
+        assert!(!STYLE.contains('<') && !STYLE.contains("url(") && !STYLE.contains("@import"));
+    }
+}
+
+#[cfg(test)]
+mod words_tests {
+    use super::*;
+    use crate::cli::report::receipt::ClippedText;
+
+    #[test]
+    fn names_are_harmless() {
+        let shown = |path: &str, hex: Option<&str>| {
+            let path_bytes = hex.map(|hex| ClippedText(hex.into()));
+            name(&ReceiptName { path: ClippedText(path.into()), path_bytes }).into_string()
+        };
+        let script = shown("<script>alert(\"1\")</script>&", None);
+        assert!(!script.contains("<script") && script.contains("&lt;script&gt;"), "{script}");
+        let turned = shown("a\u{202e}gpj.exe\u{1b}[31m", None);
+        assert!(!turned.contains('\u{202e}') && !turned.contains('\u{1b}'), "{turned}");
+        assert!(shown("", Some("ff41")).contains("\\xff"));
+        // Digits that are none leave the text.
+        assert!(shown("plain", Some("zz")).contains("plain"));
+    }
+
+    #[test]
+    fn numbers_are_read_at_a_glance() {
+        assert_eq!(number(1_234_567), "1\u{202f}234\u{202f}567");
+        assert_eq!(number(12), "12");
+        assert_eq!([1, 2000].map(|it| counted(it, "file")), ["1 file", "2\u{202f}000 files"]);
+        let times = [0.26, 61.0, 7260.0, 1e300].map(duration);
+        assert_eq!(times, ["0.3 s", "1 min 1 s", "2 h 1 min", "11574074 d 1 h"]);
+        assert_eq!(moment("2026-11-22T02:08:39.123Z"), "2026-11-22 02:08:39 UTC");
+        assert_eq!(rate(0.0, 1.0), "–");
+    }
+}

@@ -2,13 +2,15 @@
 
 use maud::{Markup, html};
 
-use crate::cli::report::charts::{ChartedOutput, throughput};
-use crate::cli::report::files;
-use crate::cli::report::receipt::bounded::ClippedText;
-use crate::cli::report::receipt::read::{
-    MOST_ENTRIES, Receipt, ReceiptCounts, ReceiptEntry, ReceiptName, ReceiptOutput, ReceiptVolume,
+use crate::{
+    cli::report::charts::ChartedOutput, cli::report::charts::throughput, cli::report::counted,
+    cli::report::duration, cli::report::files, cli::report::moment, cli::report::name,
+    cli::report::number, cli::report::rate, cli::report::receipt::ClippedText,
+    cli::report::receipt_read::MOST_ENTRIES, cli::report::receipt_read::Receipt,
+    cli::report::receipt_read::ReceiptCounts, cli::report::receipt_read::ReceiptEntry,
+    cli::report::receipt_read::ReceiptName, cli::report::receipt_read::ReceiptOutput,
+    cli::report::receipt_read::ReceiptVolume, cli::report::size, cli::report::text,
 };
-use crate::cli::report::words::{counted, duration, moment, name, number, rate, size, text};
 
 /// A verdict and how it is to look.
 pub struct ShownVerdict {

@@ -1,11 +1,15 @@
 //! The messages about the events of a copy.
 
+use std::{collections::BTreeMap, collections::BTreeSet, sync::Mutex, sync::PoisonError};
+
 use humansize::{BINARY, format_size};
 
-use crate::cli::show::line::{Detail, ScreenLine};
-use crate::event::{Done, Event};
-use crate::path::Shown;
-use crate::sys::stat::Kind;
+use crate::{
+    cli::exit::Exit, cli::exit::TIME_IS_UP, cli::show::Detail, cli::show::ScreenLine,
+    cli::show::copy_summary::CopySummary, cli::show::count, cli::show::rows::warn, copy::Counts,
+    copy::Ending, copy::Report, error::Cause, error::Error, error::Result, event::Done,
+    event::Event, path::Shown, sys::stat::Kind, verify::Finding,
+};
 
 /// The line about an event, if this detail has one.
 pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
@@ -101,4 +105,327 @@ fn edited(path: &[u8]) -> ScreenLine {
         "dircopy: not as it is listed, but edited since: {}",
         Shown::bytes(path)
     ))
+}
+
+// Lines that say the same of one file after another, gathered: the first at once, and at the end how many there
+// were and the last of them.
+//
+// An output that cannot hold an attribute cannot hold it of any file, and a million files are a million lines,
+// among which the one that matters is not seen. The log and the report have each.
+
+/// Lines of a kind differ only in the name that they are about. There are as many kinds as the program has
+/// messages, times the system's error numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LineKind {
+    what: &'static str,
+    why: &'static str,
+    errno: Option<i32>,
+}
+
+impl LineKind {
+    fn of(what: &'static str) -> Self {
+        Self { what, why: "", errno: None }
+    }
+
+    fn of_error(error: &Error) -> Self {
+        let why = match error.cause() {
+            Cause::Finding(std::borrow::Cow::Borrowed(why)) => why,
+            // Made for this one file.
+            Cause::Finding(_) | Cause::Io(_) => "",
+        };
+        Self { what: error.deed(), why, errno: error.errno() }
+    }
+
+    /// The kind of an event's line, if it is to be gathered: not of entries that are not at the output as in the
+    /// source, unless the cause is the output as a whole, nor of files whose content was in doubt, which are all named.
+    pub fn of_event(event: &Event<'_>) -> Option<Self> {
+        Some(match event {
+            Event::Warning(error) if error.is_about_attributes() => Self::of_error(error),
+            Event::Failed(error) if error.is_of_all() => Self::of_error(error),
+            Event::Skipped(_, kind) => Self { why: kind.name(), ..Self::of("skipped") },
+            Event::LeftoverRemoved(_) => Self::of("leftover removed"),
+            Event::ManifestRemoved(_) => Self::of("manifest removed"),
+            Event::OtherVolume(_) => Self::of("other volume"),
+            Event::Departed(_) => Self::of("departed"),
+            Event::Foreign(_) | Event::ForeignMount(_) => Self::of("foreign"),
+            Event::GenerationRemoved(_) => Self::of("generation removed"),
+            Event::TrashRemoved(_) => Self::of("trash removed"),
+            Event::IdlePattern(_) => Self::of("idle pattern"),
+            _ => return None,
+        })
+    }
+
+    /// The kind of a finding's line, if it is to be gathered: of those that are nothing amiss.
+    pub fn of_finding(finding: &Finding) -> Option<Self> {
+        Some(match finding {
+            Finding::Converted { .. } => Self::of("converted"),
+            Finding::Twice { same: true, .. } => Self::of("listed twice"),
+            Finding::Forgotten(error) => Self::of_error(error),
+            _ => return None,
+        })
+    }
+}
+
+/// The lines that were gathered.
+#[derive(Default)]
+pub struct Gathered(Mutex<BTreeMap<LineKind, Waiting>>);
+
+/// Lines of a kind that were not written.
+#[derive(Default)]
+struct Waiting {
+    number: u64,
+    last: Option<ScreenLine>,
+}
+
+impl Gathered {
+    /// The line, if it is the first of its kind and to be written at once.
+    pub fn first(&self, kind: LineKind, line: ScreenLine) -> Option<ScreenLine> {
+        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(waiting) = kinds.get_mut(&kind) else {
+            kinds.insert(kind, Waiting::default());
+            return Some(line);
+        };
+        waiting.number += 1;
+        waiting.last = Some(line);
+        None
+    }
+
+    /// A line for each kind that lines were gathered of, in the words of the last of them. `name` is that of the
+    /// program, which lines start with.
+    pub fn rest(&self, name: &str) -> Vec<ScreenLine> {
+        let kinds = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let rest = |Waiting { number, last }: Waiting| {
+            let line = last?;
+            let text = line.text();
+            let text = text.strip_prefix(name).and_then(|it| it.strip_prefix(": ")).unwrap_or(text);
+            Some(match number {
+                1 => line,
+                _ => ScreenLine::Err(format!(
+                    "{name}: {number} more like one above, the last: {text} (-v and --log name all)"
+                )),
+            })
+        };
+        kinds.into_values().filter_map(rest).collect()
+    }
+}
+
+// The last line of a copy: the verdict over every output, in words that agree with the exit code.
+
+const INTERRUPTED: &str = "INTERRUPTED";
+
+const TIME_OVER: &str = "TIME IS UP";
+
+impl CopySummary<'_> {
+    /// The last line: the verdict over every output, refused ones included, of a run that ends with `exit`. `amiss`
+    /// says what was at its end, if nothing else.
+    pub fn verdict(&self, exit: Exit, amiss: &str) -> String {
+        if self.args.dry_run {
+            return self.dry_verdict(exit);
+        }
+        let at = match self.outputs.len() {
+            1 => "the output".to_owned(),
+            number => format!("all {number} outputs{}", self.places()),
+        };
+        let is_complete = |report: &&Result<Report>| {
+            matches!(report, Ok(Report { ending: Ending::Complete, .. }))
+        };
+        let complete = self.reports.iter().filter(is_complete).count();
+        let has_none = self.reports.iter().flatten().all(|report| report.counts.seen == 0);
+        match self.reports {
+            _ if complete == self.reports.len() && exit == Exit::Complete && has_none => {
+                "done: no file was copied, as none was found in the source".into()
+            }
+            _ if complete == self.reports.len() && exit == Exit::Complete => {
+                format!("done: everything is at {at}")
+            }
+            _ if complete == self.reports.len() => {
+                warn("NOT COMPLETE", exit, &format!("everything is at {at}, but {amiss}"))
+            }
+            [Ok(report), rest @ ..] if rest.is_empty() || self.is_of_nothing() => {
+                let (title, text) = ending(report);
+                warn(title, exit, &text)
+            }
+            reports => {
+                let (number, text) = (reports.len(), self.endings());
+                let with_number = || format!("{complete} of {number} outputs complete: {text}");
+                match exit {
+                    Exit::Interrupted(_) => warn(INTERRUPTED, exit, &with_number()),
+                    Exit::TimeIsUp => warn(TIME_OVER, exit, &with_number()),
+                    _ => warn(&format!("{complete} OF {number} OUTPUTS COMPLETE"), exit, &text),
+                }
+            }
+        }
+    }
+
+    /// How the outputs ended that are not complete, those that ended alike together.
+    fn endings(&self) -> String {
+        let mut endings: Vec<(String, Vec<String>)> = Vec::new();
+        for (output, report) in self.outputs.iter().zip(self.reports) {
+            let text = match report {
+                Ok(Report { ending: Ending::Complete, .. }) => continue,
+                Ok(report) => ending(report).1,
+                Err(_) => String::new(),
+            };
+            let name = Shown::path(output).to_string();
+            // One that was refused is named by itself.
+            match endings.iter_mut().find(|(other, _)| *other == text && !text.is_empty()) {
+                Some((_, names)) => names.push(name),
+                None => endings.push((text, vec![name])),
+            }
+        }
+        let number = self.outputs.len();
+        let text = |(text, names): &(String, Vec<String>)| match names.join(", ") {
+            names if text.is_empty() => format!("nothing was copied to {names}"),
+            _ if names.len() == number => text.clone(),
+            names => format!("{names}: {text}"),
+        };
+        endings.iter().map(text).collect::<Vec<_>>().join("; ")
+    }
+
+    /// That outputs are on one device, if they are: what one loss takes is one place.
+    fn places(&self) -> String {
+        let devices = self.reports.iter().flatten().map(|report| report.output_device);
+        match devices.collect::<BTreeSet<_>>().len() {
+            devices if devices >= self.outputs.len() => String::new(),
+            1 => ", on one device: one place".into(),
+            devices => format!(", on {devices} devices: {devices} places"),
+        }
+    }
+
+    /// Whether the source has nothing to copy, wherever to.
+    fn is_of_nothing(&self) -> bool {
+        let is_nothing = |report| matches!(report, &Ok(Report { ending: Ending::Nothing(_), .. }));
+        self.reports.iter().all(is_nothing)
+    }
+
+    fn dry_verdict(&self, exit: Exit) -> String {
+        let sum = |of: fn(&Counts) -> u64| -> u64 {
+            self.reports.iter().flatten().map(|report| of(&report.counts)).sum()
+        };
+        let refused = self.reports.iter().filter(|report| report.is_err()).count() as u64;
+        let parts = [
+            (sum(|counts| counts.failed), "entry", "would fail"),
+            (sum(|counts| counts.left), "entry", "would be left as it is at the output"),
+            (refused, "output", "would be refused"),
+        ];
+        let parts = parts.iter().filter(|(number, ..)| *number > 0);
+        let parts: Vec<_> =
+            parts.map(|(number, noun, what)| format!("{} {what}", count(*number, noun))).collect();
+        match exit {
+            Exit::Complete => "nothing was done: this was a dry run".into(),
+            _ if self.is_of_nothing() => {
+                let why = self.reports.iter().flatten().map(|report| ending(report).1).next();
+                let text = format!("this was a dry run; {}", why.unwrap_or_default());
+                warn("NOTHING WAS DONE", exit, &text)
+            }
+            _ if parts.is_empty() => warn("NOTHING WAS DONE", exit, "this was a dry run"),
+            _ => {
+                warn("NOTHING WAS DONE", exit, &format!("this was a dry run; {}", parts.join(", ")))
+            }
+        }
+    }
+}
+
+fn missing(report: &Report) -> u64 {
+    report.counts.failed + report.counts.left
+}
+
+/// How the copy to an output ended that is not complete, as a title and a sentence.
+fn ending(report: &Report) -> (&'static str, String) {
+    let missing = missing(report);
+    let differ = match missing {
+        1 => "1 entry is not at the output as in the source".to_owned(),
+        missing => format!("{missing} entries are not at the output as in the source"),
+    };
+    let again = "finished files are recorded; the same command continues, and copies again what was not \
+                 on the disk yet";
+    match &report.ending {
+        Ending::Complete => ("done", "everything is at the output".into()),
+        Ending::Incomplete if missing == 0 && report.counts.not_departed > 0 => {
+            let text =
+                "everything is at the output, but not all that has left the source was moved away";
+            ("NOT COMPLETE", text.into())
+        }
+        Ending::Incomplete if missing == 0 && report.counts.closed > 0 => {
+            let text = "everything is at the output, but not every directory is open to those who may enter its \
+                        counterpart";
+            ("NOT COMPLETE", text.into())
+        }
+        Ending::Incomplete if missing == 0 && report.counts.unlisted > 0 => {
+            let text =
+                "everything is at the output, but not in all of the lists beside the manifest";
+            ("NOT COMPLETE", text.into())
+        }
+        Ending::Incomplete if missing == 0 => {
+            let text = "everything is at the output, but not all of it was held against the expected manifest";
+            ("NOT COMPLETE", text.into())
+        }
+        Ending::Incomplete => ("NOT COMPLETE", differ),
+        Ending::Nothing(error) => ("NOTHING COPIED", error.reason()),
+        Ending::Unproven => {
+            ("NOT PROVEN", format!("the disk does not hold what was written to it; {differ}"))
+        }
+        Ending::Rotten if report.counts.rotten == 0 && report.counts.lost > 0 => {
+            let lost = count(report.counts.lost, "file");
+            ("NOT COMPLETE", format!("{lost} that is listed: not in the source"))
+        }
+        Ending::Rotten if report.counts.rotten == 0 => (
+            "ROTTEN",
+            format!(
+                "not what was recorded of them is in {} at the output",
+                count(report.counts.decayed, "file")
+            ),
+        ),
+        Ending::Rotten => (
+            "ROTTEN",
+            format!("files of the source are not as expected and were not copied; {differ}"),
+        ),
+        Ending::Stopped(error) => ("STOPPED EARLY", error.to_string()),
+        Ending::Interrupted(TIME_IS_UP) => (TIME_OVER, again.into()),
+        Ending::Interrupted(_) => (INTERRUPTED, again.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn kinds_are_few() {
+        let io = |path: &str, errno| {
+            Error::io("set the owner of", path, io::Error::from_raw_os_error(errno))
+        };
+        let errors = [
+            io("a", 1),
+            io("b", 1),
+            io("c", 2),
+            Error::finding("set the owner of", "a", "it is odd"),
+            Error::finding("set the owner of", "a", "it is even"),
+            Error::finding("set the owner of", "a", "a".to_owned()),
+            Error::finding("set the owner of", "a", "b".to_owned()),
+        ];
+        let kinds = errors.iter().map(LineKind::of_error);
+        assert_eq!(kinds.collect::<std::collections::BTreeSet<_>>().len(), 5);
+    }
+
+    #[test]
+    fn the_first_is_said_and_the_others_are_counted() {
+        let gathered = Gathered::default();
+        let say = |what, number: usize| {
+            let line = ScreenLine::Err(format!("dircopy: {what} {number}"));
+            gathered.first(LineKind::of(what), line).is_some()
+        };
+        let said: Vec<bool> = (0..200).map(|number| say("skipped", number)).collect();
+        assert!(said[0] && !said[1..].contains(&true));
+        assert!(say("once", 0));
+        assert!(say("twice", 0) && !say("twice", 1));
+        let rest: Vec<String> =
+            gathered.rest("dircopy").iter().map(|line| line.text().to_owned()).collect();
+        let skipped =
+            "dircopy: 199 more like one above, the last: skipped 199 (-v and --log name all)";
+        assert_eq!(rest, [skipped, "dircopy: twice 1"]);
+        assert!(gathered.rest("dircopy").is_empty());
+    }
 }

@@ -1,19 +1,16 @@
 //! The closing summary of a copy: what happened at each output, and a line for each. The verdict over all is beside it.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{path::Path, path::PathBuf, time::Duration};
 
-use crate::cli::args::copy::CopyArgs;
-use crate::cli::show::console::Console;
-use crate::cli::show::line::count;
-use crate::cli::show::rows::{Counted, Rows, brief, files, per_second, proven, size, span};
-use crate::cli::show::stages::{busy, limit, waiting};
-use crate::copy::report::{Counts, Ending, Report};
-use crate::error::{Error, Result};
-use crate::io::read_back::HashedFrom;
-use crate::part::method::{Method, Tally};
-use crate::path::Shown;
-use crate::sys::ResidentBytes;
+use crate::{
+    cli::args::copy::CopyArgs, cli::show::Console, cli::show::count, cli::show::rows::Counted,
+    cli::show::rows::Rows, cli::show::rows::brief, cli::show::rows::files,
+    cli::show::rows::per_second, cli::show::rows::proven, cli::show::rows::size,
+    cli::show::rows::span, cli::show::stream_summary::busy, cli::show::stream_summary::limit,
+    cli::show::stream_summary::waiting, copy::Counts, copy::Ending, copy::Report, error::Error,
+    error::Result, io::HashedFrom, part::Tally, part::content::Method, path::Shown,
+    sys::ResidentBytes,
+};
 
 /// Below this, the shares of the stages say nothing.
 const TOO_SHORT: Duration = Duration::from_millis(100);

@@ -1,20 +1,17 @@
 //! Looking at a job before it is run.
 
+use std::{ffi::OsString, io, path::Component, path::Path, path::PathBuf};
+
 use jiff::Timestamp;
 
-use crate::copy::bag::options::PayloadRole;
-use crate::copy::bag::place::BagRoot;
-use crate::copy::before::prepare::{Demands, Prepared, open_source, prepare};
-use crate::copy::job::CopyJob;
-use crate::error::{Error, Result};
-use crate::event::Stop;
-use crate::hash::Algorithm;
-use crate::io::options::Reflink;
-use crate::manifest::ManifestName;
-use crate::state::private_dir::{Missing, PrivateDir, PrivatePlace};
-use crate::transfer::baseline::Baseline;
-use crate::tree::lock::Patience;
-use crate::volume::output_volume::UntriedNames;
+use crate::{
+    copy::CopyJob, copy::Prepared, copy::bag::PayloadRole, copy::bag::place::BagRoot,
+    copy::before::Demands, copy::before::is_inside, copy::before::open_source,
+    copy::before::prepare, error::Error, error::Result, event::Stop, hash::Algorithm, io::Reflink,
+    manifest::ManifestName, path::Shown, path::directory_of, state::Missing, state::OtherOutputs,
+    state::PrivateDir, state::PrivatePlace, sys, sys::Dir, sys::NoOwnMount, sys::stat::Identity,
+    transfer::baseline::Baseline, tree::Patience, volume::UntriedNames,
+};
 
 impl CopyJob {
     /// Looks whether the job would be refused for what it asks, its source or its output, and makes
@@ -91,4 +88,229 @@ impl CopyJob {
         }
         Ok(prepared)
     }
+}
+
+// The check before several outputs are written to: no two of them are one directory, and none is inside another
+// or around the source. Nor is one made below the mount point of a disk that is not there.
+
+/// An output as it was found.
+struct FoundOutput<'a> {
+    path: &'a Path,
+    opened: Opened,
+    /// Of its directory, or of the one that it is to be made in.
+    id: Identity,
+    /// Where the last run there noted what other outputs it had, and what it noted.
+    others: Option<(PathBuf, OtherOutputs)>,
+}
+
+impl<'a> FoundOutput<'a> {
+    fn look(job: &'a CopyJob) -> Result<Self> {
+        let path = &*job.output;
+        let opened = open(path, job.require_mount)?;
+        let id = opened.dir().identity().map_err(|error| Error::io("look at", path, error))?;
+        let private = match &opened {
+            // What cannot be opened is told when something is to be made.
+            Opened::There(dir) => {
+                PrivateDir::open_at(dir, path, job.private_place(), Missing::Leave).ok().flatten()
+            }
+            Opened::Parent(_) => None,
+        };
+        let noted = |private: PrivateDir| {
+            let others = OtherOutputs::read(&private)?;
+            Some((private.path().join(OtherOutputs::FILE), others))
+        };
+        Ok(Self { path, opened, id, others: private.and_then(noted) })
+    }
+
+    /// That the output at `path` is not on the device of its own that it was on when the last run wrote to both.
+    fn misses(&self, path: &Path) -> Option<Error> {
+        let (note, others) = self.others.as_ref()?;
+        let top = others.missing(path)?;
+        let finding = format!(
+            "its disk is not mounted: at the last run together with {} a disk was mounted at {}, and none is now; if it \
+             is to go without, remove {}, by which that is known",
+            Shown::path(self.path),
+            Shown::path(top),
+            Shown::path(note)
+        );
+        Some(Error::finding("copy to", path, finding))
+    }
+
+    fn is_there(&self) -> bool {
+        matches!(self.opened, Opened::There(_))
+    }
+
+    /// Whether it is the same directory as `other`.
+    fn is(&self, other: &Self) -> bool {
+        let same_place = self.id == other.id && self.is_there() == other.is_there();
+        same_place && (self.is_there() || self.path.file_name() == other.path.file_name())
+    }
+
+    /// Whether it is inside `other`.
+    fn is_in(&self, other: &Self) -> Result<bool> {
+        match &other.opened {
+            Opened::There(outer) => is_inside(self.opened.dir(), outer, other.id, self.path),
+            // Nothing is in what is not there.
+            Opened::Parent(_) => Ok(false),
+        }
+    }
+}
+
+/// For the output of each of these jobs, which have the source in common, why it is refused, if it is.
+///
+/// # Errors
+/// Outputs overlap with each other or with the source: none of them is to be touched.
+pub fn check(source: &Path, jobs: &[&CopyJob]) -> Result<Vec<Option<Error>>> {
+    let (from, file) = open_source(source)?;
+    let cannot = |path: &Path, error| Error::io("look at", path, error);
+    let from_id = from.identity().map_err(|error| cannot(source, error))?;
+    let mut found: Vec<FoundOutput<'_>> = Vec::new();
+    let mut refused = Vec::new();
+    for job in jobs {
+        match FoundOutput::look(job) {
+            Ok(output) => {
+                refused.push(None);
+                found.push(output);
+            }
+            Err(error) => refused.push(Some(error)),
+        }
+    }
+    for (job, refused) in jobs.iter().zip(&mut refused) {
+        if refused.is_none() {
+            *refused = found.iter().find_map(|output| output.misses(&job.output));
+        }
+    }
+    for (number, output) in found.iter().enumerate() {
+        let overlap = |what: &str, from: &Path| {
+            let finding = format!("{what} {}", Shown::path(from));
+            Err(Error::finding("copy to", output.path, finding))
+        };
+        if output.is_there() && output.id == from_id {
+            let same = "it is the same directory as the source, or holds the source file";
+            return overlap(same, source);
+        }
+        if file.is_none() && is_inside(output.opened.dir(), &from, from_id, output.path)? {
+            return overlap("it is inside the source; choose an output outside of", source);
+        }
+        if let Opened::There(dir) = &output.opened
+            && is_inside(&from, dir, output.id, source)?
+        {
+            return overlap("with several outputs, none can be around the source", source);
+        }
+        let others = || found.iter().enumerate().filter(|(at, _)| *at != number);
+        if let Some((_, other)) = others().find(|(_, other)| output.is(other)) {
+            return overlap("it is the same directory as the output", other.path);
+        }
+        for (_, other) in others() {
+            if output.is_in(other)? {
+                return overlap("it is inside the output", other.path);
+            }
+        }
+    }
+    Ok(refused)
+}
+
+// Refusing an output whose disk is not there: without one, a run would fill the disk below the mount point.
+
+/// Opens the output `to`, which must lie on a file system that was mounted for it if it `must_be_mounted`.
+pub fn open(to: &Path, must_be_mounted: bool) -> Result<Opened> {
+    if must_be_mounted { open_mounted(to) } else { open_output(to) }
+}
+
+fn open_mounted(to: &Path) -> Result<Opened> {
+    // Where the disk is missing, so may be the directories on it, and making them is no remedy.
+    let opened = match open_output(to) {
+        Ok(opened) => opened,
+        Err(error) => {
+            let above = to.ancestors().skip(1).find_map(|above| Dir::open(above).ok());
+            return Err(above.and_then(|above| refuse(&above, to).err()).unwrap_or(error));
+        }
+    };
+    refuse(opened.dir(), to)?;
+    Ok(opened)
+}
+
+/// Refuses the output `to` if `dir`, which is, holds or is to hold it, does not lie on a mount of its own.
+fn refuse(dir: &Dir, to: &Path) -> Result<()> {
+    let fail = |finding: String| Err(Error::finding("copy to", to, finding));
+    match sys::no_own_mount(dir) {
+        Ok(None) => Ok(()),
+        Ok(Some(NoOwnMount::System)) => {
+            fail("its disk is not mounted: this is a directory of the system's own disk".into())
+        }
+        Ok(Some(NoOwnMount::Bound { directory, source })) => fail(format!(
+            "its disk is not mounted: this is the directory {} of {}, bound there",
+            Shown::path(&directory),
+            Shown::path(&source)
+        )),
+        Err(error) => Err(Error::io("find the mount of", to, error)),
+    }
+}
+
+// Opening an output as it is found, before anything is made.
+
+/// What is there of an output.
+pub(crate) enum Opened {
+    There(Dir),
+    /// The directory that the output's directory is to be made in.
+    Parent(Dir),
+}
+
+impl Opened {
+    /// The directory that is open.
+    pub(crate) fn dir(&self) -> &Dir {
+        let (Opened::There(dir) | Opened::Parent(dir)) = self;
+        dir
+    }
+}
+
+pub(crate) fn open_output(to: &Path) -> Result<Opened> {
+    match Dir::open(to) {
+        Ok(dir) => return Ok(Opened::There(dir)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(Error::finding("copy to", to, "it is there and is not a directory"));
+        }
+        Err(error) => return Err(Error::io("open the output", to, error)),
+    }
+    new_name(to)?;
+    let parent = directory_of(to);
+    match Dir::open(parent) {
+        Ok(dir) => Ok(Opened::Parent(dir)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::finding(
+            "copy to",
+            to,
+            format!(
+                "the directory {} does not exist; make it first, or look for a typing error",
+                Shown::path(parent)
+            ),
+        )),
+        Err(error) => Err(Error::io("open the directory", parent, error)),
+    }
+}
+
+/// The last component of a path that is to be made.
+pub(crate) fn new_name(to: &Path) -> Result<OsString> {
+    match to.components().next_back() {
+        Some(Component::Normal(name)) => Ok(name.to_os_string()),
+        _ => Err(Error::finding("copy to", to, "there is no such directory")),
+    }
+}
+
+/// Makes the output's directory: `closed` to others, or as the user's umask has it.
+pub(crate) fn make_output(parent: &Dir, to: &Path, closed: bool) -> Result<Dir> {
+    let name = new_name(to)?;
+    let fail = |error| Error::io("make the output", to, error);
+    parent.make_dir(&name, closed).map_err(fail)?;
+    let made = parent.open_dir(&name, false).map_err(fail)?;
+    if closed && !made.is_private().map_err(fail)? {
+        // Where the system has no owners; or another user put one of his in its place.
+        let _ = made.take_over();
+    }
+    Ok(made)
+}
+
+/// A handle of its own: a directory that is listed has one position for all of one handle.
+pub(crate) fn another(dir: &Dir) -> io::Result<Dir> {
+    dir.open_dir(".".as_ref(), false)
 }

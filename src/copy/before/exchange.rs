@@ -5,17 +5,17 @@
 //! and says nothing of an archive that was itself copied, or of a source that was moved to another disk. There the
 //! manifests tell: the source has one, what it lists is at the output too, and the output has none of its own.
 
-use std::io;
-use std::path::Path;
+use std::{io, path::Path, time::Instant};
 
-use crate::manifest::carry::ours;
-use crate::manifest::{Entries, ManifestName, Parsed};
-use crate::path::RelPath;
-use crate::state::private_dir::{Missing, PrivateDir, PrivatePlace};
-use crate::state::source_mark::SourceMark;
-use crate::sys::stat::Kind;
-use crate::sys::{Dir, name_from_bytes};
-use crate::tree::last_dir::LastDir;
+use crate::{
+    copy::CopyJob, copy::Counts, copy::Ending, copy::Report, copy::before::cannot_look,
+    copy::before::check::Opened, copy::before::is_inside, copy::before::open_source, error::Error,
+    error::Result, event::Stop, manifest::Entries, manifest::ManifestName, manifest::Parsed,
+    manifest::readers::ours, path::RelPath, path::Shown, state::Missing, state::PrivateDir,
+    state::PrivatePlace, state::SourceMark, state::private_dir::NAME, sys::Cloned, sys::Dir,
+    sys::DirListing, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::LastDir,
+    tree::SourceDir,
+};
 
 /// So many lines of a manifest are looked for at the output: one that is there is enough.
 const LOOKED_FOR: usize = 1000;
@@ -99,4 +99,141 @@ fn is_listed_by(source: &Dir, output: &Dir) -> io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+// Source and output beside each other before anything is touched: what is refused because of both.
+
+/// The two sides while they are compared.
+pub(super) struct Pair<'a> {
+    pub from: &'a Path,
+    pub to: &'a Path,
+    pub source: &'a Dir,
+    pub source_stat: &'a Stat,
+}
+
+impl Pair<'_> {
+    /// Refuses an output that is the source or inside it; in a source that is one file the output may lie.
+    pub fn refuse_overlap(&self, output: &Opened, is_file: bool) -> Result<()> {
+        let Self { from, to, source, source_stat } = *self;
+        let overlap = |what: &str| {
+            Err(Error::finding("copy to", to, format!("{what} {}", Shown::path(from))))
+        };
+        if let Opened::There(dir) = output
+            && dir.identity().map_err(|error| cannot_look(to, error))? == source_stat.id
+        {
+            return overlap("it is the same directory as the source, or holds the source file");
+        }
+        if !is_file && is_inside(output.dir(), source, source_stat.id, to)? {
+            return overlap("it is inside the source; choose an output outside of");
+        }
+        Ok(())
+    }
+
+    /// Refuses an output that the source is a copy of: the two were probably exchanged. What is empty may be filled.
+    pub fn refuse_exchange(&self, output: &Opened, place: PrivatePlace<'_>) -> Result<()> {
+        let Self { from, to, source, .. } = *self;
+        let Opened::There(dir) = output else { return Ok(()) };
+        let (source, output) = (Side { root: source, path: from }, Side { root: dir, path: to });
+        let exchange = Exchange { source, output, place };
+        if is_empty(to).map_err(|error| cannot_look(to, error))? || !exchange.is_likely() {
+            return Ok(());
+        }
+        let finding = format!(
+            "it is what {} was copied from: are source and output exchanged? to bring back what was copied, give \
+             --restore",
+            Shown::path(from)
+        );
+        Err(Error::finding("copy to", to, finding))
+    }
+
+    /// Whether files of both can share their data. If they `must_clone`, an output that never can is refused.
+    pub fn may_share(&self, output: &Dir, must_clone: bool) -> Result<bool> {
+        let cloned = output.try_clone_within();
+        let may_share = matches!(cloned, Some(Cloned::Yes));
+        if let Some(Cloned::No { cause, ever: true }) = cloned
+            && must_clone
+        {
+            let error = Error::io("clone to", self.to, cause);
+            return Err(error.with_note("; its file system cannot share data between files"));
+        }
+        let id = output.identity().map_err(|error| cannot_look(self.to, error))?;
+        Ok(may_share && id.dev == self.source_stat.id.dev)
+    }
+}
+
+/// Whether nothing but a private directory is in the directory at `path`; a handle's own position stays where it is.
+pub(super) fn is_empty(path: &Path) -> io::Result<bool> {
+    for entry in DirListing::of(&Dir::open(path)?)? {
+        if *entry?.name != *NAME {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+// A source in which there is nothing to copy: an empty directory looks just as one whose disk is not mounted.
+//
+// A run that copied nothing from it and said "done" would be believed. So it is said, and nothing is made.
+
+impl CopyJob {
+    /// The report of a run whose source is empty although that was not allowed; it makes nothing.
+    ///
+    /// # Errors
+    /// The source cannot be opened or listed.
+    pub(crate) fn of_nothing(&self, started: Instant, stop: &Stop) -> Result<Option<Report>> {
+        let (source, file) = open_source(&self.source)?;
+        Ok(match self.finds_nothing(&source, file.is_some())? {
+            Some(why) => {
+                let report = Report::dry(Counts::default(), stop, started.elapsed());
+                Some(Report { ending: Ending::Nothing(why), ..report })
+            }
+            None => None,
+        })
+    }
+
+    /// That the source is empty, if it is and that was not allowed.
+    pub(crate) fn finds_nothing(&self, source: &Dir, is_file: bool) -> Result<Option<Error>> {
+        let fail = |error| Error::io("list", &self.source, error);
+        if self.allow_empty || is_file || !DirListing::is_empty(source).map_err(fail)? {
+            return Ok(None);
+        }
+        let finding =
+            "the source is empty; is its disk mounted? if it is meant to be, give --allow-empty";
+        Ok(Some(Error::finding("copy anything of", &self.source, finding)))
+    }
+
+    /// That a whole run came upon nothing that it was to copy, if that was not allowed. Directories alone are
+    /// something.
+    fn found_nothing(&self, counts: &Counts, source: Option<&Dir>) -> Option<Error> {
+        let source = source.filter(|_| !self.allow_empty && self.shard.is_none())?;
+        if counts.seen > 0 || !counts.is_whole() {
+            return None;
+        }
+        let finding = match &self.names {
+            Some(names) if names.is_empty() => {
+                "the list of names has none; if that is meant, give --allow-empty"
+            }
+            None if !self.filter.is_empty() => {
+                "nothing in the source matches --include and --exclude; if that is meant, give --allow-empty"
+            }
+            // It was not when the run began. What cannot be listed now was told.
+            _ => return self.finds_nothing(source, false).ok().flatten(),
+        };
+        Some(Error::finding("copy anything of", &self.source, finding))
+    }
+
+    /// How a whole run of `source`, if that is a directory, ended that was given up because it is `broken`, or was not.
+    pub(crate) fn ending(
+        &self,
+        counts: &Counts,
+        stop: &Stop,
+        broken: Option<Error>,
+        source: Option<&SourceDir>,
+    ) -> Ending {
+        let ending = Ending::of(counts, stop, broken);
+        match (ending, self.found_nothing(counts, source.map(|source| &source.handle))) {
+            (Ending::Complete, Some(nothing)) => Ending::Nothing(nothing),
+            (ending, _) => ending,
+        }
+    }
 }

@@ -1,32 +1,17 @@
 //! The accounting of a run: every entry's outcome is counted, told, and, if the entry is at the output, noted
 //! for the manifest. Whether the run can go on is decided here too, because it depends on the errors.
 
-use std::ffi::OsStr;
-use std::io;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::{ffi::OsStr, io, path::Path, sync::Arc, sync::atomic::Ordering::Relaxed, time::Instant};
 
-use crate::copy::commit::output_health::Health;
-use crate::copy::commit::source_health::SourceHealth;
-use crate::copy::mirror::departures::DepartedItem;
-use crate::copy::record::published::Published;
-use crate::copy::record::rotation::Rotation;
-use crate::copy::report::Counts;
-use crate::error::{Cause, Error};
-use crate::event::{Done, Event, EventListener, Stop};
-use crate::hash::{Digest, Digests};
-use crate::io::options::Durability;
-use crate::part::method::{Method, Tally};
-use crate::path::{DirPath, RelPath};
-use crate::state::row::Row;
-use crate::state::source_mark::Mounts;
-use crate::transfer::context::Context;
-use crate::transfer::existing::labels::Labels;
-use crate::transfer::outcome::KeptRow;
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::SourceEntry;
+use crate::{
+    copy::Counts, copy::commit::health::Health, copy::commit::health::SourceHealth,
+    copy::mirror::departures::DepartedItem, copy::record::Published,
+    copy::record::rotation::Rotation, error::Cause, error::Error, event::Done, event::Event,
+    event::EventListener, event::Stop, hash::Digest, hash::Digests, io::Durability, part::Tally,
+    part::content::Method, path::DirPath, path::RelPath, state::Mounts, state::Row,
+    transfer::Context, transfer::KeptRow, transfer::Labels, tree::OutputDir, tree::SourceDir,
+    tree::SourceEntry,
+};
 
 /// Why a file with the source's content is left.
 const LABELS_DIFFER: &str =

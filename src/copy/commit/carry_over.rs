@@ -6,34 +6,19 @@
 //! the private record keeps the digest, also one that was known from a manifest in the open, so that every later run
 //! says it again until the file is what it was, or is gone.
 
-use std::collections::HashSet;
-use std::io;
-use std::sync::Arc;
+use std::{collections::HashSet, io, sync::Arc};
 
-use crate::copy::commit::accounting::copy_of;
-use crate::copy::commit::committer::Committer;
-use crate::copy::mirror::departures::Departures;
-use crate::copy::record::recording::Recording;
-use crate::copy::record::rows::PendingRows;
-use crate::error::{Error, Result};
-use crate::hash::{Algorithms, Digest, Digests};
-use crate::io::read_back::ReadBack;
-use crate::io::watched_file::WatchedFile;
-use crate::manifest::archive::mhl::is_chain;
-use crate::manifest::line;
-use crate::manifest::readers::Readers;
-use crate::path::RelPath;
-use crate::state::belief::{Remembered, Unsettled};
-use crate::state::row::{Row, Trace};
-use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Dir, Medium};
-use crate::transfer::baseline::is_absent;
-use crate::transfer::context::Context;
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::last_dir::LastDir;
-use crate::volume::alike::sameness;
-use crate::volume::other_spellings::OtherSpellings;
-use crate::volume::times::TimeMatch;
+use crate::{
+    copy::commit::Committer, copy::commit::accounting::copy_of,
+    copy::mirror::departures::Departures, copy::record::PendingRows, copy::record::Recording,
+    copy::record::row_of, error::Error, error::Result, hash::Algorithms, hash::Digest,
+    hash::Digests, io::ReadBack, io::WatchedFile, manifest::Readers,
+    manifest::archive::mhl::is_chain, manifest::line, part::content::CopyTarget, path::RelPath,
+    state::Origin, state::Remembered, state::Row, state::Trace, state::Unsettled, sys, sys::Dir,
+    sys::Medium, sys::stat::Kind, sys::stat::Stat, transfer::Context, transfer::UnmetFiles,
+    transfer::baseline::is_absent, tree::LastDir, tree::OutputDir, tree::SourceDir,
+    volume::OtherSpellings, volume::alike::sameness, volume::times::TimeMatch,
+};
 
 /// So many bytes of lines are written at a time.
 const LINE_BYTES: usize = 1 << 20;
@@ -447,4 +432,81 @@ fn is_as_remembered(
     let is = |digest: Digest| all.of(digest.algorithm()) == Some(digest);
     remembered.digests().all(is)
         || is(remembered.digest) && remembered.row.is_some_and(|row| is_untouched(&row))
+}
+
+// The committer's dealings with a source that is not what is expected of it.
+
+impl Committer<'_> {
+    /// What the record is to say of a content that was read from the source's file `path`.
+    pub(crate) fn origin_of(&self, path: &[u8]) -> Origin {
+        let is_edited = self.context.shared.baseline.is_some_and(|it| it.has_edited(path));
+        if is_edited { Origin::Edited } else { Origin::Source }
+    }
+
+    /// The source's file has rotted. What was read in its place at the output, has this digest and stood so, stays and
+    /// is listed.
+    pub(crate) fn rotten(
+        &mut self,
+        target: &CopyTarget,
+        error: &Error,
+        stands: Option<(Digest, Stat)>,
+        origin: Origin,
+    ) {
+        let CopyTarget { output, entry, .. } = target;
+        self.accounting.rotten(error);
+        let Some((digest, stands)) = stands else {
+            output.leave_open();
+            self.reopen(output, &entry.name);
+            return self.done(target, None, None);
+        };
+        self.will_be_synced(output);
+        let row = row_of(output, entry, &stands, digest, Origin::There);
+        let row = row.map(|row| Row { origin, ..row });
+        self.accounting.list(output, entry, &digest, row);
+        let stands = self.look_again(target, &stands);
+        self.done(target, Some(digest), stands.as_ref());
+    }
+
+    /// Counts what was found as expected or edited, and tells which files are expected and are not in the
+    /// source, of those that the walk did not come upon; in no source that is one file. The user may have
+    /// removed them, so it is no failure, unless all is expected. A line that is of no use is one: it may be that of a
+    /// file that has rotted.
+    pub fn settle_expected(&mut self, source: Option<&SourceDir>) {
+        let Some(expected) = self.context.shared.baseline else { return };
+        let (follow, stop, accounting) =
+            (self.context.options.follow, self.context.control.stop, &mut self.accounting);
+        accounting.counts.as_expected = expected.as_listed();
+        accounting.counts.edited = expected.edited();
+        accounting.counts.unusable_lines = expected.malformed();
+        let (mut left, mut settled) = (UnmetFiles::default(), Ok(()));
+        if let Some(source) = source.filter(|_| !stop.is_requested()) {
+            let is_to_stop = || stop.is_requested();
+            let is_lost = expected.expects_all();
+            let gone = |path: &_| accounting.gone(path, is_lost);
+            match expected.gone(&source.handle, follow, &is_to_stop, gone) {
+                Ok(found) => left = found,
+                Err(error) => settled = Err(error),
+            }
+        }
+        settled = settled.and_then(|()| expected.each_edited(|path| accounting.edited(path)));
+        accounting.counts.unusable_lines += left.refused;
+        accounting.counts.lost = if expected.expects_all() { left.gone } else { 0 };
+        let unusable = expected.warning(accounting.counts.unusable_lines);
+        let foreign =
+            expected.told_foreign(left).filter(|_| settled.is_ok() && !stop.is_requested());
+        if foreign.is_some() {
+            accounting.counts.unusable_lines += left.gone.max(1);
+        }
+        let unlisted = expected.told_unlisted().filter(|_| !stop.is_requested());
+        accounting.counts.unheld = unlisted.is_some().into();
+        let warnings = unusable.into_iter().chain(foreign).chain(unlisted);
+        let like_sha512 = expected.told_like_sha512(accounting.counts.rotten);
+        let warnings = warnings.chain(expected.told_alike()).chain(like_sha512);
+        warnings.for_each(|warning| accounting.warn(&warning));
+        if let Err(error) = settled.and_then(|()| expected.check_unchanged()) {
+            // It is not known how many.
+            accounting.counts.unusable_lines = accounting.counts.unusable_lines.max(1);
+            accounting.warn(&error);
+        }
+    }
 }

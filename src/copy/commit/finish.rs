@@ -1,27 +1,15 @@
 //! The end of a run: what is carried over, the manifest's final name, the root's attributes.
 
-use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{collections::HashSet, ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
 
-use crate::copy::commit::committer::Committer;
-use crate::copy::media::seal::MediaSeal;
-use crate::copy::mirror::removal::Removal;
-use crate::copy::record::beside;
-use crate::copy::record::recording::{DEED, Recording};
-use crate::copy::record::rotation::Rotation;
-use crate::error::{Error, Result};
-use crate::hash::Sha256;
-use crate::io::manifest_proof::is_proven;
-use crate::io::options::Durability;
-use crate::manifest::writer::ManifestFile;
-use crate::path::Shown;
-use crate::state::record::closed::FinishedManifest;
-use crate::sys::stat::Stat;
-use crate::sys::{Attributes, Dir};
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::hand_over::HandOver;
+use crate::{
+    copy::commit::Committer, copy::commit::accounting::copy_of, copy::media::seal::MediaSeal,
+    copy::mirror::removal::Removal, copy::record::DEED, copy::record::Recording,
+    copy::record::beside, copy::record::rotation::Rotation, error::Error, error::Result,
+    hash::Sha256, io::Durability, io::read_back::is_proven, manifest::ManifestFile, path::Shown,
+    state::FinishedManifest, sys::Attributes, sys::Dir, sys::stat::Stat, tree::HandOver,
+    tree::OutputDir, tree::SourceDir,
+};
 
 /// What could not be done for a directory that stays closed.
 const OPEN: &str = "give its owner and permissions to";
@@ -361,5 +349,53 @@ fn is_labelled(
 fn note_late(above: &OutputDir) {
     if let Some(over) = &above.work.hand_over {
         over.note_late();
+    }
+}
+
+// What the committer has to make durable directory by directory, and whether a sync failed.
+
+/// The syncs of a run.
+#[derive(Default)]
+pub struct SyncState {
+    /// Directories with names that no sync of the whole file system covers, since the last commit.
+    unsynced: Vec<Arc<OutputDir>>,
+    /// Why a sync failed: what was being written then may be lost, whatever later syncs say.
+    failure: Option<io::Error>,
+}
+
+impl SyncState {
+    /// The next commit makes the names in this directory durable.
+    pub fn add(&mut self, dir: &Arc<OutputDir>) {
+        if self.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, dir)) {
+            self.unsynced.push(Arc::clone(dir));
+        }
+    }
+
+    /// Makes everything durable on the file system of `whole`, if that is given, and the names in the directories that
+    /// were added.
+    ///
+    /// # Errors
+    /// Also if an earlier sync failed: the kernel reports that once, and then says that all is well.
+    pub fn persist(&mut self, whole: Option<&Dir>) -> io::Result<()> {
+        self.failure().map_or(Ok(()), Err)?;
+        whole.map_or(Ok(()), Dir::persist_all)?;
+        let mut dirs = std::mem::take(&mut self.unsynced);
+        // Copies that are read back in parallel come back mixed.
+        dirs.sort_unstable_by_key(Arc::as_ptr);
+        dirs.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        dirs.iter().try_for_each(|dir| dir.persist())
+    }
+
+    pub fn fail(&mut self, error: &io::Error) {
+        self.failure = Some(copy_of(error));
+    }
+
+    pub fn is_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Why a sync failed, if one did.
+    pub fn failure(&self) -> Option<io::Error> {
+        self.failure.as_ref().map(copy_of)
     }
 }

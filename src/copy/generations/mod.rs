@@ -5,11 +5,433 @@
 //! which goes what the source has no more (`prune`), or what can be shared is put into it first (`seed`). Only a
 //! complete tree gets the name of a generation (`set`); old ones go through the trash (`keep`).
 
-pub mod directory;
-pub mod keep;
-pub mod options;
-mod prune;
-pub mod run;
+pub mod prune;
 mod seed;
 pub mod set;
-mod unfinished;
+
+use std::{num::NonZero, path::Path, path::PathBuf, sync::Arc, time::Duration, time::Instant};
+
+use jiff::Timestamp;
+
+use crate::{
+    copy::CopyJob, copy::DatedName, copy::Ending, copy::GenerationNote, copy::GenerationSet,
+    copy::KeepRule, copy::LostNames, copy::MostDepartures, copy::Prepared, copy::Report,
+    copy::before::check::Opened, copy::before::check::make_output,
+    copy::before::check::open_output, copy::generations::prune::Pruning,
+    copy::generations::prune::remove_found, copy::generations::seed::Seeded,
+    copy::generations::seed::Seeding, copy::generations::set::Beginning,
+    copy::generations::set::LATEST, copy::generations::set::TreePlace,
+    copy::generations::set::UNFINISHED, copy::generations::set::UnfinishedTree,
+    copy::generations::set::cannot_make, copy::generations::set::discard,
+    copy::generations::set::lead_to, copy::generations::set::open_private,
+    copy::generations::set::path_of, copy::generations::set::shared_by_links, copy::mirror::Mirror,
+    copy::mirror::departures::TreeRecord, copy::mirror::look::Looked,
+    copy::mirror::look::MirrorLook, error::Error, error::Result, event::Event,
+    event::EventObserver, event::Stop, io::Renamed, part::content::Method, state::Knowledge,
+    state::Missing, state::PrivateDir, sys, sys::Attributes, sys::Dir, sys::PartOwner,
+    tree::HeldTree, tree::Patience, tree::Policy, tree::walk::most_levels,
+};
+
+// A run that makes a generation: a tree with an unfinished name is filled, and gets its name when it is complete and
+// durable.
+
+/// A run that makes a generation.
+pub struct GenerationRun<'a> {
+    pub job: &'a CopyJob,
+    pub generations: &'a Generations,
+    pub observer: &'a EventObserver<'a>,
+}
+
+/// The directory of all generations, while a run has it.
+struct GenerationRoot {
+    dir: Dir,
+    /// It holds the lock.
+    _private: PrivateDir,
+    set: GenerationSet,
+    /// The newest generation.
+    last: Option<HeldTree>,
+}
+
+impl GenerationRun<'_> {
+    /// Makes a generation.
+    ///
+    /// # Errors
+    /// The job was refused, and no generation was touched.
+    pub fn run(&self) -> Result<Report> {
+        let Self { job, observer, .. } = *self;
+        let stop = &observer.stop.of_one();
+        let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
+        let wait = job.wait && !job.dry_run;
+        let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
+        patience.until_free(&job.output, None)?;
+        let prepared = job.prepare(true, patience)?;
+        if prepared.file.is_some() {
+            let finding =
+                "it is one file, and generations are of a directory; leave out --generations";
+            return Err(Error::finding("copy", &job.source, finding));
+        }
+        let set = match &prepared.output.handle {
+            Some(root) => GenerationSet::read(root, &job.output)?,
+            None => GenerationSet::default(),
+        };
+        // Where there was a generation the look says how much would be missing from the next one.
+        if set.newest().is_none()
+            && let Some(nothing) = job.of_nothing(Instant::now(), stop)?
+        {
+            return Ok(nothing);
+        }
+        if job.dry_run {
+            let last = match &prepared.output.handle {
+                Some(root) => set.last(root, &job.output)?,
+                None => None,
+            };
+            return match last {
+                Some(last) => {
+                    self.look(&last, &last.path, stop)?;
+                    self.tree_job(&last).run(observer)
+                }
+                None => {
+                    let job = CopyJob { generations: None, pruned: true, ..job.clone() };
+                    CopyJob { policy: Policy::Update, wait: false, ..job }.run(observer)
+                }
+            };
+        }
+        let root = self.take(patience)?;
+        let now = DatedName::new(Timestamp::now());
+        let place = TreePlace {
+            root: &root.dir,
+            path: &job.output,
+            set: &root.set,
+            last: root.last.as_ref(),
+            now,
+        };
+        let snapshot = place.snapshot()?;
+        let looked = match self.look_at_last(&root, snapshot.as_ref(), stop) {
+            Ok(looked) => looked,
+            Err(refusal) => {
+                if let Some(Err(error)) = snapshot.map(|tree| tree.discard(&root.dir, stop)) {
+                    (observer.listen)(&Event::Warning(&error));
+                }
+                return Err(refusal);
+            }
+        };
+        let tree = snapshot.map_or_else(|| place.take(), Ok)?;
+        self.fill(&root, tree, now, &prepared, looked.as_ref(), stop)
+    }
+
+    /// The job of this tree. Its path leads wherever who may write to the output wants.
+    fn tree_job(&self, tree: &HeldTree) -> CopyJob {
+        let mut job = self.job.clone();
+        (job.output, job.held) = (tree.path.clone(), Some(Arc::clone(&tree.dir)));
+        (job.generations, job.wait, job.policy) = (None, false, Policy::Update);
+        job.pruned = true;
+        // A run that went on with a tree leaves the manifest of the one before.
+        job.keep_manifests = NonZero::new(1);
+        job
+    }
+
+    /// What has left the source since the last generation, if there is one.
+    fn look_at_last(
+        &self,
+        root: &GenerationRoot,
+        snapshot: Option<&UnfinishedTree>,
+        stop: &Stop,
+    ) -> Result<Option<Looked>> {
+        let Some(last) = &root.last else { return Ok(None) };
+        let tree = snapshot.map_or(last, |tree| &tree.tree);
+        self.look(tree, &last.path, stop).map(Some)
+    }
+
+    /// What has left the source since the generation `last`: what `tree` has, which is that one or a snapshot of it.
+    /// Refuses a run where the source may not be what it was then.
+    fn look(&self, tree: &HeldTree, last: &Path, stop: &Stop) -> Result<Looked> {
+        let mirror = &Mirror { all: true, most: self.generations.most, keep_trash: None };
+        let job = &self.tree_job(tree);
+        let listen = &self.observer.listen;
+        let patience = Patience { wait: false, deed: "compare with", tell: &|_| (), stop };
+        let prepared = &job.prepare(true, patience)?;
+        let (classifier, noted_at) = (job.classifier(), last);
+        let look = MirrorLook { job, mirror, prepared, classifier, noted_at, listen, stop };
+        // What cannot be listed now the copy will name.
+        look.run()
+    }
+
+    /// Makes the directory of all generations if it is missing, and locks it.
+    fn take(&self, patience: Patience<'_>) -> Result<GenerationRoot> {
+        let path = &self.job.output;
+        let dir = match open_output(path)? {
+            Opened::There(dir) => dir,
+            // Who owns a file in the source could write to that in every generation that shares it.
+            Opened::Parent(above) => make_output(&above, path, !self.generations.open)?,
+        };
+        let private = open_private(&dir, path)?;
+        patience.lock(&private, path)?;
+        let set = GenerationSet::read(&dir, path)?;
+        for name in &set.foreign_trees {
+            let tree = path.join(format!("{name}{UNFINISHED}"));
+            let finding = "another user made it, or may write to it, so it stays; remove it";
+            let error = Error::finding("go on with the tree", tree, finding);
+            (self.observer.listen)(&Event::Warning(&error));
+        }
+        let last = set.last(&dir, path)?;
+        Ok(GenerationRoot { dir, _private: private, set, last })
+    }
+
+    /// Fills the unfinished tree, and makes a generation of it if it is complete.
+    fn fill(
+        &self,
+        root: &GenerationRoot,
+        tree: UnfinishedTree,
+        now: DatedName,
+        prepared: &Prepared,
+        looked: Option<&Looked>,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let Self { job, observer, .. } = *self;
+        tree.unprotect();
+        let UnfinishedTree { tree, name: part, beginning } = tree;
+        let HeldTree { dir: new, path } = &tree;
+        let fail = |error| cannot_make(&root.dir, &part, path, error);
+        let last = root.last.as_ref();
+        Attributes::default().shed_inherited(new).map_err(fail)?;
+        // By this a later run knows the tree as one to go on with, also if this one is refused.
+        let private = PrivateDir::open(new, path, None, Missing::Make)?;
+        let mut is_shared = last.is_none();
+        let is_snapshot = beginning == Beginning::Snapshot;
+        let is_pruned = is_snapshot && self.removes_found(new, looked, stop);
+        if !is_pruned && beginning != Beginning::Empty {
+            is_shared |= self.prune(new, path, private.as_ref(), prepared, stop)? > 0;
+        }
+        if let Some(last) = last.filter(|_| !is_snapshot) {
+            let seeded = self.seed(last, new, path, prepared, stop)?;
+            if seeded.linked {
+                (observer.listen)(&Event::Limits(&job.output, &shared_by_links(&root.dir)));
+            }
+            is_shared |= seeded.files > 0;
+        }
+        let mut job_of_tree = self.tree_job(&tree);
+        job_of_tree.last_generation = root.last.clone();
+        job_of_tree.prunes = is_pruned;
+        if looked.is_some_and(Looked::has_all) {
+            // Where nothing has left the source, nothing was renamed there.
+            job_of_tree.renamed = Renamed::Copy;
+        }
+        let mut report = job_of_tree.run(observer)?;
+        let is_renamed = report.methods.iter().any(|(method, _)| *method == Method::Renamed);
+        is_shared |= is_pruned && report.counts.unchanged > 0;
+        if !is_shared && !is_renamed && !stop.is_requested() {
+            let text = "nothing was shared with the last generation: everything was copied";
+            (observer.listen)(&Event::Limits(&job.output, text));
+        }
+        if !matches!(report.ending, Ending::Complete) {
+            return Ok(report);
+        }
+        let name = root.set.next_name(now);
+        match self.finish(root, &part, new, name, prepared, &mut report) {
+            Ok(()) => {
+                let made = path_of(&job.output, name);
+                let moved = |manifest: &PathBuf| {
+                    manifest.strip_prefix(path).ok().map(|rest| made.join(rest))
+                };
+                report.manifest =
+                    report.manifest.as_ref().and_then(moved).or(report.manifest.take());
+                self.tidy(root, name, new, &mut report, stop);
+            }
+            Err(error) => report.ending = Ending::Stopped(error),
+        }
+        Ok(report)
+    }
+
+    /// Removes from a snapshot what the look before found; whether that is all that may be in the way of the copy.
+    fn removes_found(&self, new: &Dir, looked: Option<&Looked>, stop: &Stop) -> bool {
+        let Some(Looked::Found(found)) = looked else { return false };
+        let is_all = found.postponed == 0 && !found.may_lack_unfit && !self.job.follow_links;
+        is_all && remove_found(new, found, stop).is_ok()
+    }
+
+    /// Removes from a tree that is there already, at `path`, what the source does not have so any more; how many files
+    /// stay.
+    fn prune(
+        &self,
+        new: &Dir,
+        path: &Path,
+        private: Option<&PrivateDir>,
+        prepared: &Prepared,
+        stop: &Stop,
+    ) -> Result<u64> {
+        let is_to_stop = || stop.is_requested();
+        // What cannot be read proves nothing, and the copy tells of it.
+        let (known, _) = Knowledge::load(private, new, path, &|_| false, &is_to_stop);
+        let known = &known.proving_with(self.job.algorithm);
+        let (source, classifier) = (&prepared.source.handle, self.job.classifier());
+        Pruning { new, path, source, known, classifier, stop }.run()
+    }
+
+    fn seed(
+        &self,
+        last: &HeldTree,
+        new: &Dir,
+        path: &Path,
+        prepared: &Prepared,
+        stop: &Stop,
+    ) -> Result<Seeded> {
+        let HeldTree { dir: last, path: last_path } = last;
+        let of_last = PrivateDir::open(last, last_path, None, Missing::Leave)?;
+        let is_to_stop = || stop.is_requested();
+        let (known, warnings) =
+            Knowledge::load(of_last.as_ref(), last, last_path, &|_| false, &is_to_stop);
+        let known = known.proving_with(self.job.algorithm);
+        for warning in &warnings {
+            (self.observer.listen)(&Event::Warning(warning));
+        }
+        let Some(private) = PrivateDir::open(new, path, None, Missing::Make)? else {
+            return Ok(Seeded::default());
+        };
+        let tag = private.secret(self.job.sync).ok().map(|secret| secret.of_parts());
+        let seeding = Seeding {
+            last,
+            source: &prepared.source.handle,
+            new,
+            path,
+            private: &private,
+            known: &known,
+            classifier: self.job.classifier(),
+            most_levels: most_levels(sys::open_file_limit()),
+            stop,
+            parts: PartOwner { output: tag, shard: None },
+        };
+        seeding.run()
+    }
+
+    /// The tree is complete and durable: it gets its name, and then the source's attributes. Until then no other user
+    /// can have put anything into it.
+    fn finish(
+        &self,
+        root: &GenerationRoot,
+        part: &str,
+        new: &Dir,
+        name: DatedName,
+        prepared: &Prepared,
+        report: &mut Report,
+    ) -> Result<()> {
+        let path = self.job.output.join(part);
+        let fail = |error| Error::io("finish the generation", &path, error);
+        let counts = report.counts;
+        if let Some(private) = PrivateDir::open(new, &path, None, Missing::Leave)? {
+            let files = counts.copied + counts.replaced + counts.unchanged;
+            let bytes = counts.bytes.saturating_add(counts.unchanged_bytes);
+            // What has another name now is nothing new.
+            let renamed = report.methods.iter().find(|(method, _)| *method == Method::Renamed);
+            let renamed = renamed.map_or(0, |(_, tally)| tally.bytes);
+            let new_bytes = counts.bytes.saturating_sub(renamed);
+            GenerationNote { files, bytes, new_bytes }.write(&private).map_err(fail)?;
+        }
+        let text = name.to_string();
+        root.dir.move_entry(part.as_ref(), &root.dir, text.as_ref()).map_err(fail)?;
+        root.dir.persist().map_err(fail)?;
+        if root.dir.stat(text.as_ref(), false).map_err(fail)?.id != new.identity().map_err(fail)? {
+            let made = path_of(&self.job.output, name);
+            let finding = "another directory has its name: someone else may write to the output, and moved what the \
+                           run had made; close it to others (chmod 700)";
+            return Err(Error::finding("finish the generation", made, finding));
+        }
+        let source = &prepared.source.handle;
+        let stat = source.stat_self().map_err(fail)?;
+        let mut warnings = Vec::new();
+        let warn = |deed, error| warnings.push(Error::io(deed, &path, error));
+        let attributes = Attributes::read(source).map_err(fail)?;
+        attributes.shed_others(new).map_err(fail)?;
+        attributes.apply(new, &stat, false, warn);
+        for warning in warnings {
+            report.counts.warnings += 1;
+            (self.observer.listen)(&Event::Warning(&warning));
+        }
+        new.persist().map_err(fail)
+    }
+
+    /// Lets `latest` lead to the new generation, and moves those that are not kept into the trash. What of that
+    /// cannot be done is a warning: the generation is there.
+    fn tidy(
+        &self,
+        root: &GenerationRoot,
+        name: DatedName,
+        new: &Dir,
+        report: &mut Report,
+        stop: &Stop,
+    ) {
+        let (mut lost, mut errors) = (LostNames::default(), Vec::new());
+        match lead_to(&root.dir, name) {
+            Ok(leads) => {
+                if !leads {
+                    let finding = "no run made it, so it stays, and does not lead to the new generation; give it \
+                                   another name, and the next run makes one that does";
+                    errors.push(Error::finding("replace", self.job.output.join(LATEST), finding));
+                }
+                errors.extend(self.thin(root, name, &mut lost, report, stop).err());
+            }
+            // What it leads to must not go.
+            Err(error) => {
+                let deed = "let latest lead to the new generation in";
+                errors.push(Error::io(deed, &self.job.output, error));
+            }
+        }
+        errors.extend(self.record_lost_names(name, new, &lost, stop).err());
+        for error in errors {
+            report.counts.warnings += 1;
+            (self.observer.listen)(&Event::Warning(&error));
+        }
+    }
+
+    /// Moves generations that are not kept into the trash, now that the one of this name is there.
+    fn thin(
+        &self,
+        root: &GenerationRoot,
+        name: DatedName,
+        lost: &mut LostNames,
+        report: &mut Report,
+        stop: &Stop,
+    ) -> Result<()> {
+        let Self { job, generations, observer } = *self;
+        let mut all = root.set.complete.clone();
+        all.push(name);
+        let surplus = generations.keep.as_ref().map(|keep| keep.surplus(&all)).unwrap_or_default();
+        let (keep_trash, tell) =
+            (generations.keep_trash, &mut |event: Event<'_>| (observer.listen)(&event));
+        report.trash = discard(&root.dir, &job.output, &surplus, keep_trash, lost, stop, tell)?;
+        Ok(())
+    }
+
+    /// Adds newer rows to the record of the generation `name` for files that lost names with old trash, so that they
+    /// are known for untouched.
+    fn record_lost_names(
+        &self,
+        name: DatedName,
+        dir: &Dir,
+        lost: &LostNames,
+        stop: &Stop,
+    ) -> Result<()> {
+        let path = &path_of(&self.job.output, name);
+        match &PrivateDir::open(dir, path, None, Missing::Leave)? {
+            Some(private) => {
+                let proof = self.job.algorithm;
+                lost.record(&TreeRecord { root: dir, path, private, proof }, stop)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+// What is asked of an output with generations.
+
+/// How an output has generations.
+#[derive(Clone, Debug)]
+pub struct Generations {
+    /// Which stay; all without.
+    pub keep: Option<KeepRule>,
+    /// If more has left the source since the last one, the run is refused.
+    pub most: MostDepartures,
+    /// Others may enter an output that is made now, as the umask has it.
+    pub open: bool,
+    /// Trash that is older is removed after a complete run.
+    pub keep_trash: Option<Duration>,
+}

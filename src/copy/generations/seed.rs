@@ -7,29 +7,16 @@
 //! into a record of the new tree; the copy that follows keeps such files, and never writes to one that has further
 //! names.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io;
-use std::path::Path;
-use std::sync::Arc;
-use std::thread::sleep;
-use std::time::Duration;
+use std::{ffi::OsStr, fs::File, io, path::Path, sync::Arc, thread::sleep, time::Duration};
 
-use crate::error::{Error, Result};
-use crate::event::Stop;
-use crate::hash::Digest;
-use crate::io::read_back::ReadBack;
-use crate::path::DirPath;
-use crate::state::belief::{Belief, Remembered, RowPlace};
-use crate::state::knowledge::Knowledge;
-use crate::state::private_dir::{NAME, PrivateDir, TRASH};
-use crate::state::record::record_file::RecordFile;
-use crate::state::row::{Row, Trace};
-use crate::sys::stat::{Inode, Kind, Stat};
-use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Medium, PartOwner};
-use crate::transfer::unproven::may_be_as;
-use crate::tree::classify::Classifier;
-use crate::tree::filter::Inclusion;
+use crate::{
+    error::Error, error::Result, event::Stop, hash::Digest, io::ReadBack, path::DirPath,
+    state::Belief, state::Knowledge, state::PrivateDir, state::RecordFile, state::Remembered,
+    state::Row, state::RowPlace, state::Trace, state::private_dir::NAME, state::private_dir::TRASH,
+    sys, sys::Attributes, sys::Cloned, sys::Dir, sys::DirReader, sys::Medium, sys::PartOwner,
+    sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, transfer::outcome::may_be_as,
+    tree::Classifier, tree::Inclusion,
+};
 
 /// So many bytes of rows are recorded at a time.
 const ROWS: usize = 1 << 20;

@@ -5,15 +5,14 @@
 //! directory, the deepest first, then by that directory and by digest: then each directory is one stretch that is
 //! hashed as it is read, and what comes of it is sorted into the level above.
 
-use std::cmp::Ordering;
-use std::io;
+use std::{cmp::Ordering, io};
 
-use crate::copy::media::records::{
-    PathReader, PathRecord, PathSorter, RecordBytes, from_hex, push_hex,
+use crate::{
+    copy::media::seal::PathReader, copy::media::seal::PathRecord, copy::media::seal::PathSorter,
+    copy::media::seal::RecordBytes, copy::media::seal::from_hex, copy::media::seal::push_hex,
+    hash::Algorithm, hash::Algorithms, hash::Digest, hash::Hasher, tree::SortedRecords,
+    tree::names::compare,
 };
-use crate::hash::{Algorithm, Algorithms, Digest, Hasher};
-use crate::tree::names::order::compare;
-use crate::tree::names::sorter::SortedRecords;
 
 /// Levels are counted down from here, so that the deepest comes first.
 const MOST_DEPTH: usize = 999_999;

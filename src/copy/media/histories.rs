@@ -4,22 +4,17 @@
 //! no chain can have both. Each generation must be what its chain says, and what those above refer to must be there, or
 //! the history was touched.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::{collections::BTreeMap, collections::BTreeSet, fs::File, io, io::Read};
 
-use crate::copy::media::known::KnownFile;
-use crate::copy::media::one_history::{
-    DEED, GenerationsSay, HistoryRoot, OneHistory, Reference, touched,
+use crate::{
+    copy::media::one_history::DEED, copy::media::one_history::GenerationsSay,
+    copy::media::one_history::HistoryRoot, copy::media::one_history::OneHistory,
+    copy::media::one_history::Reference, copy::media::one_history::touched,
+    copy::media::seal::PathReader, copy::media::seal::PathRecord, copy::media::seal::PathSorter,
+    error::Error, error::Result, event::Stop, hash::Algorithm, hash::Algorithms, hash::Digest,
+    hash::Sha256, manifest::ChainLink, manifest::MhlEntry, manifest::archive::mhl::HISTORY,
+    path::RelPath, path::Shown, state::Secret, sys::Dir, sys::Uninterrupted, tree::SortedRecords,
 };
-use crate::copy::media::own_mark::OwnMark;
-use crate::copy::media::records::{PathReader, PathSorter};
-use crate::error::{Error, Result};
-use crate::event::Stop;
-use crate::hash::{Algorithms, Digest};
-use crate::manifest::archive::mhl::HISTORY;
-use crate::manifest::archive::mhl_chain::ChainLink;
-use crate::path::{RelPath, Shown};
-use crate::tree::names::sorter::SortedRecords;
 
 /// Where histories are looked for.
 #[derive(Clone, Copy)]
@@ -156,4 +151,139 @@ fn hold(references: &BTreeSet<Reference>, all: &BTreeMap<RelPath, OpenHistory>) 
         }
     }
     Ok(())
+}
+
+// What histories say of the files that they list, as records in the order of paths.
+
+/// What a history says of a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownFile {
+    /// Digests that may be used, those of the first generations first.
+    pub digests: Vec<Digest>,
+    /// Whether it is listed at all.
+    pub is_listed: bool,
+    /// Whether it has another name in a later generation.
+    pub is_renamed: bool,
+}
+
+/// What a record says of a path: that there is no digest that may be used, or that it has another name now.
+const NO_DIGEST: &str = "-";
+const RENAMED: &str = ">";
+
+impl KnownFile {
+    /// What the history of the directory at `of` says of `path`, which is the next one.
+    ///
+    /// # Errors
+    /// What was sorted cannot be read.
+    pub fn read(known: &mut PathReader, path: &[u8], of: &RelPath) -> io::Result<Self> {
+        let mut file = Self::default();
+        while let Some(record) = known.take_of(path)? {
+            file.add(PathRecord::of(&record).words, of);
+        }
+        Ok(file)
+    }
+
+    /// Takes what a record says, if it is of the history of `of`.
+    pub fn add(&mut self, words: &str, of: &RelPath) {
+        let mut words = words.split(' ');
+        let is_of = words.next().and_then(|len| len.parse().ok()) == Some(of.as_bytes().len());
+        let what = words.nth(1).filter(|_| is_of);
+        match what {
+            None => {}
+            Some(RENAMED) => self.is_renamed = true,
+            Some(name) => {
+                self.is_listed = true;
+                let algorithm = Algorithm::listed().find(|algorithm| algorithm.name() == name);
+                let text = words.next().unwrap_or_default().as_bytes();
+                self.digests.extend(algorithm.and_then(|it| Digest::parse(it, text)));
+            }
+        }
+    }
+}
+
+/// Adds an entry of a generation of the history of `rel`.
+///
+/// # Errors
+/// The file that it would wait in cannot be made or written.
+pub fn add(known: &mut PathSorter, rel: &RelPath, number: u64, entry: &MhlEntry) -> io::Result<()> {
+    let below = |path: &str| match rel.is_root() {
+        true => path.as_bytes().to_vec(),
+        false => [rel.as_bytes(), b"/", path.as_bytes()].concat(),
+    };
+    let head = format!("{:05} {number:06}", rel.as_bytes().len());
+    let path = below(&entry.path);
+    if entry.digests.is_empty() {
+        known.add(&format!("{head} {NO_DIGEST}"), &path)?;
+    }
+    for digest in &entry.digests {
+        known.add(&format!("{head} {} {digest}", digest.algorithm().name()), &path)?;
+    }
+    match entry.previous.as_deref().filter(|previous| *previous != entry.path) {
+        Some(previous) => known.add(&format!("{head} {RENAMED}"), &below(previous)),
+        None => Ok(()),
+    }
+}
+
+// The mark by which the runs of an output know a generation for theirs: a sum at its end, over the private secret of
+// the output and all that comes before.
+//
+// A run that is killed between the names of a generation and of its chain leaves a generation that the chain does not
+// have. The next run goes on with it by its mark. It holds for this place in this history only, so that neither a
+// generation of another one nor one that was planted is believed.
+
+/// What stands around the sum: a comment of XML.
+const HEAD: &str = "<!-- dircopy ";
+const TAIL: &str = " -->\n";
+
+/// The bytes of a mark.
+const LEN: u64 = (HEAD.len() + 2 * Sha256::LEN + TAIL.len()) as u64;
+
+/// What marks generations, and proves them.
+#[derive(Clone, Copy)]
+pub struct OwnMark(Sha256);
+
+impl OwnMark {
+    /// By the secret of an output.
+    pub fn by(secret: &Secret) -> Self {
+        Self(secret.of_generations())
+    }
+
+    /// The mark of the generation `name` that comes after `last`, with this digest of all that is before the mark.
+    pub fn text(&self, name: &str, last: Option<&ChainLink>, digest: &Digest) -> String {
+        let last = last.and_then(|link| link.digest).map(|it| it.to_string()).unwrap_or_default();
+        let all = format!("{name}\0{last}\0{digest}");
+        format!("{HEAD}{}{TAIL}", Sha256::of(&[&self.0.0, all.as_bytes()]))
+    }
+
+    /// The digest of the generation `name` that comes after `last`, if it has this mark.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn proves(
+        &self,
+        file: &File,
+        name: &str,
+        last: Option<&ChainLink>,
+    ) -> io::Result<Option<Digest>> {
+        let Some(len) = Dir::stat_file(file)?.size.checked_sub(LEN) else { return Ok(None) };
+        let mut hasher = Algorithm::C4.start();
+        let (mut input, mut room, mut left) = (Uninterrupted(file), vec![0; 64 << 10], len);
+        while left > 0 {
+            let most = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let got = input.read(&mut room[..most])?;
+            if got == 0 {
+                return Ok(None);
+            }
+            hasher.update(&room[..got]);
+            left -= got as u64;
+        }
+        let mut mark = Vec::new();
+        input.take(LEN + 1).read_to_end(&mut mark)?;
+        let Some(digest) = hasher.clone().finish() else { return Ok(None) };
+        if mark != self.text(name, last, &digest).as_bytes() {
+            return Ok(None);
+        }
+        hasher.update(&mark);
+        Ok(hasher.finish())
+    }
 }

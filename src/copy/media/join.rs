@@ -1,27 +1,17 @@
 //! What a Media Hash List is to say of each file: what is there, what the run kept of it, and what its history has,
 //! side by side in the order of paths.
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::{collections::BTreeSet, fs::File, io, path::Path, sync::Arc};
 
-use crate::copy::media::dir_hashes::DirHasher;
-use crate::copy::media::histories::Histories;
-use crate::copy::media::known::KnownFile;
-use crate::copy::media::records::{
-    PIECE, PathReader, PathRecord, PathSorter, by_path, from_hex, push_hex,
+use crate::{
+    copy::media::FoundEntry, copy::media::FoundTree, copy::media::dir_hashes::DirHasher,
+    copy::media::histories::Histories, copy::media::histories::KnownFile,
+    copy::media::one_history::MediaRole, copy::media::seal::PIECE, copy::media::seal::PathReader,
+    copy::media::seal::PathRecord, copy::media::seal::PathSorter, copy::media::seal::by_path,
+    copy::media::seal::from_hex, copy::media::seal::push_hex, error::Error, error::Result,
+    hash::Digest, manifest::HashAction, manifest::KeptFile, manifest::archive::mhl_writer::is_text,
+    path::RelPath, path::Shown, tree::Filter, tree::SortedRecords, tree::Sorter,
 };
-use crate::copy::media::role::MediaRole;
-use crate::copy::media::tree::{FoundEntry, FoundTree};
-use crate::error::{Error, Result};
-use crate::hash::Digest;
-use crate::manifest::archive::mhl_writer::{HashAction, is_text};
-use crate::manifest::lists::KeptFile;
-use crate::path::{RelPath, Shown};
-use crate::tree::filter::Filter;
-use crate::tree::names::sorter::{SortedRecords, Sorter};
 
 /// So many paths that are missing are named.
 const MOST_NAMED: usize = 5;

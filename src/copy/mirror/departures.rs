@@ -1,18 +1,20 @@
 //! What has left the source and is still at the output: few pieces, because a directory that goes with everything in
 //! it is one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::OsString;
-use std::io::{self, Read};
-use std::sync::OnceLock;
+use std::{
+    collections::BTreeMap, collections::HashMap, collections::HashSet, ffi::OsStr, ffi::OsString,
+    hash::BuildHasher, hash::RandomState, io, io::Read, path::Path, sync::OnceLock, thread::sleep,
+    time::Duration,
+};
 
-use crate::error::Error;
-use crate::event::Stop;
-use crate::manifest::{Entries, Parsed};
-use crate::path::RelPath;
-use crate::sys::stat::Stat;
-use crate::sys::{Dir, name_from_bytes};
-use crate::volume::alike::{form_of, sameness};
+use crate::{
+    error::Error, error::Result, event::Stop, hash::Algorithm, hash::Digest, io::ReadBack,
+    manifest::Entries, manifest::Parsed, path::RelPath, state::Knowledge, state::PrivateDir,
+    state::RecordFile, state::Row, state::Trace, state::Unsettled, sys, sys::Dir, sys::DirReader,
+    sys::Medium, sys::name_from_bytes, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
+    tree::Classifier, tree::Inclusion, tree::LastDir, tree::dirs::open_source_below,
+    volume::alike::form_of, volume::alike::sameness,
+};
 
 /// So many bytes of names are kept; what is beyond goes in a later run.
 const MOST_BYTES: usize = 24 << 20;
@@ -231,6 +233,266 @@ fn is_respelled(root: &Dir, path: &RelPath, other: &RelPath) -> io::Result<bool>
         }
     }
     Ok(false)
+}
+
+// What the removal of old trash does to files that stay: each name that is removed changes the change time of the
+// file that had it, so that no record would prove the living file any longer.
+//
+// The time just before and just after is noted of each such file. If the record has the first and the file has the
+// second, nothing else happened to it, and the record gets a newer row. What is not noted is read by the next run.
+
+/// Of so many files the times are noted, in about 80 MiB.
+const MOST_LOST: usize = 1 << 20;
+
+/// Longer than a step of any file system's clock: what changes later shows.
+const STEP: Duration = Duration::from_millis(25);
+
+/// So many bytes of rows are recorded at a time.
+const ROWS: usize = 1 << 20;
+
+/// Files that lost a name and have another.
+#[derive(Debug, Default)]
+pub struct LostNames {
+    /// As what each was found first, and as what it was left.
+    files: HashMap<Identity, (Trace, Trace)>,
+}
+
+impl LostNames {
+    /// Removes what is called `name` from `dir`, and notes what that does to a file with further names.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(&mut self, dir: &Dir, name: &OsStr) -> io::Result<()> {
+        let Some((id, before, file)) = self.look(dir, name) else { return dir.remove(name) };
+        dir.remove(name)?;
+        match (Dir::stat_file(&file), self.files.get_mut(&id)) {
+            // It was left as it was found now: only names went meanwhile.
+            (Ok(after), Some((_, left))) if *left == before => *left = Trace::of(&after),
+            (Ok(after), None) => drop(self.files.insert(id, (before, Trace::of(&after)))),
+            (_, Some(_)) => drop(self.files.remove(&id)),
+            (Err(_), None) => {}
+        }
+        Ok(())
+    }
+
+    /// A file that keeps another name; `None` if there is nothing to note.
+    fn look(&self, dir: &Dir, name: &OsStr) -> Option<(Identity, Trace, std::fs::File)> {
+        let has_others = |it: &Stat| it.kind == Kind::File && it.links > 1;
+        let there = dir.stat(name, false).ok().filter(has_others)?;
+        if self.files.len() >= MOST_LOST && !self.files.contains_key(&there.id) {
+            return None;
+        }
+        let file = dir.open_file(name, false).ok()?;
+        let now = Dir::stat_file(&file).ok().filter(has_others)?;
+        Some((now.id, Trace::of(&now), file))
+    }
+
+    /// The row of a file as it is now, if since `row` was written it lost names and nothing else happened to it.
+    fn renewed(&self, row: Row, there: &Stat) -> Option<Row> {
+        let (before, left) = self.files.get(&there.id)?;
+        let is_alike = (before.ino, before.size, before.mtime) == (left.ino, left.size, left.mtime);
+        let is_it = row.sure && row.trace == *before && left.is_of(there);
+        (is_it && is_alike).then_some(Row { trace: *left, ..row })
+    }
+
+    /// Adds newer rows to the record of `tree`, for its files that lost names.
+    ///
+    /// # Errors
+    /// They cannot be recorded; then the next run reads those files.
+    pub fn record(&self, tree: &TreeRecord<'_>, stop: &Stop) -> Result<()> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        sleep(STEP);
+        let TreeRecord { root, path, private, proof } = *tree;
+        let fail = |error| Error::io("record which files lost names in", private.path(), error);
+        let is_to_stop = || stop.is_requested();
+        let (known, _) = Knowledge::load(Some(private), root, path, &|_| false, &is_to_stop);
+        let known = known.proving_with(proof);
+        let mut record = RecordFile::create(private, known.next_number()).map_err(fail)?;
+        let (mut rows, mut number, mut last) = (Vec::new(), 0, LastDir::default());
+        known.unsettled(&is_to_stop, |path, Unsettled { remembered, trusted, further, .. }| {
+            let there = last.stat(root, path, false).ok().filter(|_| trusted && !remembered.late);
+            let row = there.zip(remembered.row);
+            let Some(row) = row.and_then(|(there, row)| self.renewed(row, &there)) else {
+                return Ok(());
+            };
+            row.write(&mut rows, &further, path.as_bytes());
+            number += 1;
+            if rows.len() >= ROWS {
+                record.append(&rows, number).map_err(fail)?;
+                (rows, number) = (Vec::new(), 0);
+            }
+            Ok(())
+        })?;
+        record.append(&rows, number).map_err(fail)
+    }
+}
+
+/// A tree whose record is to have newer rows.
+#[derive(Clone, Copy)]
+pub struct TreeRecord<'a> {
+    pub root: &'a Dir,
+    pub path: &'a Path,
+    pub private: &'a PrivateDir,
+    /// By which algorithm its run proved.
+    pub proof: Algorithm,
+}
+
+// How many of the files that have left the source are there under other names: what was renamed has not left.
+//
+// A departed file and a new one are taken for the same if size and time are. Of those pairs a random sample is read,
+// and if the content of one is not what was recorded, none counts: a ransomed tree, whose files have new names and new
+// content, is stopped also where its files kept size and time.
+
+/// So many departed files are remembered, in about 100 MiB.
+const MOST_FILES: usize = 1 << 20;
+
+/// So many pairs are read, …
+const SAMPLE: usize = 16;
+
+/// … but no further one after so many bytes.
+const SAMPLE_BYTES: u64 = 256 << 20;
+
+/// What is looked through.
+pub struct MovedFiles<'a> {
+    pub source: &'a Dir,
+    pub output: &'a Dir,
+    pub known: &'a Knowledge,
+    pub departures: &'a Departures,
+    pub classifier: Classifier<'a>,
+    /// By which algorithm the run proves.
+    pub proof: Algorithm,
+    pub stop: &'a Stop,
+}
+
+/// Size and second of a file.
+type Look = (u64, i64);
+
+/// What the search has come to.
+#[derive(Default)]
+struct MovesFound {
+    departed: HashMap<Look, Alike>,
+    /// How many have one.
+    moved: u64,
+    /// Some of those, by a random number.
+    sample: BTreeMap<u64, (RelPath, Look)>,
+    random: RandomState,
+}
+
+/// Departed files that look alike.
+#[derive(Default)]
+struct Alike {
+    /// How many have no new name yet.
+    left: u64,
+    /// The beginnings of their digests.
+    digests: Vec<u32>,
+}
+
+impl MovedFiles<'_> {
+    /// How many files were renamed; 0 if one of the sample is another file.
+    ///
+    /// # Errors
+    /// Something cannot be read, so nothing is known.
+    pub fn count(&self) -> io::Result<u64> {
+        let mut found = MovesFound { departed: self.departed(), ..MovesFound::default() };
+        if found.departed.is_empty() {
+            return Ok(0);
+        }
+        let mut reader = DirReader::default();
+        let mut todo = vec![(RelPath::root(), self.classifier.filter.root())];
+        while let Some((rel, above)) = todo.pop() {
+            let follow = self.classifier.follow;
+            let source = open_source_below(self.source, &rel, follow)?;
+            let source = source.open_dir(".".as_ref(), false)?;
+            let (device, output) = (source.identity()?.dev, self.output.open_below(&rel).ok());
+            loop {
+                let batch = reader.next_batch(&source)?;
+                if batch.is_empty() || self.stop.is_requested() {
+                    break;
+                }
+                for listed in batch {
+                    // A link that leads nowhere, or what was removed a moment ago.
+                    let Ok(stat) = source.stat(&listed.name, follow) else { continue };
+                    let (path, is_dir) = (rel.join(&listed.name), stat.kind == Kind::Dir);
+                    let inclusion = self.classifier.filter.judge(path.as_bytes(), is_dir, above);
+                    let is_elsewhere = self.classifier.one_file_system && stat.id.dev != device;
+                    if inclusion == Inclusion::Out {
+                        continue;
+                    }
+                    if is_dir && !is_elsewhere {
+                        todo.push((path, inclusion));
+                    } else if stat.kind == Kind::File && !has(output.as_ref(), &listed.name) {
+                        found.take(path, &stat);
+                    }
+                }
+            }
+        }
+        Ok(if self.proves(&found)? { found.moved } else { 0 })
+    }
+
+    /// What has left the source.
+    fn departed(&self) -> HashMap<Look, Alike> {
+        let (mut departed, mut number) = (HashMap::<_, Alike>::new(), 0);
+        // What was read until an error is as good.
+        let _ = self.known.unsettled(&|| self.stop.is_requested(), |path, unsettled| {
+            let row = unsettled.remembered.row.filter(|row| row.digest.algorithm() == self.proof);
+            if let Some(row) = row.filter(|_| number < MOST_FILES && self.departures.covers(path)) {
+                number += 1;
+                let alike = departed.entry((row.trace.size, row.trace.mtime.secs)).or_default();
+                alike.left += 1;
+                alike.digests.push(beginning(&row.digest));
+            }
+            Ok(())
+        });
+        departed
+    }
+
+    /// Whether each file of the sample has the content of a departed one.
+    fn proves(&self, found: &MovesFound) -> io::Result<bool> {
+        let (mut read_back, mut bytes, follow) = (ReadBack::new(), 0, self.classifier.follow);
+        for (path, look) in found.sample.values() {
+            let Some((above, name)) = path.split().filter(|_| bytes < SAMPLE_BYTES) else { break };
+            let dir = open_source_below(self.source, &above, follow)?;
+            let file = dir.open_file(sys::name_from_bytes(name)?, follow)?;
+            let is_to_stop = || self.stop.is_requested();
+            let read = read_back.hash(Medium::any(&file), self.proof, is_to_stop, |_| ())?;
+            let digest = read.and_then(|read| read.digest);
+            let alike = found.departed.get(look).zip(digest);
+            if !alike.is_some_and(|(alike, it)| alike.digests.contains(&beginning(&it))) {
+                return Ok(false);
+            }
+            bytes += look.0;
+        }
+        Ok(true)
+    }
+}
+
+impl MovesFound {
+    /// Takes a new file for a departed one, if one looks like it.
+    fn take(&mut self, path: RelPath, stat: &Stat) {
+        let look = (stat.size, stat.mtime.secs);
+        let Some(alike) = self.departed.get_mut(&look).filter(|alike| alike.left > 0) else {
+            return;
+        };
+        alike.left -= 1;
+        self.moved += 1;
+        if stat.size > 0 {
+            self.sample.insert(self.random.hash_one(path.as_bytes()), (path, look));
+        }
+        if self.sample.len() > SAMPLE {
+            self.sample.pop_last();
+        }
+    }
+}
+
+fn beginning(digest: &Digest) -> u32 {
+    digest.bytes().iter().take(4).fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+}
+
+/// Whether something is called `name` in `dir`.
+fn has(dir: Option<&Dir>, name: &OsStr) -> bool {
+    dir.is_some_and(|dir| dir.stat(name, false).is_ok())
 }
 
 #[cfg(test)]

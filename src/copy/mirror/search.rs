@@ -4,25 +4,16 @@
 //! for by its name once more, and under [other spellings](crate::volume::counterpart). What cannot be listed ends the
 //! search: then nothing is known to be absent.
 
-use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
-use std::io;
-use std::sync::Arc;
+use std::{collections::HashMap, ffi::OsStr, ffi::OsString, io, sync::Arc};
 
-use crate::copy::mirror::departures::{DepartedItem, Departures};
-use crate::error::{Error, Result};
-use crate::event::{Event, Stop};
-use crate::manifest::ManifestName;
-use crate::path::{DirPath, RelPath, Shown};
-use crate::state::private_dir::{NAME, TRASH};
-use crate::state::source_mark::SourceMark;
-use crate::sys::stat::{Kind, Stat};
-use crate::sys::{Dir, DirReader, ListedEntry, is_journal_name, is_part_name};
-use crate::tree::classify::Classifier;
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::filter::Inclusion;
-use crate::volume::counterpart::{Counterpart, SpellingLook};
-use crate::volume::name_set::NameSet;
+use crate::{
+    copy::mirror::departures::DepartedItem, copy::mirror::departures::Departures, error::Error,
+    error::Result, event::Event, event::Stop, manifest::ManifestName, path::DirPath, path::RelPath,
+    path::Shown, state::SourceMark, state::private_dir::NAME, state::private_dir::TRASH, sys::Dir,
+    sys::DirReader, sys::ListedEntry, sys::is_journal_name, sys::is_part_name, sys::stat::Kind,
+    sys::stat::Stat, tree::Classifier, tree::Inclusion, tree::OutputDir, tree::SourceDir,
+    volume::Counterpart, volume::NameSet, volume::SpellingLook,
+};
 
 /// The number of what a subvolume is in a snapshot of what it is in: an empty directory, in which nothing can be made.
 /// On other file systems something else may have it, which is only copied anew.

@@ -3,14 +3,17 @@
 //! A name proves nothing: a user may keep a file of that name. A list of ours was last written to when its manifest
 //! was, was not touched since, and the first file that it names is one that the manifest lists.
 
-use std::ffi::OsStr;
-use std::io;
+use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, path::PathBuf, sync::Arc};
 
-use crate::hash::Algorithms;
-use crate::manifest::lists::Form;
-use crate::manifest::{Entries, ManifestName, Parsed};
-use crate::sys::Dir;
-use crate::sys::stat::{Kind, Stat};
+use crate::{
+    chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile, copy::CopyJob,
+    copy::commit::Committer, copy::media::one_history::HistoryRoot,
+    copy::media::seal::MediaFinding, copy::media::seal::MediaSeal, error::Error, hash::Algorithm,
+    hash::Algorithms, hash::Digest, hash::Hasher, io::Durability, io::ReadBack, manifest::Entries,
+    manifest::Form, manifest::ManifestName, manifest::Parsed, manifest::Readers,
+    manifest::readers::ours, sys, sys::Dir, sys::Medium, sys::PartOwner, sys::stat::Kind,
+    sys::stat::Stat, tree::OutputDir,
+};
 
 /// So long, in seconds, after its last line a manifest may get its final name: in between, all that was
 /// copied is made durable. One whose entry was changed later was copied here, with the time of the
@@ -71,4 +74,307 @@ fn each_name<R: io::Read>(
         }
     }
     Ok(false)
+}
+
+// The Media Hash List of a run, which comes when all else is recorded.
+
+impl Committer<'_> {
+    /// Writes the Media Hash List by what the run `kept` of its files; returns where it is. It lists what `manifest`
+    /// lists, and is as closed.
+    pub(crate) fn write_media(
+        &mut self,
+        seal: MediaSeal<'_>,
+        kept: File,
+        manifest: &Path,
+    ) -> Option<PathBuf> {
+        let root = Arc::clone(self.root());
+        let at = HistoryRoot { dir: root.handle.as_ref()?, path: &root.root };
+        let listed = at.dir.stat(manifest.file_name()?, false);
+        let seal = MediaSeal { mode: listed.map_or(seal.mode, |stat| stat.mode & 0o666), ..seal };
+        let accounting = &mut self.accounting;
+        let tell = &mut |told: MediaFinding| {
+            accounting.counts.decayed += u64::from(told.is_failed);
+            accounting.warn(&told.error);
+        };
+        seal.run(at, kept, tell).unwrap_or_else(|error| {
+            self.accounting.give_up(error);
+            None
+        })
+    }
+}
+
+// The chains of a run: where its side file stands, and what earlier ones hold.
+
+/// So many finished manifests are looked at for one with a side file.
+const MOST_LOOKED_AT: usize = 16;
+
+/// Makes ready the side file of the run whose manifest has this name, in the root of the output; that of a shard beside
+/// its manifest. What the last generation has is taken over too.
+///
+/// # Errors
+/// The directory cannot be opened once more.
+pub fn begin(
+    states: &StatesFile,
+    job: &CopyJob,
+    root: &Dir,
+    name: ManifestName,
+    is_to_stop: &dyn Fn() -> bool,
+) -> io::Result<()> {
+    let place = match &job.shard {
+        Some(role) => Dir::open(&role.manifest)?,
+        None => root.try_clone()?,
+    };
+    let last = job.last_generation.as_ref().map(|last| &*last.dir);
+    let of_both = [Some(&place), last].into_iter().flatten();
+    let earlier = of_both.flat_map(|root| earlier(root, is_to_stop)).collect();
+    states.begin(place, name.unfinished().states().into(), earlier);
+    Ok(())
+}
+
+/// The newest finished side file, and those of runs that were cut short since, the newest first. They need
+/// not be believed, so it is of no weight whose they are; but of planted ones there may be any number, and each that is
+/// taken is held open.
+fn earlier(root: &Dir, is_to_stop: &dyn Fn() -> bool) -> Vec<SideFile> {
+    let names = ours(root, |_| false, None).unwrap_or_default();
+    let (mut earlier, mut finished, mut left) = (Vec::new(), 0, MOST_RECORDS);
+    for name in names {
+        if finished == MOST_LOOKED_AT || earlier.len() == MOST_LOOKED_AT {
+            break;
+        }
+        finished += usize::from(name.is_finished());
+        // One that cannot be read is as good as none. That of a run that was cut short may have its final
+        // name already.
+        let states = [name.finished().states(), name.states()];
+        let opened = |states: &String| {
+            SideFile::open_in(root, states.as_ref(), left, is_to_stop).ok().flatten()
+        };
+        if let Some(side) = states.iter().find_map(opened) {
+            left -= side.len();
+            earlier.push(side);
+            if name.is_finished() {
+                break;
+            }
+        }
+    }
+    earlier
+}
+
+impl Committer<'_> {
+    /// A file stays as it is: what is known of its chain is taken over.
+    pub(crate) fn carry_chain(&self, output: &OutputDir, name: &OsStr, size: u64, digest: &Digest) {
+        if let Some(states) = self.context.shared.states.filter(|states| states.wants(size)) {
+            states.carry(output.rel.join(name).as_bytes(), size, digest);
+        }
+    }
+
+    /// The manifest of this name is about to be complete: so is its side file. One that cannot be written costs
+    /// later checks time, and is a warning.
+    pub(crate) fn publish_states(&mut self, name: ManifestName, readers: Readers) {
+        let Some(states) = self.context.shared.states else { return };
+        let name = name.finished().states();
+        let durable = self.context.options.durability != Durability::Off;
+        if let Err(error) =
+            states.publish(name.as_ref(), durable, false, |group| readers.mode(group))
+        {
+            let path = self.root().path_of(name.as_ref());
+            let error = Error::io("write the states of large files to", path, error);
+            self.accounting.warn(&error.with_note("; checks of these take longer"));
+        }
+    }
+}
+
+// A list among the files of an output while it is written: it takes the place of what was there only where that is an
+// earlier one.
+
+const NO_FILE: &str =
+    "what has its name is a directory, a link or a special file; it stays: move it away";
+
+/// So many bytes wait at most.
+const BUFFER: usize = 256 << 10;
+
+/// A list that is not complete. It has a file only when that is needed.
+pub struct NearFile {
+    name: OsString,
+    part: Option<(File, OsString)>,
+    hasher: Hasher,
+    text: Vec<u8>,
+    /// Whose part file it is.
+    owner: PartOwner,
+    /// Who may read what it lists.
+    readers: Readers,
+}
+
+/// A list that is complete, under the name of a part file.
+pub struct WrittenNearFile {
+    pub name: OsString,
+    pub digest: Digest,
+    /// Its part file, and whether that takes the place of something; none where the same is there.
+    part: Option<(OsString, bool)>,
+}
+
+/// What may give way to a list.
+pub enum Yields<'a> {
+    /// Nothing, for this reason.
+    Nothing(&'static str),
+    /// What has this digest, and a reason for all else.
+    What(&'a dyn Fn(Digest) -> bool, &'static str),
+}
+
+impl NearFile {
+    /// Begins the list `name`, in the directory that the other methods are given.
+    pub fn new(name: &OsStr, owner: PartOwner) -> Self {
+        let hasher = Algorithm::Sha256.start();
+        let readers = Readers::default();
+        Self { name: name.to_owned(), part: None, hasher, text: Vec::new(), owner, readers }
+    }
+
+    /// What it is to be called.
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// What is to be appended; written when it is much.
+    pub fn text(&mut self) -> &mut Vec<u8> {
+        &mut self.text
+    }
+
+    /// It lists the file `name` of its directory.
+    pub fn lists(&mut self, dir: &Dir, name: &[u8]) {
+        let stat = sys::name_from_bytes(name).and_then(|name| dir.stat(name, false));
+        self.readers.join(Readers::of(stat.ok().as_ref()));
+    }
+
+    /// Whether nothing came.
+    pub fn is_empty(&self) -> bool {
+        self.part.is_none() && self.text.is_empty()
+    }
+
+    /// Writes what waits, if that is much.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn flush_much(&mut self, dir: &Dir) -> io::Result<()> {
+        if self.text.len() < BUFFER { Ok(()) } else { self.flush(dir) }
+    }
+
+    fn flush(&mut self, dir: &Dir) -> io::Result<()> {
+        let (file, _) = match &mut self.part {
+            Some(part) => part,
+            none => none.insert(dir.create_part(self.owner)?),
+        };
+        self.hasher.update(&self.text);
+        sys::write_all(&*file, &self.text)?;
+        self.text.clear();
+        Ok(())
+    }
+
+    /// Gives it up.
+    pub fn discard(self, dir: &Dir) {
+        if let Some((_, part)) = self.part {
+            // The next run removes one that stays.
+            let _ = dir.remove(&part);
+        }
+    }
+
+    /// It is complete: it waits to be published, durable if `durable`.
+    ///
+    /// # Errors
+    /// It cannot be written, or what is there does not give way.
+    pub fn finish(
+        mut self,
+        dir: &Dir,
+        yields: &Yields<'_>,
+        durable: bool,
+    ) -> io::Result<WrittenNearFile> {
+        let mut finished = self.complete(dir, yields, durable);
+        let Some((file, part)) = self.part.take() else {
+            return finished.map(|(digest, _)| WrittenNearFile {
+                name: self.name,
+                digest,
+                part: None,
+            });
+        };
+        if let Err(error) = sys::close_file(file)
+            && finished.is_ok()
+        {
+            finished = Err(error);
+        }
+        if !matches!(finished, Ok((_, Some(_)))) {
+            // What matters is the first error.
+            let _ = dir.remove(&part);
+        }
+        let (digest, replaces) = finished?;
+        let part = replaces.map(|replaces| (part, replaces));
+        Ok(WrittenNearFile { name: self.name, digest, part })
+    }
+
+    /// Its digest, and whether it takes the place of something; none where the same is there.
+    fn complete(
+        &mut self,
+        dir: &Dir,
+        yields: &Yields<'_>,
+        durable: bool,
+    ) -> io::Result<(Digest, Option<bool>)> {
+        let mut hasher = self.hasher.clone();
+        hasher.update(&self.text);
+        let digest = hasher.finish().ok_or_else(|| io::Error::other("it has no digest"))?;
+        let there = self.there(dir)?;
+        match (&there, yields) {
+            (Some(Some(there)), _) if *there == digest => return Ok((digest, None)),
+            (Some(Some(there)), Yields::What(gives_way, _)) if gives_way(*there) => {}
+            (Some(None), Yields::What(..)) => return Err(io::Error::other(NO_FILE)),
+            (Some(_), Yields::What(_, why) | Yields::Nothing(why)) => {
+                return Err(io::Error::other(*why));
+            }
+            (None, _) => {}
+        }
+        self.flush(dir)?;
+        if let Some((file, _)) = &self.part {
+            sys::let_read(file, |group| self.readers.mode(group))?;
+            if durable {
+                sys::persist_file(file)?;
+            }
+        }
+        Ok((digest, Some(there.is_some())))
+    }
+
+    /// The digest of what has its name; of something that is no file none.
+    fn there(&self, dir: &Dir) -> io::Result<Option<Option<Digest>>> {
+        match dir.stat(&self.name, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Ok(stat) if stat.kind != Kind::File => return Ok(Some(None)),
+            stat => stat?,
+        };
+        let file = dir.open_file(&self.name, false)?;
+        let hashed =
+            ReadBack::new().hash(Medium::any(&file), Algorithm::Sha256, || false, |_| ())?;
+        Ok(Some(hashed.and_then(|hashed| hashed.digest)))
+    }
+}
+
+impl WrittenNearFile {
+    /// Gives it its name in `dir`.
+    ///
+    /// # Errors
+    /// That cannot be done; its part file is removed.
+    pub fn publish(&self, dir: &Dir) -> io::Result<()> {
+        let Some((part, replaces)) = &self.part else { return Ok(()) };
+        dir.publish(part, &self.name, *replaces).inspect_err(|_| {
+            // What matters is the first error.
+            let _ = dir.remove(part);
+        })
+    }
+
+    /// Gives it up.
+    pub fn discard(&self, dir: &Dir) {
+        if let Some((part, _)) = &self.part {
+            // The next run removes one that stays.
+            let _ = dir.remove(part);
+        }
+    }
+
+    /// Whether it is another than the one that was there.
+    pub fn is_new(&self) -> bool {
+        self.part.is_some()
+    }
 }

@@ -4,23 +4,17 @@
 //! its end that is sorted by directory, the lists are written, and the list beside the manifest becomes one of these
 //! lists.
 
-use std::io::{self, Read};
+use std::{io, io::Read};
 
-use crate::copy::record::near_file::{NearFile, WrittenNearFile, Yields};
-use crate::copy::record::sorted::{read_field, write_field};
-use crate::copy::record::stale::newest_with;
-use crate::error::Error;
-use crate::hash::{Algorithm, Algorithms, Digest};
-use crate::io::options::Durability;
-use crate::manifest::index::Lookup;
-use crate::manifest::lists::{Form, ListKind};
-use crate::manifest::rewriting::ListSink;
-use crate::manifest::{Entries, Index, Parsed, line};
-use crate::path::RelPath;
-use crate::sys::stat::Stat;
-use crate::sys::{self, Attributes, Dir};
-use crate::tree::dirs::OutputDir;
-use crate::tree::names::sorter::{SortedRecords, Sorter};
+use crate::{
+    copy::record::beside::NearFile, copy::record::beside::WrittenNearFile,
+    copy::record::beside::Yields, copy::record::listing::read_field,
+    copy::record::listing::write_field, copy::record::rotation::newest_with, error::Error,
+    hash::Algorithm, hash::Algorithms, hash::Digest, io::Durability, manifest::Entries,
+    manifest::Form, manifest::Index, manifest::ListKind, manifest::ListSink, manifest::Lookup,
+    manifest::Parsed, manifest::line, path::RelPath, sys, sys::Attributes, sys::Dir,
+    sys::stat::Stat, tree::OutputDir, tree::SortedRecords, tree::Sorter,
+};
 
 /// So many lists are made durable together.
 const BATCH: usize = 512;

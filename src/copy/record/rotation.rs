@@ -5,22 +5,17 @@
 //! it is in the source, or, if it has left the source since, it is listed in the newest manifest, where
 //! none of ours is, or, if it was touched since, its times show that it was not made here.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::io;
-use std::num::NonZero;
-use std::path::Path;
-use std::sync::Arc;
+use std::{collections::BTreeSet, ffi::OsStr, fmt, io, num::NonZero, path::Path, sync::Arc};
 
-use crate::chain::side_file::SideFile;
-use crate::copy::job::CopyJob;
-use crate::copy::record::beside::{self, is_made_here};
-use crate::error::{Error, Result};
-use crate::manifest::carry::ours;
-use crate::manifest::{Entries, ManifestName, Parsed};
-use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirListing};
-use crate::tree::dirs::{OutputDir, SourceDir};
+use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
+
+use crate::{
+    chain::side_file::SideFile, copy::CopyJob, copy::commit::Committer, copy::record::beside,
+    copy::record::beside::is_made_here, error::Error, error::Result, hash::Algorithms,
+    manifest::Entries, manifest::Form, manifest::ManifestName, manifest::Parsed,
+    manifest::readers::ours, sys::Dir, sys::DirListing, sys::ListedEntry, sys::stat::Kind,
+    tree::OutputDir, tree::SourceDir,
+};
 
 /// How many manifests stay.
 pub struct Rotation {
@@ -174,4 +169,105 @@ fn listed(
         }
     }
     Ok(found)
+}
+
+// Lists among the files that an earlier run left: which these are, and whether they still say what is there.
+
+/// The manifest beside which the newest list has this ending.
+pub fn newest_with(root: &Dir, suffix: &str) -> io::Result<Option<ManifestName>> {
+    let list = |entry: &ListedEntry| {
+        let name = ManifestName::of_list(&entry.name).filter(ManifestName::is_finished)?;
+        (*entry.name == *name.list(suffix)).then_some(name)
+    };
+    DirListing::of(root)?.try_fold(None, |newest, entry| Ok(list(&entry?).max(newest)))
+}
+
+impl Committer<'_> {
+    /// Tells of lists among the files that an earlier run wrote, and that this one, with its finished `manifest`,
+    /// neither wrote anew nor left true: by them a check condemns files that are good.
+    pub(crate) fn tell_stale_lists(&mut self, manifest: &Path) {
+        let counts = &self.accounting.counts;
+        let copied = counts.copied + counts.replaced + counts.linked;
+        let (Some(known), true) = (self.context.shared.known, copied > 0) else { return };
+        let root = Arc::clone(self.root());
+        let (Some(handle), Some(name)) = (&root.handle, manifest.file_name()) else { return };
+        for form in [Form::Dirs, Form::Sides] {
+            let suffix = form.suffix(Algorithms::default());
+            // What cannot be looked for is not told.
+            let Ok(Some(newest)) = newest_with(handle, suffix) else { continue };
+            let list = newest.list(suffix);
+            let is_of_run = ManifestName::parse(name).is_some_and(|it| it.list(suffix) == list);
+            // One that came with the source is of that.
+            let is_copied = known.has_heard_of(list.as_bytes());
+            let is_ours = handle.stat(list.as_ref(), false).is_ok_and(|stat| is_made_here(&stat));
+            if is_of_run || is_copied || !is_ours {
+                continue;
+            }
+            let finding = format!(
+                "this run copied files, and was not told to write them anew: run it again with --format {suffix}, or \
+                 remove them and {list}, which lists them"
+            );
+            let path = root.path_of("".as_ref());
+            self.accounting.warn(&Error::finding(
+                "vouch for the lists among the files of",
+                path,
+                finding,
+            ));
+        }
+    }
+}
+
+// The name of a directory that a run makes for itself: when the run began, as `2026-11-21T020000Z`, in UTC. Names
+// sort by time.
+
+/// A time in whole seconds, as the name of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DatedName(Timestamp);
+
+impl DatedName {
+    /// That of a run that began at `time`.
+    pub fn new(time: Timestamp) -> Self {
+        let time = Timestamp::from_second(time.as_second()).unwrap_or(time);
+        Self(time.max(Timestamp::UNIX_EPOCH))
+    }
+
+    /// `None` if the text is not what [`Display`](fmt::Display) writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let time = DateTime::strptime("%Y-%m-%dT%H%M%SZ", text).ok()?;
+        let name = Self(Offset::UTC.to_timestamp(time).ok()?);
+        (name.to_string() == text).then_some(name)
+    }
+
+    /// The one to try when this one is taken.
+    pub fn next(self) -> Option<Self> {
+        self.0.checked_add(SignedDuration::from_secs(1)).ok().map(Self)
+    }
+
+    pub fn time(self) -> Timestamp {
+        self.0
+    }
+}
+
+impl fmt::Display for DatedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let t = Offset::UTC.to_datetime(self.0);
+        let (year, month, day) = (t.year(), t.month(), t.day());
+        let (hour, minute, second) = (t.hour(), t.minute(), t.second());
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}{minute:02}{second:02}Z")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        let name = DatedName::parse("2026-11-21T020000Z").unwrap();
+        assert_eq!(name.to_string(), "2026-11-21T020000Z");
+        assert_eq!(name.next().unwrap().to_string(), "2026-11-21T020001Z");
+        for text in ["2026-11-21T020000", "2026-11-21T0200Z", "2026-1-21T020000Z", "latest", ""] {
+            assert_eq!(DatedName::parse(text), None, "{text}");
+        }
+    }
 }

@@ -1,33 +1,18 @@
 //! What earlier runs recorded of the output, as a run takes it.
 
-use std::ffi::OsStr;
-use std::io;
-use std::sync::{Arc, OnceLock};
+use std::{ffi::OsStr, io, sync::Arc, sync::OnceLock};
 
-use crate::copy::before::prepare::Prepared;
-use crate::copy::commit::committer::Committer;
-use crate::copy::job::CopyJob;
-use crate::copy::mirror::beside::LookBeside;
-use crate::copy::mirror::departures::Departures;
-use crate::copy::mirror::look::Looked;
-use crate::copy::mirror::removal::Removal;
-use crate::copy::report::Counts;
-use crate::error::{Error, Result};
-use crate::event::{Event, EventListener, Stop};
-use crate::hash::Algorithm;
-use crate::io::options::{Reflink, Renamed, Sparse};
-use crate::path::{DirPath, RelPath};
-use crate::state::knowledge::Knowledge;
-use crate::state::new_root::NewRoot;
-use crate::state::private_dir::PrivateDir;
-use crate::state::source_mark::{Mounts, SourceMark};
-use crate::sys::name_from_bytes;
-use crate::sys::stat::Kind;
-use crate::transfer::baseline::Baseline;
-use crate::transfer::renamed::tree::{OtherTree, RecordedTree, RenamedFiles};
-use crate::tree::cleanup::Cleanup;
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::filter::Inclusion;
+use crate::{
+    copy::CopyJob, copy::Counts, copy::Prepared, copy::commit::Committer,
+    copy::mirror::departures::Departures, copy::mirror::look::LookBeside,
+    copy::mirror::look::Looked, copy::mirror::removal::Removal, error::Error, error::Result,
+    event::Event, event::EventListener, event::Stop, hash::Algorithm, io::Reflink, io::Renamed,
+    io::Sparse, path::DirPath, path::RelPath, state::Knowledge, state::Mounts, state::NewRoot,
+    state::PrivateDir, state::SourceMark, sys::name_from_bytes, sys::stat::Kind,
+    transfer::OtherTree, transfer::RecordedTree, transfer::baseline::Baseline,
+    transfer::renamed::RenamedFiles, tree::Cleanup, tree::Inclusion, tree::OutputDir,
+    tree::SourceDir,
+};
 
 /// What earlier runs recorded, as far as this run needs it.
 pub struct EarlierRecords {

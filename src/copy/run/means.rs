@@ -2,10 +2,17 @@
 //! fewer workers copy as well, only slower; where it is too little for one, the run is refused before anything is
 //! touched.
 
-use crate::copy::job::CopyJob;
-use crate::copy::run::workers::WorkerCount;
-use crate::error::{Error, Result};
-use crate::sys::{address_space_left, open_file_limit};
+use std::{ops::ControlFlow, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
+
+use crossbeam_channel::Sender;
+use walkdir::WalkDir;
+
+use crate::{
+    copy::CopyJob, copy::Prepared, copy::run::threads::WorkerCount, error::Error, error::Result,
+    event::Progress, event::Stop, sys::DirReader, sys::address_space_left, sys::open_file_limit,
+    transfer::CommitterMessage, tree::Batch, tree::Inclusion, tree::Walk, tree::WalkEvent,
+    tree::WalkItem,
+};
 
 /// What a thread takes of the address space: its stack, and what the system adds to it; bytes.
 const THREAD: u64 = (2 << 20) + (256 << 10);
@@ -117,4 +124,104 @@ fn memory_of(job: &CopyJob, count: WorkerCount) -> u64 {
     let blocks = full.saturating_mul(job.queue_size as u64).saturating_mul(job.block_size as u64);
     let scratch = (2 * full + small).saturating_mul(job.scratch());
     OTHER_MEMORY.saturating_add(threads * THREAD).saturating_add(blocks).saturating_add(scratch)
+}
+
+// Counting what there is to do, beside the copy, so that progress has a total.
+//
+// Only a hint: it walks by path, ignores errors, and is given up when the run stops. The copy's
+// own walk never depends on it.
+//
+// It runs only where the space check made no walk, which counts the total too, so no run has both. System calls for
+// 5,000 files of 4 KiB on tmpfs: 66,285 with neither, 71,381 with this count, 71,626 with the space check's walk,
+// 71,601 where both were asked for. This one costs as much, but beside the copy and only where progress is shown or
+// asked for by a signal; the other stats the output as well, and refuses before anything is touched.
+
+/// Adds up the files and links of `job` into the totals of `progress`.
+pub fn count(job: &CopyJob, progress: &Progress, stop: &Stop) {
+    if progress.counting.swap(true, Relaxed) {
+        return;
+    }
+    let CopyJob { source: root, filter, .. } = job;
+    // What was said of the directories from the root down to the current one.
+    let mut above = vec![filter.root()];
+    let walk = WalkDir::new(root).follow_links(job.follow_links).min_depth(1);
+    let mut walk = walk.same_file_system(job.one_file_system).into_iter();
+    while let Some(entry) = walk.next() {
+        if stop.is_requested() {
+            return;
+        }
+        let Ok(entry) = entry else { continue };
+        above.truncate(entry.depth());
+        let parent = above.last().copied().unwrap_or(Inclusion::In);
+        let kind = entry.file_type();
+        let below = entry.path().strip_prefix(root).unwrap_or(entry.path());
+        let below: Vec<&[u8]> =
+            below.iter().map(|component| component.as_encoded_bytes()).collect();
+        let verdict = filter.judge(&below.join(&b'/'), kind.is_dir(), parent);
+        if kind.is_dir() {
+            above.push(verdict);
+            if verdict == Inclusion::Out {
+                walk.skip_current_dir();
+            }
+        } else if verdict != Inclusion::Out && (kind.is_file() || kind.is_symlink()) {
+            progress.total_entries.fetch_add(1, Relaxed);
+            if kind.is_file()
+                && let Ok(metadata) = entry.metadata()
+            {
+                progress.total_bytes.fetch_add(metadata.len(), Relaxed);
+            }
+        }
+    }
+    progress.counted.store(true, Relaxed);
+}
+
+// The walk's thread: what it and the stat workers beside it find goes to the workers and to the committer.
+
+/// Where everything goes that is found.
+pub struct WalkSink<'a> {
+    /// Takes files; false if there is no worker left to copy them.
+    pub to_workers: &'a (dyn Fn(Batch) -> bool + Sync),
+    pub to_committer: Sender<CommitterMessage>,
+    /// Counts the entries that are to be accounted for.
+    pub found: &'a AtomicU64,
+    pub stop: &'a Stop,
+}
+
+/// Walks the source, or takes its only file: files go to the workers, everything else to the committer. Up to
+/// `stat_workers` threads stat files beside the walk.
+pub fn walk_all(walk: &Walk<'_>, outlet: &WalkSink<'_>, prepared: Prepared, stat_workers: usize) {
+    let Prepared { source, output, file, .. } = prepared;
+    if let Some(entry) = file {
+        // Beginnings of other files stay: these files are not this run's.
+        let tell = &mut |found| outlet.hand_on(found);
+        let _ = walk.clean_up(&source, &output, &mut DirReader::default(), tell);
+        output.announce(1);
+        // Fails only if the workers are gone, and then the entry is missed in the account.
+        let _ = outlet.hand_on(WalkEvent::Files(Batch { source, output, files: vec![entry] }));
+        return;
+    }
+    let _ = walk.run_parallel(source, output, stat_workers, &|found| outlet.tell(found));
+}
+
+impl WalkSink<'_> {
+    /// Hands on what was found, unless the run is to stop.
+    fn tell(&self, found: WalkEvent) -> ControlFlow<()> {
+        if self.stop.is_requested() { ControlFlow::Break(()) } else { self.hand_on(found) }
+    }
+
+    fn hand_on(&self, found: WalkEvent) -> ControlFlow<()> {
+        let entries = match &found {
+            WalkEvent::Files(batch) => batch.files.len(),
+            WalkEvent::Item(
+                WalkItem::HardLink(..) | WalkItem::Symlink(..) | WalkItem::Failed(_),
+            ) => 1,
+            WalkEvent::Item(_) => 0,
+        };
+        self.found.fetch_add(entries as u64, Relaxed);
+        let sent = match found {
+            WalkEvent::Files(batch) => (self.to_workers)(batch),
+            WalkEvent::Item(item) => self.to_committer.send(CommitterMessage::Walked(item)).is_ok(),
+        };
+        if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
 }

@@ -4,24 +4,24 @@
 //! decisions, manifest and report, so that what goes wrong at one is nothing to the others. What they
 //! share is where the bytes come from.
 
-use std::thread::{Builder, ScopedJoinHandle, scope};
-use std::time::{Duration, Instant};
+pub use crate::fanout::MOST_OUTPUTS;
 
-use crate::copy::before::disjoint;
-use crate::copy::before::reservation::Reservations;
-use crate::copy::job::CopyJob;
-use crate::copy::report::{Ending, Report};
-use crate::copy::run::means::Means;
-use crate::copy::run::output_run::OutputRun;
-use crate::error::{Error, Result};
-use crate::event::{EndState, Event, EventObserver, Progress};
-use crate::fanout::hub::Hub;
-pub use crate::fanout::output_set::MOST_OUTPUTS;
-use crate::fanout::slot::Slot;
-use crate::io::block::SharedBlocks;
-use crate::state::other_outputs::OtherOutputs;
-use crate::state::private_dir::{Missing, PrivateDir};
-use crate::sys::Dir;
+use std::{
+    ops::ControlFlow, sync::Arc, sync::Mutex, sync::PoisonError, thread::Builder,
+    thread::ScopedJoinHandle, thread::scope, time::Duration, time::Instant,
+};
+
+use crate::{
+    copy::CopyJob, copy::Ending, copy::OutputRun, copy::Prepared, copy::Report, copy::Reservations,
+    copy::before::check, copy::before::fit::TreeCopy, copy::before::space::SpaceAnswer,
+    copy::before::space::SpaceCheck, copy::run::means::Means, copy::run::threads::WorkerCount,
+    error::Error, error::Result, event::EndState, event::Event, event::EventObserver,
+    event::Progress, event::Stop, fanout::Hub, fanout::Slot, hash::Backend, io::Durability,
+    io::Options, io::Reflink, io::SharedBlocks, io::Sparse, state::Knowledge, state::Missing,
+    state::OtherOutputs, state::PrivateDir, sys, sys::Cloned, sys::Dir,
+    transfer::renamed::RenamedFiles, tree::Cleanup, tree::OutputDir, tree::Patience, tree::Walk,
+    tree::WalkEvent, tree::walk::most_levels,
+};
 
 /// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
 /// their way in the workers, two outputs stay below 64 MiB on a machine with four cores.
@@ -171,7 +171,7 @@ fn check_disjoint<'a>(jobs: impl Iterator<Item = &'a CopyJob>) -> Result<Vec<Opt
         let finding = format!("there can be {MOST_OUTPUTS} outputs");
         return Err(Error::finding("copy to", output, finding));
     }
-    disjoint::check(source, &jobs)
+    check::check(source, &jobs)
 }
 
 /// Why these jobs, which have the same source, would be refused for what they ask, their source or their
@@ -198,5 +198,221 @@ impl Drop for Participation<'_> {
         }
         // Unless it has ended already.
         self.progress.end(EndState::Amiss, Duration::ZERO);
+    }
+}
+
+// What a run is set up with, by its job and both sides: its walk, its workers, and how it makes things durable.
+
+impl CopyJob {
+    /// The walk, which makes nothing if it is `dry`, of one of so many `outputs`.
+    pub(crate) fn walk<'a>(
+        &'a self,
+        prepared: &Prepared,
+        dry: bool,
+        known: Option<&'a Knowledge>,
+        outputs: usize,
+    ) -> Walk<'a> {
+        Walk {
+            classifier: self.classifier(),
+            dry,
+            cleanup: match (&self.shard, prepared.secret) {
+                (Some(shard), _) => Cleanup::OfAttempts(&shard.dead),
+                (None, secret) if self.pruned && !dry => Cleanup::OfTree(secret),
+                (None, Some(secret)) if prepared.is_ours_alone => Cleanup::OfRuns(secret),
+                (None, None) if !dry => Cleanup::Unknown,
+                (None, _) => Cleanup::Nothing,
+            },
+            resumable: self.journaling(prepared.secret).map(|journaling| journaling.interval),
+            chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
+            known,
+            source_root: prepared.source_id,
+            output_root: prepared.output_id,
+            names: self.names.as_ref(),
+            leaves_dirs: self.shard.is_some(),
+            is_ours_alone: self.pruned,
+            gate: None,
+            live: Arc::default(),
+            names_met: None,
+            most_levels: most_levels(sys::open_file_limit() / outputs as u64),
+        }
+    }
+
+    /// What transfers of one of so many `outputs` go by.
+    pub(crate) fn options(&self, prepared: &Prepared, outputs: usize) -> Options {
+        let output = prepared.output.handle.as_ref();
+        let parts = prepared.output.volume.parts;
+        Options {
+            algorithm: self.algorithm,
+            further: self.further,
+            backend: self.backend,
+            block_size: self.block_size.max(1),
+            blocks: self.blocks(outputs),
+            follow: self.follows(prepared),
+            max_size: self.max_size,
+            policy: self.policy,
+            durability: self.durability(&prepared.output),
+            verify: self.verify,
+            nameless: !self.sync && output.is_some_and(|dir| dir.can_publish_nameless(parts)),
+            journaling: self.journaling(prepared.secret).filter(|_| prepared.is_ours_alone),
+            reflink: self.reflink,
+            sparse: self.sparse,
+            cache: self.cache,
+            sorted: self.sorted,
+            pruned: self.pruned,
+            prunes: self.prunes,
+            asks_change_time: self.mirror.is_some(),
+            histories: self.media.as_ref().is_some_and(|it| it.histories.is_some()),
+        }
+    }
+
+    /// Whether a symbolic link in the source stands for what it points to. A source that is one file may be named
+    /// through a link.
+    pub(crate) fn follows(&self, prepared: &Prepared) -> bool {
+        self.follow_links || prepared.file.is_some()
+    }
+
+    /// How what is copied to `output` is made durable.
+    pub(crate) fn durability(&self, output: &OutputDir) -> Durability {
+        let at_once = output.handle.as_ref().is_some_and(Dir::can_persist_all);
+        if self.sync { Durability::Grouped { at_once } } else { Durability::Off }
+    }
+
+    /// How many workers suit both sides and what the process may take, if outputs share the reading or not.
+    pub(crate) fn workers_for(
+        &self,
+        prepared: &Prepared,
+        shared: bool,
+        outputs: usize,
+    ) -> WorkerCount {
+        let Prepared { source, output, .. } = prepared;
+        let (source, output) = (&source.handle, output.handle.as_ref());
+        let pairs = self.backend.suiting(2) != Backend::One;
+        let count = WorkerCount::suiting(self.workers, source, output, shared, pairs);
+        Means::of_one(outputs).suiting(self, count)
+    }
+}
+
+// The copy to one output, as a run that does more than that has it done.
+
+impl TreeCopy for OutputRun<'_> {
+    fn copy_tree(&self, job: &CopyJob) -> Result<Report> {
+        OutputRun { job, ..*self }.copy_or_tell()
+    }
+
+    fn look_for_space(&self, job: &CopyJob, patience: Patience<'_>) -> Result<Option<Error>> {
+        OutputRun { job, ..*self }.check_space(patience)
+    }
+
+    fn walk_source(
+        &self,
+        job: &CopyJob,
+        prepared: &Prepared,
+        emit: &mut dyn FnMut(WalkEvent) -> ControlFlow<()>,
+    ) {
+        let run = OutputRun { job, ..*self };
+        let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
+        // That it ends early is no more than it was asked for.
+        let _ = run.walk(prepared, true, None).run(source, output, emit);
+    }
+}
+
+// When a run looks whether its output has space: before anything else, or, where earlier runs were, before the first
+// thing that it makes.
+
+/// A look at the space of an output.
+pub struct SpaceLook<'a> {
+    pub job: &'a CopyJob,
+    /// The space that outputs of the run reserve.
+    pub reservations: &'a Reservations,
+    /// Has its final totals afterwards, if a walk is made.
+    pub progress: &'a Progress,
+    /// How many outputs the run has.
+    pub outputs: usize,
+}
+
+impl SpaceLook<'_> {
+    /// Looks before the run, if it is to look. Several outputs, which reserve what they need of one device, are looked
+    /// at then, and so is one that no run was at: there all is to be made.
+    ///
+    /// # Errors
+    /// There is no space.
+    pub fn before(&self, patience: Patience<'_>) -> Result<SpaceAnswer> {
+        let job = self.job;
+        if !job.check_space {
+            return Ok(SpaceAnswer::Fits { too_large: None });
+        }
+        let may_wait = self.outputs == 1 && !job.dry_run && job.shard.is_none();
+        self.run(patience, may_wait, RecordedFiles::default())
+    }
+
+    /// Looks; if it `may_wait`, and anything was made at the output before, perhaps later.
+    ///
+    /// # Errors
+    /// There is no space.
+    pub fn run(
+        &self,
+        patience: Patience<'_>,
+        may_wait: bool,
+        recorded: RecordedFiles<'_>,
+    ) -> Result<SpaceAnswer> {
+        let Self { job, reservations, progress, outputs } = *self;
+        let dry = job.prepare(true, patience)?;
+        // Clones take next to no space.
+        if job.reflink != Reflink::Never && job.sparse == Sparse::Auto && dry.may_share {
+            return Ok(SpaceAnswer::Fits { too_large: None });
+        }
+        let check = SpaceCheck {
+            walk: &job.walk(&dry, true, None, outputs),
+            stat_workers: &|dry| job.workers_for(dry, false, outputs).stat_workers(),
+            max_size: job.max_size,
+            policy: job.policy,
+            may_wait: may_wait && job.has_private_dir(&dry),
+            snapshot: recorded.known.filter(|_| job.prunes),
+            renamed: recorded.renamed.filter(|renamed| {
+                let can_clone = || dry.output.handle.as_ref().and_then(Dir::try_clone_within);
+                renamed.links.is_it() || matches!(can_clone(), Some(Cloned::Yes))
+            }),
+            reservations,
+            progress,
+            stop: patience.stop,
+        };
+        check.run(dry)
+    }
+}
+
+/// What earlier runs recorded, as far as the look asks for it.
+#[derive(Clone, Copy, Default)]
+pub struct RecordedFiles<'a> {
+    /// What has another name now, and takes no space where data can be shared.
+    pub renamed: Option<&'a RenamedFiles<'a>>,
+    /// What is at the output.
+    pub known: Option<&'a Knowledge>,
+}
+
+/// A look that comes when the run is about to make the first thing, and ends it if there is no space.
+pub struct LateLook<'a> {
+    look: SpaceLook<'a>,
+    stop: &'a Stop,
+    refusal: Mutex<Option<Error>>,
+}
+
+impl<'a> LateLook<'a> {
+    /// One that asks `stop` to end the run.
+    pub fn new(look: SpaceLook<'a>, stop: &'a Stop) -> Self {
+        Self { look, stop, refusal: Mutex::new(None) }
+    }
+
+    /// Whether there is space, given what is recorded.
+    pub fn lets_pass(&self, recorded: RecordedFiles<'_>) -> bool {
+        let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: self.stop };
+        let Err(refusal) = self.look.run(patience, false, recorded) else { return true };
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+        self.stop.request(Stop::GIVEN_UP);
+        false
+    }
+
+    /// Why there is none.
+    pub fn refusal(self) -> Option<Error> {
+        self.refusal.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

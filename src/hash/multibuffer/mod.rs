@@ -3,13 +3,240 @@
 //! [`streams`] takes bytes of any length and makes digests of them, [`backend`] chooses how, `x86` is the
 //! compression function in the lanes of vector registers, and `x86_sha` by the SHA instructions.
 
-mod backend;
-#[cfg(target_arch = "x86_64")]
-mod has;
 pub mod streams;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 #[cfg(target_arch = "x86_64")]
 mod x86_sha;
 
-pub use backend::Backend;
+use crate::{hash::ChainingState, hash::sha256::BLOCK};
+
+// SHA-256's compression function for several streams at once.
+//
+// One stream of SHA-256 is a single chain of dependent steps. Several streams are several chains, which a
+// processor works through side by side: two by its SHA instructions, eight or sixteen in vector registers.
+// `sha2` is the meaning of all of this: every backend must agree with it, and a single stream is left to it.
+//
+// The steps are those of FIPS 180-4, 6.2.2.
+
+/// How several streams are compressed. One that needs more of the processor than every one has holds the proof that
+/// this one has it, so each that exists can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// One stream after the other, by `sha2`.
+    One,
+    /// Two at a time by the SHA instructions.
+    #[cfg(target_arch = "x86_64")]
+    Sha(HasSha),
+    /// Eight at a time in 256-bit registers.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(HasAvx2),
+    /// Sixteen at a time in 512-bit registers.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(HasAvx512),
+}
+
+impl Backend {
+    /// Every backend that this processor has, from the narrowest to the widest.
+    pub fn all() -> Vec<Self> {
+        let mut all = vec![Backend::One];
+        #[cfg(target_arch = "x86_64")]
+        {
+            all.extend(HasSha::look().map(Backend::Sha));
+            all.extend(HasAvx2::look().map(Backend::Avx2));
+            all.extend(HasAvx512::look().map(Backend::Avx512));
+        }
+        all
+    }
+
+    /// The fastest for many streams on this processor, in a program that is optimised.
+    pub fn best() -> Self {
+        // Functions that are not inlined make of each instruction a call.
+        if cfg!(debug_assertions) {
+            return Backend::One;
+        }
+        let fastest = Self::all().into_iter().max_by_key(|backend| backend.speed());
+        fastest.unwrap_or(Backend::One)
+    }
+
+    /// The backend that takes the most streams at a time, whether that gains anything or not.
+    pub fn widest() -> Self {
+        Self::all().pop().unwrap_or(Backend::One)
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::One => "one",
+            #[cfg(target_arch = "x86_64")]
+            Backend::Sha(_) => "sha",
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512(_) => "avx512",
+        }
+    }
+
+    /// How many streams it takes at a time.
+    pub fn lanes(self) -> usize {
+        match self {
+            Backend::One => 1,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Sha(_) => x86_sha::STREAMS,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2(_) => 8,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512(_) => 16,
+        }
+    }
+
+    /// This backend for `streams` streams, or a narrower one where these are too few for it to pay.
+    pub fn suiting(self, streams: usize) -> Self {
+        let mut suiting = self;
+        while streams < suiting.least() && suiting != Backend::One {
+            suiting = suiting.narrower();
+        }
+        suiting
+    }
+
+    /// What it passes with all lanes busy; MB/s on one core.
+    ///
+    /// The table by which a backend is chosen: `cargo bench --bench hash` with 16 × 64 KiB on an Intel Xeon, model 207.
+    /// What counts is how they compare: on other processors all are slower or faster together. `One` without SHA
+    /// instructions was not measured there.
+    fn speed(self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Backend::One if HasSha::look().is_some() => 1430,
+            Backend::One => 200,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Sha(_) => 1760,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2(_) => 1260,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512(_) => 3180,
+        }
+    }
+
+    /// The fewest streams for which it is faster than what is narrower; all its lanes where it never is.
+    fn least(self) -> usize {
+        let lanes = self.lanes();
+        let pays = |streams: &usize| self.speed() * streams / lanes > self.narrower().speed();
+        (1..lanes).find(pays).unwrap_or(lanes)
+    }
+
+    /// What is used for fewer streams than pay.
+    fn narrower(self) -> Self {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2(_) | Backend::Avx512(_) => {
+                HasSha::look().map_or(Backend::One, Backend::Sha)
+            }
+            _ => Backend::One,
+        }
+    }
+
+    /// Compresses `count` blocks of each stream into its state. There are at most
+    /// [`lanes`](Self::lanes) streams, all with at least `count` blocks; others are left as they are.
+    pub fn compress(self, streams: &mut [(&mut ChainingState, &[[u8; BLOCK]])], count: usize) {
+        let fits = streams.len() <= self.lanes() && !streams.is_empty();
+        if !fits || streams.iter().any(|(_, blocks)| blocks.len() < count) {
+            debug_assert!(streams.is_empty(), "more streams or fewer blocks than promised");
+            return;
+        }
+        match (self, &mut *streams) {
+            #[cfg(target_arch = "x86_64")]
+            (Backend::Sha(HasSha { .. }), [(one, of_one), (two, of_two)]) => {
+                // SAFETY: the proof is made only after the processor was asked for the features.
+                unsafe { x86_sha::compress([one, two], [of_one, of_two], count) }
+            }
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            (Backend::Avx2(HasAvx2 { .. }), streams) => unsafe {
+                x86::avx2::compress(streams, count)
+            },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            (Backend::Avx512(HasAvx512 { .. }), streams) => unsafe {
+                x86::avx512::compress(streams, count)
+            },
+            (_, streams) => {
+                for (state, blocks) in streams {
+                    sha2::block_api::compress256(state, &blocks[..count]);
+                }
+            }
+        }
+    }
+}
+
+// What this processor has, as values that only a look at it makes: a backend holds one, so what it runs is there,
+// whoever made the backend.
+
+/// The SHA instructions, and those that move words for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HasSha(());
+
+/// 256-bit registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HasAvx2(());
+
+/// 512-bit registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HasAvx512(());
+
+impl HasSha {
+    pub fn look() -> Option<Self> {
+        let has = is_x86_feature_detected!("sha")
+            && is_x86_feature_detected!("sse4.1")
+            && is_x86_feature_detected!("ssse3");
+        has.then_some(Self(()))
+    }
+}
+
+impl HasAvx2 {
+    pub fn look() -> Option<Self> {
+        is_x86_feature_detected!("avx2").then_some(Self(()))
+    }
+}
+
+impl HasAvx512 {
+    pub fn look() -> Option<Self> {
+        let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+        has.then_some(Self(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::sha256::START;
+
+    /// Every backend, every number of streams, against `sha2`; blocks beyond the count are not taken.
+    #[test]
+    fn every_backend_agrees_with_sha2() {
+        let mut random = 1u32;
+        let mut byte = || {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 24) as u8
+        };
+        let blocks: Vec<Vec<[u8; BLOCK]>> = (0..16)
+            .map(|stream| (0..5 + stream % 3).map(|_| [0; BLOCK].map(|_| byte())).collect())
+            .collect();
+        for backend in Backend::all() {
+            for streams in 1..=backend.lanes() {
+                for count in [0, 1, 2, 5] {
+                    let mut states: Vec<ChainingState> =
+                        (0..streams as u32).map(|i| START.map(|word| word ^ i)).collect();
+                    let mut expected = states.clone();
+                    for (state, blocks) in expected.iter_mut().zip(&blocks) {
+                        sha2::block_api::compress256(state, &blocks[..count]);
+                    }
+                    let mut work: Vec<(&mut ChainingState, &[[u8; BLOCK]])> =
+                        states.iter_mut().zip(blocks.iter().map(Vec::as_slice)).collect();
+                    backend.compress(&mut work, count);
+                    assert!(states == expected, "{backend:?}, {streams} streams, {count} blocks");
+                }
+            }
+        }
+    }
+}

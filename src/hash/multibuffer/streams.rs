@@ -4,9 +4,9 @@
 //! takes the next stream's, so streams may be of any length; when too few are left for the backend to
 //! pay, a narrower one finishes them.
 
-use crate::hash::multibuffer::backend::Backend;
-use crate::hash::sha256::Sha256;
-use crate::hash::state::{BLOCK, ChainingState, START};
+use crate::{
+    hash::Backend, hash::ChainingState, hash::Sha256, hash::sha256::BLOCK, hash::sha256::START,
+};
 
 /// The running digest of a stream, alone or of many.
 #[derive(Clone, Debug)]

@@ -158,8 +158,8 @@ macro_rules! compress {
 pub mod avx2 {
     use std::arch::x86_64::*;
 
-    use crate::hash::multibuffer::x86::{K, TURN};
-    use crate::hash::state::{BLOCK, ChainingState};
+    use super::{K, TURN};
+    use crate::{hash::ChainingState, hash::sha256::BLOCK};
 
     compress!("avx2");
 
@@ -260,8 +260,8 @@ pub mod avx2 {
 pub mod avx512 {
     use std::arch::x86_64::*;
 
-    use crate::hash::multibuffer::x86::{K, TURN};
-    use crate::hash::state::{BLOCK, ChainingState};
+    use super::{K, TURN};
+    use crate::{hash::ChainingState, hash::sha256::BLOCK};
 
     compress!("avx512f,avx512bw");
 

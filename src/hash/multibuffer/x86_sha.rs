@@ -9,8 +9,10 @@
 
 use std::arch::x86_64::*;
 
-use crate::hash::multibuffer::x86::{K, TURN};
-use crate::hash::state::{BLOCK, ChainingState};
+use crate::{
+    hash::ChainingState, hash::multibuffer::x86::K, hash::multibuffer::x86::TURN,
+    hash::sha256::BLOCK,
+};
 
 /// How many streams it takes.
 pub const STREAMS: usize = 2;

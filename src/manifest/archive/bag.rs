@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::hash::{Algorithm, Digest};
-use crate::manifest::Fault;
+use crate::{hash::Algorithm, hash::Digest, manifest::Fault};
 
 /// The name of the file that makes a directory a bag.
 pub const DECLARATION: &str = "bagit.txt";

@@ -3,14 +3,14 @@
 //! The elements are in the order of the schemas, which is not free. What XML cannot hold as it is, line ends among it,
 //! is written as a character reference, so that every name that [`is_text`] comes back as it was.
 
-use std::io::{self, Write};
+use std::{io, io::Write};
 
-use quick_xml::Writer;
-use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
+use quick_xml::{
+    Writer, events::BytesDecl, events::BytesEnd, events::BytesStart, events::BytesText,
+    events::Event,
+};
 
-use crate::hash::{Algorithm, Digest};
-use crate::manifest::archive::mhl_chain::ChainLink;
-use crate::sys;
+use crate::{hash::Algorithm, hash::Digest, manifest::ChainLink, sys};
 
 /// Whether XML 1.0 can hold this text.
 pub fn is_text(bytes: &[u8]) -> bool {
@@ -321,7 +321,7 @@ impl<W: Write> MhlWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::archive::mhl::{MhlEntries, MhlEntry, MhlPiece, Named};
+    use crate::{manifest::MhlEntries, manifest::MhlEntry, manifest::MhlPiece, manifest::Named};
 
     fn creator() -> Creator {
         let date = "2026-01-01T00:00:00+00:00".to_owned();

@@ -4,11 +4,7 @@
 //! Here is how they are written down. What a check makes of them is in `verify::archive`.
 
 pub mod bag;
-pub mod bag_info;
 pub mod bag_list;
-pub mod line_ends;
 pub mod mhl;
-pub mod mhl_chain;
-mod mhl_entry;
 pub mod mhl_writer;
 mod xml;

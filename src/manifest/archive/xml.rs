@@ -3,16 +3,13 @@
 //! The file is not trusted. There is no document type and so no entity of the file's own, nothing
 //! is fetched, and depth, length of a piece and number of attributes have limits; memory does not grow with the file.
 
-use std::io::{self, BufRead, Read};
+use std::{io, io::BufRead, io::Read};
 
-use quick_xml::Reader;
-use quick_xml::XmlVersion;
-use quick_xml::errors::Error;
-use quick_xml::events::{BytesRef, BytesStart, Event};
+use quick_xml::{
+    Reader, XmlVersion, errors::Error, events::BytesRef, events::BytesStart, events::Event,
+};
 
-use crate::manifest::other_name::OtherName;
-use crate::manifest::read::scan::MAX_LINE;
-use crate::sys;
+use crate::{manifest::OtherName, manifest::read::scan::MAX_LINE, sys};
 
 const UTF_16: &str = "it is XML in UTF-16, and only UTF-8 is read: turn it into UTF-8 (iconv -f UTF-16 -t UTF-8), and \
                       have its first line say so";

@@ -5,7 +5,7 @@
 //! why no line can be read. The first is dropped by the reader of lines, the second either named as
 //! what it is or turned into UTF-8 by [`Utf16Reader`].
 
-use std::io::{self, Read};
+use std::{io, io::Read};
 
 use crate::sys;
 

@@ -10,23 +10,22 @@
 
 use memchr::memchr;
 
-use crate::hash::Digest;
-
-use super::clearsign::Envelope;
-use super::csv::Columns;
-use super::fault::Fault;
-use super::mtree::Mtree;
-use super::other::HashdeepColumns;
-use super::record::{Record, Split, Style};
-use super::{bsd, escape, gnu, other};
+use crate::{
+    hash::Digest, manifest::Fault, manifest::Record, manifest::read::Split, manifest::read::Style,
+    manifest::read::escape, manifest::read::gnu, manifest::read::other,
+    manifest::read::other::Columns, manifest::read::other::Envelope,
+    manifest::read::other::HashdeepColumns, manifest::read::other::Mtree,
+};
 
 /// Takes a line apart from a position on, knowing the style of earlier ones; `None` leaves the line
 /// to the next format.
 type Format = fn(&[u8], usize, &mut Option<Style>) -> Option<Result<Split, Fault>>;
 
 /// The formats, in the order in which they are asked.
-const FORMATS: [Format; 2] =
-    [|line, at, _style| bsd::split(line, at), |line, at, style| Some(gnu::split(line, at, style))];
+const FORMATS: [Format; 2] = [
+    |line, at, _style| gnu::split_bsd(line, at),
+    |line, at, style| Some(gnu::split(line, at, style)),
+];
 
 /// What a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,7 +229,7 @@ impl Parser {
         match self.split_as_listed(line, 0) {
             Ok(Split { digest, name }) => Parsed::Record(Record { digest, name: &line[name] }),
             Err(fault @ Fault::OtherAlgorithm(algorithm)) if self.of_all => {
-                match bsd::name_after(line, 0, algorithm) {
+                match gnu::name_after(line, 0, algorithm) {
                     Some(name) => Parsed::Unhashed { name, algorithm },
                     None => Parsed::Malformed(fault),
                 }
@@ -292,7 +291,7 @@ impl Parser {
         escaped: bool,
         algorithm: &str,
     ) -> Option<&'a [u8]> {
-        let name = bsd::name_after(line, at, algorithm)?;
+        let name = gnu::name_after(line, at, algorithm)?;
         if !escaped {
             return Some(name);
         }

@@ -8,7 +8,7 @@
 //! It knows nothing of manifests: [`Entries`](super::entries::Entries) gives the lines their
 //! meaning.
 
-use std::io::{self, Read};
+use std::{io, io::Read};
 
 use memchr::memchr;
 

@@ -4,19 +4,15 @@
 //! never fatal: the content is right whatever the label says. But a call that sets a label may bring an error
 //! of what was written before.
 
-use std::ffi::{CStr, CString};
-use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::{ffi::CStr, ffi::CString, fs::File, io, os::fd::AsFd, os::fd::BorrowedFd};
 
-use rustix::fs::{Mode, XattrFlags};
-use rustix::io::Errno;
+use rustix::{fs::Mode, fs::XattrFlags, io::Errno};
 
-use crate::sys::interrupted::uninterrupted;
-use crate::sys::stat::Stat;
-use crate::sys::unix::dir::{owner_of, times_of};
-use crate::sys::unix::process::{acting_as, is_root};
-use crate::sys::unix::volume::flush_file;
+use crate::{
+    sys::interrupted::uninterrupted, sys::stat::Stat, sys::unix::dir::owner_of,
+    sys::unix::dir::times_of, sys::unix::process::acting_as, sys::unix::process::is_root,
+    sys::unix::volume::flush_file,
+};
 
 /// The extended attributes of a file or directory that a copy should have too.
 #[derive(Debug, Default)]

@@ -3,24 +3,22 @@
 //! Every call names one component relative to an open handle. With `O_NOFOLLOW` and
 //! `AT_SYMLINK_NOFOLLOW` that is enough to stay inside the tree: no path is ever resolved twice.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
-
-use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW,
+use std::{
+    ffi::OsStr, ffi::OsString, fs::File, io, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd,
+    os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, time::Duration,
 };
-use rustix::io::Errno;
 
-use crate::path::RelPath;
-use crate::sys::part_name::{PartOwner, under_part_name};
-use crate::sys::stat::{Identity, Kind, Stat, Time};
-use crate::sys::types::Lock;
-use crate::sys::unix::descriptors::patiently;
-use crate::sys::unix::process::acting_as;
+use rustix::{
+    fs::AtFlags, fs::CWD, fs::FlockOperation, fs::Gid, fs::Mode, fs::OFlags, fs::RenameFlags,
+    fs::Timespec, fs::Timestamps, fs::UTIME_NOW, fs::Uid, io::Errno,
+};
+
+use crate::{
+    path::RelPath, sys::part_name::PartOwner, sys::part_name::under_part_name, sys::stat::Identity,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::types::Lock,
+    sys::unix::attributes::Attributes, sys::unix::process::acting_as, sys::unix::process::is_root,
+    sys::unix::process::patiently, sys::unix::volume::is_on_fuse,
+};
 
 /// A directory that is open, so that names below it are looked up there whatever its own path leads to later.
 #[derive(Debug)]
@@ -433,5 +431,138 @@ pub(super) fn stat_from(stat: &rustix::fs::Stat) -> Stat {
         mode: stat.st_mode as u32 & 0o7777,
         uid: stat.st_uid,
         gid: stat.st_gid,
+    }
+}
+
+// Making files and directories, also where a server in user space makes them.
+
+/// How often an entry is tried that a server refuses to make, …
+const TRIES: u32 = 4;
+
+/// … and how far apart.
+const PAUSE: Duration = Duration::from_millis(15);
+
+impl Dir {
+    /// Makes the new file `name` for writing, for its owner only if `private`, otherwise as the
+    /// user's umask has it; an error if it exists.
+    pub fn create_new(&self, name: &OsStr, private: bool) -> io::Result<File> {
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(if private { PRIVATE as _ } else { 0o666 });
+        let make = || patiently(|| rustix::fs::openat(self, name, flags, mode));
+        Ok(File::from(self.permitted(make)?))
+    }
+
+    /// Makes an entry, and tries it again where a server in user space says that it is not permitted: gocryptfs makes
+    /// entries in the name of the user who asks, and now and then refuses one while a file is being synced.
+    fn permitted<T>(&self, make: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+        let mut made = make();
+        for _ in 1..TRIES {
+            if !matches!(made, Err(Errno::PERM)) || is_root() || !is_on_fuse(self) {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+            made = make();
+        }
+        made
+    }
+
+    /// Makes the directory `name`: for its owner only if `private`, otherwise as the user's umask
+    /// has it.
+    pub fn make_dir(&self, name: &OsStr, private: bool) -> io::Result<()> {
+        let mode = if private { Mode::RWXU } else { Mode::RWXU | Mode::RWXG | Mode::RWXO };
+        Ok(self.permitted(|| rustix::fs::mkdirat(self, name, mode))?)
+    }
+}
+
+// Directories in which their own owner may make nothing, and making that possible for a time.
+
+/// What its owner makes entries in a directory with.
+const OWNER_MAKES: u32 = 0o300;
+
+/// By which what is made in a directory takes its group.
+const SET_GROUP: u32 = 0o2000;
+
+impl Dir {
+    /// Whether the owner of a directory that is `stat` could not make entries in it, and is this process. Root
+    /// needs no leave.
+    pub fn is_closed(stat: &Stat) -> bool {
+        !is_root() && stat.mode & OWNER_MAKES != OWNER_MAKES && stat.uid == acting_as().0
+    }
+
+    /// Lets the owner make entries in this directory, which is `stat`, if it [is closed](Self::is_closed); whether
+    /// that changed anything.
+    pub fn open_up(&self, stat: &Stat) -> io::Result<bool> {
+        if !Self::is_closed(stat) {
+            return Ok(false);
+        }
+        rustix::fs::fchmod(&self.0, Mode::from_raw_mode((stat.mode | OWNER_MAKES) as _))?;
+        Ok(true)
+    }
+
+    /// Takes back what [`open_up`](Self::open_up) changed of this directory, which was `stat`.
+    pub fn close_up(&self, stat: &Stat) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.0, Mode::from_raw_mode(stat.mode as _))?)
+    }
+
+    /// Makes this directory that of who this process acts as, and closes it to all others: until it is known what is
+    /// in it. Who holds it open from before can make nothing in it any more.
+    ///
+    /// # Errors
+    /// It is as open as it was. Where there are no owners, it keeps that which it has.
+    pub fn take_over(&self) -> io::Result<()> {
+        let stat = self.stat_self()?;
+        // What is made in it takes its group as before.
+        let mode = Mode::from_raw_mode((stat.mode & SET_GROUP | 0o700) as _);
+        rustix::fs::fchmod(&self.0, mode)?;
+        let (uid, gid) = acting_as();
+        if is_root() && (stat.uid, stat.gid) != (uid, gid) {
+            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+            let _ = rustix::fs::fchown(&self.0, Some(uid), Some(gid));
+        }
+        Ok(())
+    }
+
+    /// Whether no other user can change what is in a directory that is `stat`: it belongs to who this process acts as,
+    /// and if its group may write there, that is a group of this user's own, by the custom that it has the user's
+    /// number.
+    pub fn is_kept_by_us(stat: &Stat) -> bool {
+        let (uid, gid) = acting_as();
+        let others = if stat.gid == gid && gid == uid { 0o002 } else { 0o022 };
+        stat.uid == uid && stat.mode & others == 0
+    }
+
+    /// Whether users may enter or list this directory for whom `like` is closed: its owner, if that is neither this
+    /// user, root nor the other's owner; its group; everyone; or who its access lists name. Without `owners`, of which
+    /// `like` may tell nothing, permissions alone are compared.
+    ///
+    /// # Errors
+    /// One of them cannot be looked at.
+    pub fn lets_in_more_than(&self, like: &Dir, owners: bool) -> io::Result<bool> {
+        let (now, other) = (self.stat_self()?, like.stat_self()?);
+        let (everyone, us) = (other.mode & 0o005, acting_as().0);
+        // What root copies keeps its group; of others it may be that of the directory that it was made in.
+        let is_same_group = !owners || now.gid == other.gid || !is_root();
+        let group = if is_same_group { other.mode >> 3 & 0o005 } else { everyone };
+        let is_owner_known = !owners || [us, 0, other.uid].contains(&now.uid);
+        let is_wider = now.mode & 0o005 & !everyone != 0 || now.mode >> 3 & 0o005 & !group != 0;
+        let is_open_to_owner = is_owner_known || everyone == 0o005;
+        Ok(is_wider || !is_open_to_owner || Attributes::read(self)?.open_more_than(like))
+    }
+
+    /// Whether a file that is made here for this user only shows that it is.
+    ///
+    /// # Errors
+    /// It cannot be tried.
+    pub fn keeps_labels(&self, owner: PartOwner) -> io::Result<bool> {
+        let (file, name) = self.create_part(owner)?;
+        let made = Dir::stat_file(&file);
+        self.remove_trial(file, &name)?;
+        made.map(|made| made.uid == acting_as().0 && made.mode & 0o077 == 0)
+    }
+
+    /// Whether a directory that is `now` is what [`open_up`](Self::open_up) made of one of the permissions `mode`.
+    pub fn is_opened_up(now: &Stat, mode: u32) -> bool {
+        now.mode == mode | OWNER_MAKES && now.mode != mode
     }
 }

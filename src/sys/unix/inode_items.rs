@@ -4,12 +4,12 @@
 //! times as long as reading its items from the tree. What the tree has is what was committed and what changed since,
 //! but not all that did: the kernel may note changes of an inode there later. A snapshot is committed when it is made.
 
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::{os::fd::AsFd, os::fd::AsRawFd, os::unix::ffi::OsStrExt};
 
-use crate::sys::stat::{Identity, Kind, Stat, Time};
-use crate::sys::types::NamedInode;
-use crate::sys::unix::dir::Dir;
+use crate::{
+    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::types::NamedInode,
+    sys::unix::dir::Dir,
+};
 
 /// `_IOWR(0x94, 17, struct btrfs_ioctl_search_args_v2)` (linux/btrfs.h).
 const TREE_SEARCH_V2: u32 = 0xc070_9411;

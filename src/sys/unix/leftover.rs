@@ -1,17 +1,14 @@
 //! What an earlier run of the same user left in a directory, opened with care: another user may have
 //! put something else in its place.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io;
+use std::{ffi::OsStr, fs::File, io};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
+use rustix::{fs::Mode, fs::OFlags, io::Errno};
 
-use crate::sys::stat::{Kind, Stat};
-use crate::sys::types::Lock;
-use crate::sys::unix::dir::{Dir, lock};
-use crate::sys::unix::process::acting_as;
+use crate::{
+    sys::stat::Kind, sys::stat::Stat, sys::types::Lock, sys::unix::dir::Dir, sys::unix::dir::lock,
+    sys::unix::process::acting_as,
+};
 
 impl Dir {
     /// Opens the file `name` for reading and writing, if it is a regular file with one name that
@@ -127,7 +124,7 @@ pub fn keep_locked(file: &File) -> io::Result<Option<File>> {
 }
 
 /// Waits until a file's content, and what is needed to find it, are on the device. An error is final,
-/// as with [`persist_file`](super::volume::persist_file).
+/// as with [`persist_file`](crate::sys::unix::volume::persist_file).
 pub fn persist_content(file: &File) -> io::Result<()> {
     #[cfg(not(target_vendor = "apple"))]
     return Ok(rustix::fs::fdatasync(file)?);

@@ -3,28 +3,22 @@
 //! A link is never opened for reading, so it is opened as a path (`O_PATH`), by which no other entry that takes its
 //! name meanwhile is meant.
 
-#[cfg(target_os = "linux")]
-use std::ffi::CStr;
-use std::ffi::OsStr;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::{ffi::OsStr, io, os::fd::AsFd, os::fd::BorrowedFd};
 
 use rustix::fs::AtFlags;
+
+use crate::{
+    sys::stat::Stat, sys::unix::attributes::Attributes, sys::unix::dir::Dir,
+    sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::process::is_root,
+};
 #[cfg(target_os = "linux")]
-use rustix::fs::{Mode, OFlags, XattrFlags};
-#[cfg(target_os = "linux")]
-use rustix::io::Errno;
+use std::ffi::CStr;
 
 #[cfg(target_os = "linux")]
-use crate::sys::stat::Kind;
-use crate::sys::stat::Stat;
-use crate::sys::unix::attributes::Attributes;
+use rustix::{fs::Mode, fs::OFlags, fs::XattrFlags, io::Errno};
+
 #[cfg(target_os = "linux")]
-use crate::sys::unix::attributes::MOST;
-use crate::sys::unix::dir::{Dir, owner_of, times_of};
-#[cfg(target_os = "linux")]
-use crate::sys::unix::process::acting_as;
-use crate::sys::unix::process::is_root;
+use crate::{sys::stat::Kind, sys::unix::attributes::MOST, sys::unix::process::acting_as};
 
 #[cfg(target_os = "linux")]
 const LINK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);

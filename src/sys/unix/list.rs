@@ -1,15 +1,13 @@
 //! Reading a directory in bounded batches through its handle.
 
-use std::ffi::OsStr;
-use std::io;
-use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
+use std::{ffi::OsStr, io, mem::MaybeUninit, os::unix::ffi::OsStrExt, sync::Arc};
 
-use rustix::fs::{FileType, RawDir};
+use rustix::{fs::FileType, fs::RawDir};
 
-use crate::sys::stat::Kind;
-use crate::sys::types::ListedEntry;
-use crate::sys::unix::dir::Dir;
+use crate::{
+    sys::part_name::PartOwner, sys::stat::Kind, sys::types::ListedEntry, sys::unix::dir::Dir,
+    sys::unix::volume::close_file,
+};
 
 /// FreeSpace for the names of about 1,500 entries: one call for nearly every directory, and 60 calls
 /// for 100,000 entries.
@@ -54,5 +52,55 @@ impl DirReader {
             }
         }
         Ok(batch)
+    }
+}
+
+// Names that are one name in a directory: asked of the file system, since each folds names by tables of its own.
+
+impl Dir {
+    /// Which of `others` is one name with `name` here, by its number. A file of that name is made in a directory of our
+    /// own, which folds names as this one does.
+    ///
+    /// # Errors
+    /// It cannot be tried.
+    pub fn find_one_name(
+        &self,
+        owner: PartOwner,
+        name: &OsStr,
+        others: &[Arc<OsStr>],
+    ) -> io::Result<Option<usize>> {
+        self.in_trial_dir(owner, |trial| {
+            close_file(trial.create_new(name, true)?)?;
+            Ok(others.iter().position(|other| trial.stat(other, false).is_ok()))
+        })
+    }
+
+    /// Whether single directories of the file system may fold names where others do not (`chattr +F`).
+    pub fn may_fold_by_directory(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            // Those of linux/magic.h that have such directories.
+            const FOLDING: [u32; 4] = [
+                0xef53,      // ext4
+                0xf2f5_2010, // f2fs
+                0x0102_1994, // tmpfs
+                0xca45_1a4e, // bcachefs
+            ];
+            rustix::fs::fstatfs(self).is_ok_and(|fs| FOLDING.contains(&(fs.f_type as u32)))
+        }
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
+    /// Whether this directory is one that folds names.
+    pub fn folds_by_itself(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            // FS_CASEFOLD_FL in linux/fs.h.
+            const CASEFOLD: u32 = 0x4000_0000;
+            rustix::fs::ioctl_getflags(self).is_ok_and(|flags| flags.bits() & CASEFOLD != 0)
+        }
+        #[cfg(not(target_os = "linux"))]
+        false
     }
 }

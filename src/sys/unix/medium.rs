@@ -8,17 +8,14 @@
 //! What lies below the kernel (a controller's or a drive's own cache, the host of a virtual machine)
 //! is out of sight.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-
-use crate::sys::interrupted::uninterrupted;
-
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::Medium;
 #[cfg(target_os = "linux")]
 pub use linux::Medium;
 
-#[cfg(not(target_os = "linux"))]
-pub use elsewhere::Medium;
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+use crate::sys::interrupted::uninterrupted;
 
 /// The number of bytes at which reads around the cache must start, in memory and in the file; every
 /// device's blocks known today divide it.
@@ -90,13 +87,15 @@ mod elsewhere {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::num::NonZeroU64;
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::{sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 
-    use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
+    use rustix::{fs::Advice, fs::AtFlags, fs::OFlags, fs::StatxFlags};
 
     use super::*;
     use crate::sys::stat::Stat;
-    use crate::sys::unix::residency::{CachedBytes, cached, drop_pages};
+    use crate::{
+        sys::unix::cache::CachedBytes, sys::unix::cache::cached, sys::unix::cache::drop_pages,
+    };
 
     /// After so many bytes what was read is dropped from memory, so that a large file does not drive out what
     /// others use. What the kernel has read ahead of that stays: dropped with it, it is read twice. With a

@@ -3,20 +3,17 @@
 //! Another user who may write to the directory of such a file may put something else in its place: a link to a
 //! file that only this user may change, or a FIFO at which the program waits for ever.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::{
+    fs::File, fs::Metadata, io, os::unix::fs::FileExt, os::unix::fs::MetadataExt, path::Path,
+    path::PathBuf,
+};
 
-use rustix::fs::{CWD, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::{fs::CWD, fs::Mode, fs::OFlags, io::Errno};
 
-use crate::path::directory_of;
-use crate::sys::dir::Dir;
-use crate::sys::interrupted::uninterrupted;
-use crate::sys::stat::Kind;
-use crate::sys::types::PlainUse;
-use crate::sys::unix::dir::PRIVATE;
+use crate::{
+    path::directory_of, sys::dir::Dir, sys::interrupted::uninterrupted, sys::stat::Kind,
+    sys::types::PlainUse, sys::unix::dir::PRIVATE, sys::unix::process::acting_as,
+};
 
 /// Where the names of what is open already, and of devices, stand; only root makes others there.
 const GIVEN: [&str; 3] = ["/dev", "/dev/fd", "/proc/self/fd"];
@@ -69,4 +66,43 @@ pub fn read_at(file: &File, room: &mut [u8], at: u64) -> io::Result<usize> {
 
 fn is_not_plain(kind: Kind) -> io::Error {
     io::Error::other(format!("it is {}, and only a regular file is used", kind.name()))
+}
+
+// Files that are obeyed: whoever can change one, or put another in its place, says what this user's program does.
+
+/// Others may write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// In such a directory only the owner of an entry may replace it.
+const STICKY: u32 = 0o1000;
+
+/// What lets others than this user and root change the regular file at `path`, which is open as `file`, or put another
+/// one there: the file, or a directory above it, also above what a link leads to. `None` if nothing does.
+///
+/// # Errors
+/// The system's.
+pub fn who_else_changes(path: &Path, file: &File) -> io::Result<Option<PathBuf>> {
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Ok(None);
+    }
+    if !is_ours(&found) || found.mode() & OTHERS_WRITE != 0 {
+        return Ok(Some(path.to_path_buf()));
+    }
+    for path in [std::path::absolute(path)?, path.canonicalize()?] {
+        // A link belongs to who may lead it elsewhere.
+        for above in path.ancestors() {
+            let (entry, found) = (above.symlink_metadata()?, above.metadata()?);
+            let is_open =
+                found.is_dir() && found.mode() & OTHERS_WRITE != 0 && found.mode() & STICKY == 0;
+            if is_open || !is_ours(&entry) || !is_ours(&found) {
+                return Ok(Some(above.to_path_buf()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn is_ours(found: &Metadata) -> bool {
+    [0, acting_as().0].contains(&found.uid())
 }

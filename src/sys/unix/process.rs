@@ -1,16 +1,23 @@
 //! The process as a whole: its signals and limits.
 
-use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::{
+    ffi::OsString, fs, fs::File, io, os::fd::AsRawFd, os::unix::ffi::OsStrExt,
+    os::unix::net::SocketAddr, os::unix::net::UnixDatagram, os::unix::process::CommandExt,
+    path::PathBuf, process::Child, process::Command, process::ExitStatus, sync::Arc,
+    sync::OnceLock, sync::atomic::AtomicBool, sync::atomic::AtomicU8, sync::atomic::AtomicU32,
+    sync::atomic::AtomicU64, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed,
+    thread::sleep, time::Duration, time::Instant,
+};
 
-use rustix::fs::Mode;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use rustix::{
+    fs::Mode, io::Errno, process::Pid, process::Resource, process::Rlimit, process::Signal,
+    process::getrlimit, process::kill_process_group, process::setrlimit,
+};
+use signal_hook::{consts::SIGHUP, consts::SIGINT, consts::SIGTERM, consts::SIGXFSZ};
+
+#[cfg(target_os = "linux")]
+use crate::sys::types::IoPriority;
+use crate::{sys::types::LockHolder, sys::unix::dir::Dir};
 
 /// A signal that follows the first one this soon is the same request: GNU `timeout` signals its child and
 /// then the whole process group.
@@ -269,4 +276,201 @@ pub fn settings_directories() -> Vec<PathBuf> {
     };
     let own = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
     own.into_iter().chain([PathBuf::from("/etc")]).collect()
+}
+
+// Descriptors when there are too few: a thread that gets none waits until others have closed some, for most of what is
+// open is on its way to be closed.
+
+/// How often it is tried again.
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// So long is waited: a disk that takes its time over a sync, and a machine that does much else, keep descriptors open
+/// for many seconds. What is not closed by then is held by those that wait.
+const MOST: Duration = Duration::from_secs(60);
+
+/// So long where waiting helps seldom: once it was in vain, or with fewer descriptors than [`ENOUGH`].
+const MOST_IN_DOUBT: Duration = Duration::from_secs(1);
+
+/// With fewer, threads soon hold what others of them wait for.
+const ENOUGH: u64 = 24;
+
+/// So many threads wait.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
+/// The last wait was in vain: then all that wait give up at once, and close what they hold.
+static IN_VAIN: AtomicBool = AtomicBool::new(false);
+
+/// Some wait was in vain.
+static WAS_IN_VAIN: AtomicBool = AtomicBool::new(false);
+
+/// Whether a thread waits for a descriptor: then what can be closed should be.
+pub fn descriptors_are_wanted() -> bool {
+    WAITING.load(Relaxed) > 0
+}
+
+/// Opens something, and waits for a descriptor if there is none.
+pub(super) fn patiently<T>(open: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+    match open() {
+        Err(Errno::MFILE | Errno::NFILE) => wait_for_descriptor(open),
+        opened => opened,
+    }
+}
+
+#[cold]
+fn wait_for_descriptor<T>(open: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+    let started = Instant::now();
+    WAITING.fetch_add(1, Relaxed);
+    let is_in_doubt = WAS_IN_VAIN.load(Relaxed) || open_file_limit() < ENOUGH;
+    let most = if is_in_doubt { MOST_IN_DOUBT } else { MOST };
+    let opened = loop {
+        sleep(AGAIN);
+        match open() {
+            Err(Errno::MFILE | Errno::NFILE)
+                if !IN_VAIN.load(Relaxed) && !is_interrupted() && started.elapsed() < most => {}
+            opened => break opened,
+        }
+    };
+    WAITING.fetch_sub(1, Relaxed);
+    let in_vain = matches!(opened, Err(Errno::MFILE | Errno::NFILE));
+    IN_VAIN.store(in_vain, Relaxed);
+    WAS_IN_VAIN.fetch_or(in_vain, Relaxed);
+    opened
+}
+
+// A program that is started to help, with all that it starts in its turn.
+
+/// A program in a process group of its own, so that it can be ended together with what it started.
+#[derive(Debug)]
+pub struct Helper(Child);
+
+impl Helper {
+    /// Starts the program.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        command.process_group(0).spawn().map(Self)
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
+
+    /// Asks it and all that it started to end.
+    pub fn ask_to_end(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends it and all that it started.
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        // It was not waited for, so its number is still its own.
+        let _ = self.0.wait();
+    }
+
+    fn signal(&self, signal: Signal) {
+        // One that is over needs no signal.
+        let _ = kill_process_group(Pid::from_child(&self.0), signal);
+    }
+}
+
+// The service manager that started the program, if one did and wants to hear how it goes
+// (sd_notify(3)).
+
+#[derive(Debug)]
+pub struct Manager {
+    socket: UnixDatagram,
+    address: SocketAddr,
+}
+
+impl Manager {
+    /// The one that the environment names.
+    pub fn find() -> Option<Self> {
+        let address = address_of(&std::env::var_os("NOTIFY_SOCKET")?)?;
+        let socket = UnixDatagram::unbound().ok()?;
+        // A manager that does not listen must not hold up a copy.
+        socket.set_nonblocking(true).ok()?;
+        Some(Self { socket, address })
+    }
+
+    /// Tells it something: lines of `NAME=VALUE`.
+    pub fn tell(&self, text: &str) {
+        // Nothing depends on its being heard.
+        let _ = self.socket.send_to_addr(text.as_bytes(), &self.address);
+    }
+}
+
+/// A path, or a name in the abstract namespace of Linux, which is written with an `@` before it.
+fn address_of(name: &OsString) -> Option<SocketAddr> {
+    match name.as_bytes().split_first()? {
+        (b'/', _) => SocketAddr::from_pathname(name).ok(),
+        #[cfg(target_os = "linux")]
+        (b'@', name) => {
+            use std::os::linux::net::SocketAddrExt;
+            SocketAddr::from_abstract_name(name).ok()
+        }
+        _ => None,
+    }
+}
+
+// The process that holds the lock of a directory, and since when.
+
+/// The process that has locked `dir`, as `/proc/locks` (proc_locks(5)) tells; `None` where the system
+/// does not tell, or not of this file system, or when the process is out of sight (in another
+/// container, on another machine).
+pub fn lock_holder(dir: &Dir) -> Option<LockHolder> {
+    let stat = rustix::fs::fstat(dir).ok()?;
+    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    // "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF"
+    let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let process = locks.lines().find_map(|line| {
+        match line.split_ascii_whitespace().collect::<Vec<_>>()[..] {
+            [_, "FLOCK", _, "WRITE", process, at, ..] if at == place => process.parse::<u32>().ok(),
+            _ => None,
+        }
+    })?;
+    let name = fs::read(format!("/proc/{process}/comm")).ok()?;
+    Some(LockHolder { process, name: name.trim_ascii_end().to_vec(), since: started(process)? })
+}
+
+/// When a process was started, in seconds since 1970 (proc_pid_stat(5), field 22, in clock ticks since
+/// the machine was booted).
+fn started(process: u32) -> Option<i64> {
+    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+    // The second field, the name in brackets, may hold anything.
+    let rest = &stat[stat.iter().rposition(|&byte| byte == b')')? + 1..];
+    let ticks = std::str::from_utf8(rest).ok()?.split_ascii_whitespace().nth(19)?;
+    let ticks: u64 = ticks.parse().ok()?;
+    let system = fs::read_to_string("/proc/stat").ok()?;
+    let booted = system.lines().find_map(|line| line.strip_prefix("btime "))?;
+    let seconds = ticks / rustix::param::clock_ticks_per_second().max(1);
+    booted.trim().parse::<i64>().ok()?.checked_add(i64::try_from(seconds).ok()?)
+}
+
+/// The machine's name on the network, as it was set; perhaps empty.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+// Giving way to other programs. What is set here is inherited by threads that are started later.
+
+/// Sets how nice this thread, and those it starts, are to others: from -20 to 19 (setpriority(2)).
+pub fn set_nice(nice: i32) -> io::Result<()> {
+    // Linux keeps the value for each thread, and 0 means the one that asks.
+    Ok(rustix::process::setpriority_process(None, nice)?)
+}
+
+/// Sets this thread's turn at disks, and that of those it starts (ioprio_set(2)).
+#[cfg(target_os = "linux")]
+pub fn set_io_priority(priority: IoPriority) -> io::Result<()> {
+    // From linux/ioprio.h: the class is in the bits from 13 on, the level below.
+    const WHO_PROCESS: libc::c_int = 1;
+    let value: libc::c_int = match priority {
+        IoPriority::BestEffort(level) => (2 << 13) | libc::c_int::from(level.min(7)),
+        IoPriority::Idle => 3 << 13,
+    };
+    // SAFETY: three numbers and no memory; 0 means the thread that asks.
+    match unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, value) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

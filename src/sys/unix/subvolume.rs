@@ -1,15 +1,10 @@
 //! Subvolumes of btrfs: directories that are trees of their own, of which a snapshot costs nothing but its making.
 
-use std::ffi::OsStr;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::{ffi::OsStr, io, os::fd::AsFd, os::fd::AsRawFd, os::unix::ffi::OsStrExt};
 
 use rustix::io::Errno;
 
-use crate::sys::unix::dir::Dir;
-use crate::sys::unix::place::Place;
-use crate::sys::unix::volume::is_on_btrfs;
+use crate::{sys::unix::dir::Dir, sys::unix::place::Place, sys::unix::volume::is_on_btrfs};
 
 // _IOW(0x94, …, struct btrfs_ioctl_vol_args) and _IOW(0x94, 23, struct btrfs_ioctl_vol_args_v2) (linux/btrfs.h).
 const SUBVOL_CREATE: u32 = 0x5000_940e;

@@ -3,25 +3,23 @@
 //! All is tried in a directory of our own, under the random name of a part file, which is removed at once. What
 //! a killed run leaves of it is removed by a later one, as part files are.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
-use std::time::Duration;
+use std::{
+    ffi::OsStr, ffi::OsString, fs::File, io, io::Read, os::fd::AsFd, os::fd::BorrowedFd,
+    os::unix::ffi::OsStrExt, path::Component, path::Path, time::Duration,
+};
 
-use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid};
-use rustix::io::Errno;
+use rustix::{
+    fs::AtFlags, fs::Gid, fs::Mode, fs::Timespec, fs::Timestamps, fs::UTIME_NOW, fs::Uid, io::Errno,
+};
 
-use crate::sys::interrupted::{Uninterrupted, write_all};
-use crate::sys::part_name::{PartOwner, is_part_name, under_part_name};
-use crate::sys::stat::{Kind, Time};
-use crate::sys::traits::{LONGEST_NAME, NameTraits, TimeTraits, Traits, TriedName};
-use crate::sys::unix::dir::{Dir, LinkTarget, stat_from};
-use crate::sys::unix::list::DirReader;
-use crate::sys::unix::process::is_root;
-use crate::sys::unix::volume::{close_file, is_kernel_fat, is_on_fuse};
+use crate::{
+    sys::interrupted::Uninterrupted, sys::interrupted::write_all, sys::part_name::PartOwner,
+    sys::part_name::is_part_name, sys::part_name::under_part_name, sys::stat::Kind,
+    sys::stat::Time, sys::traits::LONGEST_NAME, sys::traits::NameTraits, sys::traits::TimeTraits,
+    sys::traits::Traits, sys::traits::TriedName, sys::unix::dir::Dir, sys::unix::dir::LinkTarget,
+    sys::unix::dir::stat_from, sys::unix::list::DirReader, sys::unix::process::is_root,
+    sys::unix::volume::close_file, sys::unix::volume::is_kernel_fat, sys::unix::volume::is_on_fuse,
+};
 
 /// A name that has everything that file systems change or refuse: not UTF-8, signs and control characters, a blank
 /// and a dot at its ends. As much as makes it the longest comes between the two.

@@ -1,25 +1,24 @@
 //! What a file system can do and how it says that it cannot go on.
 
-use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, IntoRawFd};
-#[cfg(target_os = "linux")]
-use std::sync::OnceLock;
+use std::{fs::File, io, os::fd::AsFd, os::fd::IntoRawFd};
 
 use rustix::io::Errno;
 
-use crate::sys::interrupted::uninterrupted;
-use crate::sys::types::{Extent, FreeSpace, UsedSpace};
-use crate::sys::unix::dir::Dir;
-use crate::sys::unix::place::Place;
-use crate::sys::unix::process::is_root;
+use crate::{
+    sys::interrupted::uninterrupted, sys::types::Extent, sys::types::FreeSpace,
+    sys::types::UsedSpace, sys::unix::dir::Dir, sys::unix::place::Place,
+    sys::unix::process::is_root,
+};
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
+
 #[cfg(target_os = "linux")]
 use crate::sys::unix::process::kernel_at_least;
 
 /// The next data of a file of `size` bytes at or after `offset`; an extent at `size` without length
 /// when only a hole is left. `None` where the file system keeps no such map.
 pub fn next_extent(file: &File, offset: u64, size: u64) -> io::Result<Option<Extent>> {
-    use rustix::fs::{SeekFrom, seek};
+    use rustix::{fs::SeekFrom, fs::seek};
     let seek = |to| {
         let found = uninterrupted(|| Ok(seek(file, to)?));
         found.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
@@ -47,7 +46,7 @@ pub fn next_extent(file: &File, offset: u64, size: u64) -> io::Result<Option<Ext
 /// There is not that much room.
 #[cfg(target_os = "linux")]
 pub fn reserve(file: &File, len: u64) -> io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::{fs::FallocateFlags, fs::fallocate};
     // From linux/magic.h: ext4 (also ext2 and ext3, which cannot), xfs.
     const GAINS: [u32; 2] = [0xef53, 0x5846_5342];
     if !rustix::fs::fstatfs(file).is_ok_and(|fs| GAINS.contains(&(fs.f_type as u32))) {

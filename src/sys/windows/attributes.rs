@@ -5,22 +5,28 @@
 //! on Windows: access control lists name the users of one machine. Streams besides the content
 //! ("alternate data streams", of NTFS) are not copied, and those that are lost are named.
 
-use std::ffi::OsStr;
-use std::io;
-use std::os::windows::io::{AsHandle, BorrowedHandle};
+use std::{ffi::OsStr, io, os::windows::io::AsHandle, os::windows::io::BorrowedHandle};
 
-use windows_sys::Wdk::Storage::FileSystem::{
-    FILE_BASIC_INFORMATION, FILE_OPEN, FILE_OPEN_REPARSE_POINT, FILE_STREAM_INFORMATION,
-    FileBasicInformation, FileStreamInformation,
+use windows_sys::{
+    Wdk::Storage::FileSystem::FILE_BASIC_INFORMATION, Wdk::Storage::FileSystem::FILE_OPEN,
+    Wdk::Storage::FileSystem::FILE_OPEN_REPARSE_POINT,
+    Wdk::Storage::FileSystem::FILE_STREAM_INFORMATION,
+    Wdk::Storage::FileSystem::FileBasicInformation,
+    Wdk::Storage::FileSystem::FileStreamInformation, Win32::Foundation::ERROR_ACCESS_DENIED,
+    Win32::Foundation::ERROR_HANDLE_EOF, Win32::Foundation::ERROR_MORE_DATA,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_ARCHIVE,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_HIDDEN,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_NORMAL,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_NOT_CONTENT_INDEXED,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_READONLY,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_SYSTEM,
+    Win32::Storage::FileSystem::FILE_WRITE_ATTRIBUTES,
 };
-use windows_sys::Win32::Foundation::{ERROR_ACCESS_DENIED, ERROR_HANDLE_EOF, ERROR_MORE_DATA};
-use windows_sys::Win32::Storage::FileSystem::FILE_WRITE_ATTRIBUTES;
 
-use crate::sys::stat::Stat;
-use crate::sys::windows::basic::{COPIED, set_basic};
-use crate::sys::windows::dir::Dir;
-use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL};
-use crate::sys::windows::stat::ticks_of;
+use crate::{
+    sys::stat::Stat, sys::windows::dir::Dir, sys::windows::nt, sys::windows::nt::OpenHow,
+    sys::windows::nt::SHARE_ALL, sys::windows::stat::ticks_of,
+};
 
 /// What there is to know of a file or directory beside its [`Stat`].
 #[derive(Debug, Default)]
@@ -228,6 +234,34 @@ fn names(mut bytes: &[u8]) -> Vec<String> {
         bytes = bytes.get(next..).unwrap_or_default();
     }
     names
+}
+
+// The attributes and times that Windows keeps of every file, set in one call.
+
+/// The attributes that a copy gets. Others tell how the content is kept (compressed, encrypted,
+/// sparse), or what kind of thing it is.
+pub(super) const COPIED: u32 = FILE_ATTRIBUTE_READONLY
+    | FILE_ATTRIBUTE_HIDDEN
+    | FILE_ATTRIBUTE_SYSTEM
+    | FILE_ATTRIBUTE_ARCHIVE
+    | FILE_ATTRIBUTE_NOT_CONTENT_INDEXED;
+
+/// Sets attributes and times of an open file; a time of 0 stays as it is.
+pub(super) fn set_basic(
+    to: BorrowedHandle<'_>,
+    attributes: u32,
+    created: i64,
+    mtime: i64,
+) -> io::Result<()> {
+    let info = FILE_BASIC_INFORMATION {
+        CreationTime: created,
+        LastAccessTime: 0,
+        LastWriteTime: mtime,
+        ChangeTime: 0,
+        // 0 would leave them as they are.
+        FileAttributes: if attributes == 0 { FILE_ATTRIBUTE_NORMAL } else { attributes },
+    };
+    nt::set(to, FileBasicInformation, &info)
 }
 
 #[cfg(test)]

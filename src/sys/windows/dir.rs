@@ -3,46 +3,52 @@
 //! Every call names one component relative to an open handle and opens a link itself rather than
 //! what it leads to. That is enough to stay inside the tree: no path is ever resolved twice.
 
-use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::windows::fs::OpenOptionsExt;
-use std::os::windows::io::{AsHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
-use std::path::Path;
-use std::ptr::null;
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::{
+    ffi::OsStr, fs::File, fs::OpenOptions, io, os::windows::fs::OpenOptionsExt,
+    os::windows::io::AsHandle, os::windows::io::BorrowedHandle, os::windows::io::FromRawHandle,
+    os::windows::io::OwnedHandle, path::Path, ptr::null, sync::OnceLock, time::Duration,
+};
 
-use windows_sys::Wdk::Storage::FileSystem::{
-    FILE_BASIC_INFORMATION, FILE_CREATE, FILE_DIRECTORY_FILE, FILE_DISPOSITION_DELETE,
-    FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE, FILE_DISPOSITION_INFORMATION,
-    FILE_DISPOSITION_INFORMATION_EX, FILE_DISPOSITION_POSIX_SEMANTICS, FILE_NON_DIRECTORY_FILE,
-    FILE_OPEN, FILE_OPEN_REPARSE_POINT, FILE_RENAME_IGNORE_READONLY_ATTRIBUTE,
-    FILE_RENAME_POSIX_SEMANTICS, FILE_RENAME_REPLACE_IF_EXISTS, FILE_SEQUENTIAL_ONLY,
-    FileBasicInformation, FileDispositionInformation, FileDispositionInformationEx,
-    FileLinkInformation, FileRenameInformation, FileRenameInformationEx,
+use windows_sys::{
+    Wdk::Storage::FileSystem::FILE_BASIC_INFORMATION, Wdk::Storage::FileSystem::FILE_CREATE,
+    Wdk::Storage::FileSystem::FILE_DIRECTORY_FILE,
+    Wdk::Storage::FileSystem::FILE_DISPOSITION_DELETE,
+    Wdk::Storage::FileSystem::FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE,
+    Wdk::Storage::FileSystem::FILE_DISPOSITION_INFORMATION,
+    Wdk::Storage::FileSystem::FILE_DISPOSITION_INFORMATION_EX,
+    Wdk::Storage::FileSystem::FILE_DISPOSITION_POSIX_SEMANTICS,
+    Wdk::Storage::FileSystem::FILE_NON_DIRECTORY_FILE, Wdk::Storage::FileSystem::FILE_OPEN,
+    Wdk::Storage::FileSystem::FILE_OPEN_REPARSE_POINT,
+    Wdk::Storage::FileSystem::FILE_RENAME_IGNORE_READONLY_ATTRIBUTE,
+    Wdk::Storage::FileSystem::FILE_RENAME_POSIX_SEMANTICS,
+    Wdk::Storage::FileSystem::FILE_RENAME_REPLACE_IF_EXISTS,
+    Wdk::Storage::FileSystem::FILE_SEQUENTIAL_ONLY, Wdk::Storage::FileSystem::FileBasicInformation,
+    Wdk::Storage::FileSystem::FileDispositionInformation,
+    Wdk::Storage::FileSystem::FileDispositionInformationEx,
+    Wdk::Storage::FileSystem::FileLinkInformation, Wdk::Storage::FileSystem::FileRenameInformation,
+    Wdk::Storage::FileSystem::FileRenameInformationEx, Win32::Foundation::ERROR_ACCESS_DENIED,
+    Win32::Foundation::ERROR_ALREADY_EXISTS, Win32::Foundation::ERROR_DIRECTORY,
+    Win32::Foundation::ERROR_SHARING_VIOLATION, Win32::Foundation::GetLastError,
+    Win32::Storage::FileSystem::DELETE, Win32::Storage::FileSystem::FILE_ADD_FILE,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_READONLY,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_REPARSE_POINT,
+    Win32::Storage::FileSystem::FILE_FLAG_BACKUP_SEMANTICS,
+    Win32::Storage::FileSystem::FILE_GENERIC_READ, Win32::Storage::FileSystem::FILE_GENERIC_WRITE,
+    Win32::Storage::FileSystem::FILE_LIST_DIRECTORY,
+    Win32::Storage::FileSystem::FILE_READ_ATTRIBUTES,
+    Win32::Storage::FileSystem::FILE_WRITE_ATTRIBUTES, Win32::Storage::FileSystem::READ_CONTROL,
+    Win32::Storage::FileSystem::SYNCHRONIZE, Win32::System::Threading::CreateMutexW,
 };
-use windows_sys::Win32::Foundation::{
-    ERROR_ACCESS_DENIED, ERROR_ALREADY_EXISTS, ERROR_DIRECTORY, ERROR_SHARING_VIOLATION,
-    GetLastError,
-};
-use windows_sys::Win32::Storage::FileSystem::{
-    DELETE, FILE_ADD_FILE, FILE_ATTRIBUTE_READONLY, FILE_ATTRIBUTE_REPARSE_POINT,
-    FILE_FLAG_BACKUP_SEMANTICS, FILE_GENERIC_READ, FILE_GENERIC_WRITE, FILE_LIST_DIRECTORY,
-    FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES, READ_CONTROL, SYNCHRONIZE,
-};
-use windows_sys::Win32::System::Threading::CreateMutexW;
 
-use crate::path::RelPath;
-use crate::sys::part_name::PartOwner;
-use crate::sys::stat::{Identity, Kind, Stat, Time};
-use crate::sys::types::Lock;
-use crate::sys::windows::ancestors::ancestors;
-use crate::sys::windows::basic::set_basic;
-use crate::sys::windows::name::{component, name_from_bytes, new_component};
-use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL, SHARE_READ, is_remote};
-use crate::sys::windows::owner::is_ours;
-use crate::sys::windows::stat::{stat_of, stat_of_any};
+use crate::{
+    path::RelPath, sys::part_name::PartOwner, sys::stat::Identity, sys::stat::Kind,
+    sys::stat::Stat, sys::stat::Time, sys::types::Lock, sys::windows::attributes::set_basic,
+    sys::windows::name::component, sys::windows::name::name_from_bytes,
+    sys::windows::name::new_component, sys::windows::nt, sys::windows::nt::OpenHow,
+    sys::windows::nt::SHARE_ALL, sys::windows::nt::SHARE_READ, sys::windows::nt::is_remote,
+    sys::windows::owner::is_ours, sys::windows::place::ancestors, sys::windows::stat::stat_of,
+    sys::windows::stat::stat_of_any,
+};
 
 /// A directory that is open, so that names below it are looked up there whatever its own path leads to later.
 #[derive(Debug)]
@@ -443,5 +449,53 @@ impl From<OwnedHandle> for Dir {
 impl AsHandle for Dir {
     fn as_handle(&self) -> BorrowedHandle<'_> {
         self.handle.as_handle()
+    }
+}
+
+// Directories in which their own owner may make nothing: there are none, because the read-only attribute of a
+// directory keeps no program from making entries in it.
+
+impl Dir {
+    /// No.
+    pub fn is_closed(_: &Stat) -> bool {
+        false
+    }
+
+    /// Changes nothing.
+    pub fn open_up(&self, _: &Stat) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Changes nothing.
+    pub fn close_up(&self, _: &Stat) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Changes nothing: who may enter a directory comes from the one that it is in.
+    pub fn take_over(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// What is told of a directory does not say whose it is.
+    pub fn is_kept_by_us(_: &Stat) -> bool {
+        true
+    }
+
+    /// No: who may enter a directory comes from the one that it is in.
+    pub fn lets_in_more_than(&self, _: &Dir, _: bool) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// What is told of a file does not say whose it is.
+    ///
+    /// # Errors
+    /// None.
+    pub fn keeps_labels(&self, _: PartOwner) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// No.
+    pub fn is_opened_up(_: &Stat, _: u32) -> bool {
+        false
     }
 }

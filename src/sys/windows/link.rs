@@ -4,26 +4,25 @@
 //! directory, and has a form for the system and one for people. The file system keeps all of it in
 //! one piece, which is read from one link and given to the other without being understood.
 
-use std::ffi::OsStr;
-use std::io;
-use std::os::windows::io::{AsHandle, OwnedHandle};
+use std::{ffi::OsStr, io, os::windows::io::AsHandle, os::windows::io::OwnedHandle};
 
-use windows_sys::Wdk::Storage::FileSystem::{
-    FILE_CREATE, FILE_DIRECTORY_FILE, FILE_NON_DIRECTORY_FILE, FILE_OPEN, FILE_OPEN_REPARSE_POINT,
+use windows_sys::{
+    Wdk::Storage::FileSystem::FILE_CREATE, Wdk::Storage::FileSystem::FILE_DIRECTORY_FILE,
+    Wdk::Storage::FileSystem::FILE_NON_DIRECTORY_FILE, Wdk::Storage::FileSystem::FILE_OPEN,
+    Wdk::Storage::FileSystem::FILE_OPEN_REPARSE_POINT, Win32::Storage::FileSystem::DELETE,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_DIRECTORY,
+    Win32::Storage::FileSystem::FILE_READ_ATTRIBUTES,
+    Win32::Storage::FileSystem::FILE_WRITE_ATTRIBUTES,
+    Win32::System::Ioctl::FSCTL_GET_REPARSE_POINT, Win32::System::Ioctl::FSCTL_SET_REPARSE_POINT,
 };
-use windows_sys::Win32::Storage::FileSystem::{
-    DELETE, FILE_ATTRIBUTE_DIRECTORY, FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES,
-};
-use windows_sys::Win32::System::Ioctl::{FSCTL_GET_REPARSE_POINT, FSCTL_SET_REPARSE_POINT};
 
-use crate::sys::stat::Stat;
-use crate::sys::windows::attributes::Attributes;
-use crate::sys::windows::basic::{COPIED, set_basic};
-use crate::sys::windows::dir::{Dir, remove_open};
-use crate::sys::windows::name::{component, new_component};
-use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL};
-use crate::sys::windows::privilege::ask_for_links;
-use crate::sys::windows::stat::{stat_of, ticks_of};
+use crate::{
+    sys::stat::Stat, sys::windows::attributes::Attributes, sys::windows::attributes::COPIED,
+    sys::windows::attributes::set_basic, sys::windows::dir::Dir, sys::windows::dir::remove_open,
+    sys::windows::name::component, sys::windows::name::new_component, sys::windows::nt,
+    sys::windows::nt::OpenHow, sys::windows::nt::SHARE_ALL, sys::windows::owner::ask_for_links,
+    sys::windows::stat::stat_of, sys::windows::stat::ticks_of,
+};
 
 /// The most a link can hold (MAXIMUM_REPARSE_DATA_BUFFER_SIZE in ntifs.h).
 const MOST: usize = 16 * 1024;

@@ -1,18 +1,18 @@
 //! Reading a directory in bounded batches through its handle.
 
-use std::ffi::{OsStr, OsString};
-use std::io;
-use std::mem::offset_of;
-use std::os::windows::ffi::OsStringExt;
-use std::os::windows::io::AsHandle;
+use std::{
+    ffi::OsStr, ffi::OsString, io, mem::offset_of, os::windows::ffi::OsStringExt,
+    os::windows::io::AsHandle,
+};
 
-use windows_sys::Wdk::Storage::FileSystem::FILE_ID_BOTH_DIR_INFORMATION;
-use windows_sys::Win32::Storage::FileSystem::FILE_ATTRIBUTE_REPARSE_POINT;
+use windows_sys::{
+    Wdk::Storage::FileSystem::FILE_ID_BOTH_DIR_INFORMATION,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_REPARSE_POINT,
+};
 
-use crate::sys::types::ListedEntry;
-use crate::sys::windows::dir::Dir;
-use crate::sys::windows::nt;
-use crate::sys::windows::stat::kind_of;
+use crate::{
+    sys::types::ListedEntry, sys::windows::dir::Dir, sys::windows::nt, sys::windows::stat::kind_of,
+};
 
 /// FreeSpace for the names of about 400 entries, in bytes; more than a server gives at once (64 KiB, SMB).
 const BUFFER: usize = 64 * 1024;

@@ -5,22 +5,22 @@
 //! the device. What lies below (a controller's or a drive's own cache, the host of a virtual machine)
 //! is out of sight.
 
-use std::fs::File;
-use std::io;
-use std::os::windows::fs::FileExt;
-use std::os::windows::io::AsHandle;
+use std::{fs::File, io, os::windows::fs::FileExt, os::windows::io::AsHandle};
 
-use windows_sys::Wdk::Storage::FileSystem::{
-    FILE_NO_INTERMEDIATE_BUFFERING, FILE_NON_DIRECTORY_FILE, FILE_OPEN, FILE_SEQUENTIAL_ONLY,
-};
-use windows_sys::Win32::Storage::FileSystem::{
-    FILE_ATTRIBUTE_COMPRESSED, FILE_ATTRIBUTE_ENCRYPTED, FILE_ATTRIBUTE_REPARSE_POINT,
-    FILE_GENERIC_READ,
+use windows_sys::{
+    Wdk::Storage::FileSystem::FILE_NO_INTERMEDIATE_BUFFERING,
+    Wdk::Storage::FileSystem::FILE_NON_DIRECTORY_FILE, Wdk::Storage::FileSystem::FILE_OPEN,
+    Wdk::Storage::FileSystem::FILE_SEQUENTIAL_ONLY,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_COMPRESSED,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_ENCRYPTED,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_REPARSE_POINT,
+    Win32::Storage::FileSystem::FILE_GENERIC_READ,
 };
 
-use crate::sys::stat::Stat;
-use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL, is_remote};
-use crate::sys::windows::volume::{file_system, room};
+use crate::{
+    sys::stat::Stat, sys::windows::nt, sys::windows::nt::OpenHow, sys::windows::nt::SHARE_ALL,
+    sys::windows::nt::is_remote, sys::windows::volume::file_system, sys::windows::volume::room,
+};
 
 /// The number of bytes at which reads without buffering must start, in memory and in the file; every
 /// device's sectors known today divide it.

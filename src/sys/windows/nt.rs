@@ -2,36 +2,44 @@
 //!
 //! Every handle made here is for synchronous use, so each call is over when it returns.
 
-use std::ffi::c_void;
-use std::io;
-use std::mem::offset_of;
-use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
-use std::ptr::{null, null_mut};
+use std::{
+    ffi::c_void, io, mem::offset_of, os::windows::io::AsRawHandle, os::windows::io::BorrowedHandle,
+    os::windows::io::FromRawHandle, os::windows::io::OwnedHandle, ptr::null, ptr::null_mut,
+};
 
-use windows_sys::Wdk::Foundation::OBJECT_ATTRIBUTES;
-use windows_sys::Wdk::Storage::FileSystem::{
-    FILE_ALL_INFORMATION, FILE_BASIC_INFORMATION, FILE_DISPOSITION_INFORMATION,
-    FILE_DISPOSITION_INFORMATION_EX, FILE_ID_INFORMATION, FILE_INFORMATION_CLASS,
-    FILE_RENAME_INFORMATION, FILE_STANDARD_INFORMATION, FILE_SYNCHRONOUS_IO_NONALERT,
-    FS_INFORMATION_CLASS, FileFsDeviceInformation, FileIdBothDirectoryInformation, NtCreateFile,
-    NtFlushBuffersFile, NtFsControlFile, NtQueryDirectoryFile, NtQueryInformationFile,
-    NtQueryVolumeInformationFile, NtSetInformationFile,
+use windows_sys::{
+    Wdk::Foundation::OBJECT_ATTRIBUTES, Wdk::Storage::FileSystem::FILE_ALL_INFORMATION,
+    Wdk::Storage::FileSystem::FILE_BASIC_INFORMATION,
+    Wdk::Storage::FileSystem::FILE_DISPOSITION_INFORMATION,
+    Wdk::Storage::FileSystem::FILE_DISPOSITION_INFORMATION_EX,
+    Wdk::Storage::FileSystem::FILE_ID_INFORMATION,
+    Wdk::Storage::FileSystem::FILE_INFORMATION_CLASS,
+    Wdk::Storage::FileSystem::FILE_RENAME_INFORMATION,
+    Wdk::Storage::FileSystem::FILE_STANDARD_INFORMATION,
+    Wdk::Storage::FileSystem::FILE_SYNCHRONOUS_IO_NONALERT,
+    Wdk::Storage::FileSystem::FS_INFORMATION_CLASS,
+    Wdk::Storage::FileSystem::FileFsDeviceInformation,
+    Wdk::Storage::FileSystem::FileIdBothDirectoryInformation,
+    Wdk::Storage::FileSystem::NtCreateFile, Wdk::Storage::FileSystem::NtFlushBuffersFile,
+    Wdk::Storage::FileSystem::NtFsControlFile, Wdk::Storage::FileSystem::NtQueryDirectoryFile,
+    Wdk::Storage::FileSystem::NtQueryInformationFile,
+    Wdk::Storage::FileSystem::NtQueryVolumeInformationFile,
+    Wdk::Storage::FileSystem::NtSetInformationFile,
+    Wdk::System::SystemServices::FILE_ATTRIBUTE_TAG_INFORMATION,
+    Wdk::System::SystemServices::FILE_FS_DEVICE_INFORMATION,
+    Wdk::System::SystemServices::FILE_FS_FULL_SIZE_INFORMATION,
+    Wdk::System::SystemServices::FILE_REMOTE_DEVICE, Win32::Foundation::ERROR_CALL_NOT_IMPLEMENTED,
+    Win32::Foundation::ERROR_FILE_SYSTEM_LIMITATION, Win32::Foundation::ERROR_INVALID_FUNCTION,
+    Win32::Foundation::ERROR_INVALID_LEVEL, Win32::Foundation::ERROR_INVALID_PARAMETER,
+    Win32::Foundation::ERROR_NOT_SUPPORTED, Win32::Foundation::HANDLE, Win32::Foundation::NTSTATUS,
+    Win32::Foundation::OBJ_CASE_INSENSITIVE, Win32::Foundation::RtlNtStatusToDosError,
+    Win32::Foundation::STATUS_BUFFER_OVERFLOW, Win32::Foundation::STATUS_NO_MORE_FILES,
+    Win32::Foundation::STATUS_NO_SUCH_FILE, Win32::Foundation::UNICODE_STRING,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_NORMAL,
+    Win32::Storage::FileSystem::FILE_SHARE_DELETE, Win32::Storage::FileSystem::FILE_SHARE_READ,
+    Win32::Storage::FileSystem::FILE_SHARE_WRITE, Win32::Storage::FileSystem::SYNCHRONIZE,
+    Win32::System::IO::IO_STATUS_BLOCK, Win32::System::Ioctl::FILE_ALLOCATED_RANGE_BUFFER,
 };
-use windows_sys::Wdk::System::SystemServices::{
-    FILE_ATTRIBUTE_TAG_INFORMATION, FILE_FS_DEVICE_INFORMATION, FILE_FS_FULL_SIZE_INFORMATION,
-    FILE_REMOTE_DEVICE,
-};
-use windows_sys::Win32::Foundation::{
-    ERROR_CALL_NOT_IMPLEMENTED, ERROR_FILE_SYSTEM_LIMITATION, ERROR_INVALID_FUNCTION,
-    ERROR_INVALID_LEVEL, ERROR_INVALID_PARAMETER, ERROR_NOT_SUPPORTED, HANDLE, NTSTATUS,
-    OBJ_CASE_INSENSITIVE, RtlNtStatusToDosError, STATUS_BUFFER_OVERFLOW, STATUS_NO_MORE_FILES,
-    STATUS_NO_SUCH_FILE, UNICODE_STRING,
-};
-use windows_sys::Win32::Storage::FileSystem::{
-    FILE_ATTRIBUTE_NORMAL, FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, SYNCHRONIZE,
-};
-use windows_sys::Win32::System::IO::IO_STATUS_BLOCK;
-use windows_sys::Win32::System::Ioctl::FILE_ALLOCATED_RANGE_BUFFER;
 
 /// Other programs may do what they like with what is open.
 pub const SHARE_ALL: u32 = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;

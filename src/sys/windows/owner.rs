@@ -1,14 +1,22 @@
 //! Whose a file or directory is.
 
-use std::mem::size_of_val;
-use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
-use std::ptr::null_mut;
-
-use windows_sys::Win32::Security::{
-    EqualSid, GetKernelObjectSecurity, GetSecurityDescriptorOwner, GetTokenInformation,
-    OWNER_SECURITY_INFORMATION, TOKEN_INFORMATION_CLASS, TOKEN_QUERY, TokenOwner, TokenUser,
+use std::{
+    mem::size_of_val, os::windows::io::AsHandle, os::windows::io::AsRawHandle,
+    os::windows::io::BorrowedHandle, os::windows::io::FromRawHandle, os::windows::io::OwnedHandle,
+    ptr::null, ptr::null_mut, sync::OnceLock,
 };
-use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
+
+use windows_sys::{
+    Win32::Security::AdjustTokenPrivileges, Win32::Security::EqualSid,
+    Win32::Security::GetKernelObjectSecurity, Win32::Security::GetSecurityDescriptorOwner,
+    Win32::Security::GetTokenInformation, Win32::Security::LUID_AND_ATTRIBUTES,
+    Win32::Security::LookupPrivilegeValueW, Win32::Security::OWNER_SECURITY_INFORMATION,
+    Win32::Security::SE_CREATE_SYMBOLIC_LINK_NAME, Win32::Security::SE_PRIVILEGE_ENABLED,
+    Win32::Security::TOKEN_ADJUST_PRIVILEGES, Win32::Security::TOKEN_INFORMATION_CLASS,
+    Win32::Security::TOKEN_PRIVILEGES, Win32::Security::TOKEN_QUERY, Win32::Security::TokenOwner,
+    Win32::Security::TokenUser, Win32::System::Threading::GetCurrentProcess,
+    Win32::System::Threading::OpenProcessToken,
+};
 
 /// Whether a file belongs to the user of this process, or to those in whose name its files are made:
 /// what an administrator makes may belong to all administrators.
@@ -62,4 +70,34 @@ fn is_of(
             && !owner.is_null()
             && EqualSid(owner, *named.as_ptr().cast()) != 0
     }
+}
+
+// Rights that a user has and that count only after a program has asked for them.
+
+/// Asks, once, for the right to make symbolic links. CreateSymbolicLinkW does so by itself; the call
+/// beneath it, which is the one used here, only looks whether the right counts, and an administrator's
+/// does not at first. Without it making the link is an error that says so.
+pub(super) fn ask_for_links() {
+    static ASKED: OnceLock<()> = OnceLock::new();
+    ASKED.get_or_init(|| {
+        let mut token = null_mut();
+        // SAFETY: the process's handle of itself, which is always there, and room for a handle.
+        if unsafe { OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES, &mut token) }
+            == 0
+        {
+            return;
+        }
+        // SAFETY: the call succeeded, so this is an open handle, and only this value has it.
+        let token = unsafe { OwnedHandle::from_raw_handle(token) };
+        let right = LUID_AND_ATTRIBUTES { Attributes: SE_PRIVILEGE_ENABLED, ..Default::default() };
+        let mut wanted = TOKEN_PRIVILEGES { PrivilegeCount: 1, Privileges: [right] };
+        // SAFETY: a name that ends with a 0 and values that live through the calls; the last three
+        // arguments say that what was before is not asked for.
+        unsafe {
+            let luid = &mut wanted.Privileges[0].Luid;
+            if LookupPrivilegeValueW(null(), SE_CREATE_SYMBOLIC_LINK_NAME, luid) != 0 {
+                AdjustTokenPrivileges(token.as_raw_handle(), 0, &wanted, 0, null_mut(), null_mut());
+            }
+        }
+    });
 }

@@ -1,11 +1,23 @@
 //! Files that the user names for the program itself: a log, a list, a job.
 
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::windows::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr, fs::File, fs::OpenOptions, io, os::windows::fs::FileExt, os::windows::io::AsHandle,
+    path::Path, path::PathBuf,
+};
 
-use crate::sys::types::PlainUse;
+use windows_sys::{
+    Wdk::Storage::FileSystem::FILE_NON_DIRECTORY_FILE, Wdk::Storage::FileSystem::FILE_OPEN,
+    Wdk::Storage::FileSystem::FILE_OPEN_REPARSE_POINT, Win32::Foundation::ERROR_ACCESS_DENIED,
+    Win32::Foundation::ERROR_DIRECTORY, Win32::Foundation::ERROR_SHARING_VIOLATION,
+    Win32::Storage::FileSystem::FILE_GENERIC_READ, Win32::Storage::FileSystem::FILE_GENERIC_WRITE,
+};
+
+use crate::{
+    sys::stat::Kind, sys::stat::Stat, sys::types::Lock, sys::types::PlainUse,
+    sys::windows::dir::Dir, sys::windows::name::component, sys::windows::nt,
+    sys::windows::nt::OpenHow, sys::windows::nt::SHARE_READ, sys::windows::owner::is_ours,
+    sys::windows::volume::persist_file,
+};
 
 /// Opens the file at `path`; one that is to be written is made if it is missing. Making links takes a
 /// privilege here, and a pipe lies in no directory: what is there is taken as it is.
@@ -34,4 +46,82 @@ pub fn who_else_changes(_path: &Path, _file: &File) -> io::Result<Option<PathBuf
 /// The system's.
 pub fn read_at(file: &File, room: &mut [u8], at: u64) -> io::Result<usize> {
     file.seek_read(room, at)
+}
+
+// What an earlier run of the same user left in a directory, opened with care: another user may have
+// put something else in its place.
+
+impl Dir {
+    /// Whether this directory belongs to the user of this process.
+    pub fn is_ours(&self) -> io::Result<bool> {
+        self.is_private()
+    }
+
+    /// Closes the directory to all but its owner: not here.
+    pub fn close_to_others(&self) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "plans need a system with Unix permissions"))
+    }
+
+    /// Locks the directory together with others that share it: here a lock has one holder.
+    pub fn lock_shared(&self) -> io::Result<Lock> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "here no runs can share a directory"))
+    }
+
+    /// Opens the file `name` for reading and writing, if it is a regular file with one name that
+    /// belongs to the user of this process. `None` if there is no such file or it is anything else, or
+    /// the file system does not say whose it is: it was not written to.
+    pub fn open_ours(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
+        const NOT_OURS: [u32; 3] = [ERROR_ACCESS_DENIED, ERROR_DIRECTORY, ERROR_SHARING_VIOLATION];
+        let access = FILE_GENERIC_READ | FILE_GENERIC_WRITE;
+        let options = FILE_NON_DIRECTORY_FILE | FILE_OPEN_REPARSE_POINT;
+        let how = OpenHow { access, share: SHARE_READ, disposition: FILE_OPEN, options };
+        let file = match nt::open(Some(self.as_handle()), &component(name)?, how) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::IsADirectory
+                ) || nt::is_one_of(&error, &NOT_OURS) =>
+            {
+                return Ok(None);
+            }
+            opened => File::from(opened?),
+        };
+        let stat = Self::stat_file(&file)?;
+        let ours = stat.kind == Kind::File && stat.links == 1 && is_ours(file.as_handle());
+        Ok(ours.then_some((file, stat)))
+    }
+
+    /// Makes the new file `name` for writing; an error (`AlreadyExists`) if there is something of that name.
+    pub fn create_claimed(&self, name: &OsStr) -> io::Result<File> {
+        self.create_new(name, true)
+    }
+
+    /// Not known here: a file that is written cannot be removed anyway.
+    pub fn is_claimed(&self, _: &OsStr) -> bool {
+        false
+    }
+
+    /// Removes nothing here: a file that is closed to be renamed cannot be told from an abandoned one.
+    pub fn remove_abandoned(&self, _: &OsStr) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+/// Whether the content of an open file is this user's alone. Nothing is given with attributes, so it is not asked.
+///
+/// # Errors
+/// None.
+pub fn is_ours_alone(_: &File, _: &Stat) -> io::Result<bool> {
+    Ok(true)
+}
+
+/// Nothing to be kept: an open file could not be renamed.
+pub fn keep_locked(_: &File) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+/// Waits until a file's content, and what is needed to find it, are on the device. An error is final,
+/// as with [`persist_file`].
+pub fn persist_content(file: &File) -> io::Result<()> {
+    persist_file(file)
 }

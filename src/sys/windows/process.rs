@@ -1,21 +1,29 @@
 //! The process as a whole: its console, its end, its standard input.
 
-use std::fs::File;
-use std::io;
-use std::os::windows::io::{AsHandle, AsRawHandle};
-use std::path::PathBuf;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-use windows_sys::Win32::Foundation::INVALID_HANDLE_VALUE;
-use windows_sys::Win32::Storage::FileSystem::{FILE_TYPE_PIPE, GetFileType};
-use windows_sys::Win32::System::Console::{
-    CTRL_BREAK_EVENT, CTRL_C_EVENT, CTRL_CLOSE_EVENT, GetStdHandle, STD_ERROR_HANDLE,
-    STD_INPUT_HANDLE, STD_OUTPUT_HANDLE, SetConsoleCtrlHandler,
+use std::{
+    fs::File, io, os::windows::io::AsHandle, os::windows::io::AsRawHandle, path::PathBuf,
+    process::Child, process::Command, process::ExitStatus, ptr::null_mut, sync::Arc, sync::Mutex,
+    sync::PoisonError, sync::atomic::AtomicBool, sync::atomic::AtomicUsize,
+    sync::atomic::Ordering::Relaxed, time::Duration,
 };
-use windows_sys::Win32::System::Pipes::PeekNamedPipe;
+
+use windows_sys::{
+    Win32::Foundation::INVALID_HANDLE_VALUE, Win32::Storage::FileSystem::FILE_TYPE_PIPE,
+    Win32::Storage::FileSystem::GetFileType, Win32::System::Console::CTRL_BREAK_EVENT,
+    Win32::System::Console::CTRL_C_EVENT, Win32::System::Console::CTRL_CLOSE_EVENT,
+    Win32::System::Console::GetStdHandle, Win32::System::Console::STD_ERROR_HANDLE,
+    Win32::System::Console::STD_INPUT_HANDLE, Win32::System::Console::STD_OUTPUT_HANDLE,
+    Win32::System::Console::SetConsoleCtrlHandler, Win32::System::Pipes::PeekNamedPipe,
+    Win32::System::SystemInformation::ComputerNamePhysicalDnsHostname,
+    Win32::System::SystemInformation::GetComputerNameExW,
+    Win32::System::Threading::ABOVE_NORMAL_PRIORITY_CLASS,
+    Win32::System::Threading::BELOW_NORMAL_PRIORITY_CLASS,
+    Win32::System::Threading::GetCurrentProcess, Win32::System::Threading::HIGH_PRIORITY_CLASS,
+    Win32::System::Threading::IDLE_PRIORITY_CLASS, Win32::System::Threading::NORMAL_PRIORITY_CLASS,
+    Win32::System::Threading::SetPriorityClass,
+};
+
+use crate::{sys::types::LockHolder, sys::windows::dir::Dir};
 
 /// What is to be told of an interruption.
 static STOP: Mutex<Option<Arc<AtomicUsize>>> = Mutex::new(None);
@@ -142,4 +150,111 @@ pub fn settings_directories() -> Vec<PathBuf> {
         .filter_map(of)
         .filter(|path| path.is_absolute())
         .collect()
+}
+
+// A program that is started to help.
+
+/// A program. What it starts in its turn is not ended with it here.
+#[derive(Debug)]
+pub struct Helper(Child);
+
+impl Helper {
+    /// Starts the program.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        command.spawn().map(Self)
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
+
+    /// A program without a window cannot be asked here.
+    pub fn ask_to_end(&self) {}
+
+    /// Ends it.
+    pub fn kill(&mut self) {
+        // One that is over needs no end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+// Service managers: on Windows none is told how a program that ends by itself goes.
+
+/// A service manager; there is none.
+#[derive(Debug)]
+pub enum Manager {}
+
+impl Manager {
+    /// The one that started the program.
+    pub fn find() -> Option<Self> {
+        None
+    }
+
+    pub fn tell(&self, _: &str) {
+        match *self {}
+    }
+}
+
+// The name of this machine, and the process that has locked a directory.
+
+/// Not known here: the system does not tell which process has an object.
+pub fn lock_holder(_: &Dir) -> Option<LockHolder> {
+    None
+}
+
+/// The machine's name on the network, as it was set; perhaps empty.
+pub fn host_name() -> String {
+    // A name has at most 63 characters.
+    let mut name = [0u16; 256];
+    let mut len = name.len() as u32;
+    // SAFETY: the call writes at most `len` numbers, which is how many there is room for, and then
+    // how many it wrote.
+    let told =
+        unsafe { GetComputerNameExW(ComputerNamePhysicalDnsHostname, name.as_mut_ptr(), &mut len) };
+    match name.get(..len as usize) {
+        Some(name) if told != 0 => String::from_utf16_lossy(name),
+        _ => String::new(),
+    }
+}
+
+// Giving way to other programs.
+
+/// Sets how nice this process is to others, from -20 to 19: the system knows five classes, of which
+/// the outermost are for 10 and more, and -10 and less.
+pub fn set_nice(nice: i32) -> io::Result<()> {
+    let class = match nice {
+        10.. => IDLE_PRIORITY_CLASS,
+        1..10 => BELOW_NORMAL_PRIORITY_CLASS,
+        0 => NORMAL_PRIORITY_CLASS,
+        -9..0 => ABOVE_NORMAL_PRIORITY_CLASS,
+        _ => HIGH_PRIORITY_CLASS,
+    };
+    // SAFETY: the process's handle of itself, which is always there, and a number.
+    match unsafe { SetPriorityClass(GetCurrentProcess(), class) } {
+        0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windows_sys::Win32::System::Threading::GetPriorityClass;
+
+    #[test]
+    fn the_system_knows_of_it() {
+        // SAFETY: the process's handle of itself, which is always there.
+        let class = || unsafe { GetPriorityClass(GetCurrentProcess()) };
+        for (nice, expected) in [
+            (19, IDLE_PRIORITY_CLASS),
+            (1, BELOW_NORMAL_PRIORITY_CLASS),
+            (-1, ABOVE_NORMAL_PRIORITY_CLASS),
+            (0, NORMAL_PRIORITY_CLASS),
+        ] {
+            set_nice(nice).unwrap();
+            assert_eq!(class(), expected, "{nice}");
+        }
+    }
 }

@@ -3,17 +3,16 @@
 //! Reading from a pipe asks first, so that a reader can look up whether it is to stop; writing
 //! waits.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::windows::io::AsHandle;
-use std::path::Path;
+use std::{fs::File, io, io::Read, io::Write, os::windows::io::AsHandle, path::Path};
 
-use windows_sys::Win32::Foundation::ERROR_PIPE_NOT_CONNECTED;
-use windows_sys::Win32::Storage::FileSystem::FILE_ATTRIBUTE_ARCHIVE;
+use windows_sys::{
+    Win32::Foundation::ERROR_PIPE_NOT_CONNECTED, Win32::Storage::FileSystem::FILE_ATTRIBUTE_ARCHIVE,
+};
 
-use crate::sys::stat::{Kind, Stat};
-use crate::sys::windows::dir::Dir;
-use crate::sys::windows::process::{standard_input, wait_readable};
+use crate::{
+    sys::stat::Kind, sys::stat::Stat, sys::windows::dir::Dir,
+    sys::windows::process::standard_input, sys::windows::process::wait_readable,
+};
 
 /// An open end of a stream.
 #[derive(Debug)]

@@ -1,18 +1,13 @@
 //! What a file system makes of what it is told: names that Windows does not hold are known, and all but letter case
 //! is taken to be done.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io;
-use std::os::windows::ffi::OsStrExt;
-use std::sync::Arc;
+use std::{ffi::OsStr, fs::File, io, os::windows::ffi::OsStrExt, sync::Arc};
 
-use crate::sys::part_name::PartOwner;
-use crate::sys::stat::{Stat, Time};
-use crate::sys::traits::{NameTraits, TimeTraits, Traits, TriedName};
-use crate::sys::windows::dir::Dir;
-use crate::sys::windows::link::LinkTarget;
-use crate::sys::windows::volume::close_file;
+use crate::{
+    sys::part_name::PartOwner, sys::stat::Stat, sys::stat::Time, sys::traits::NameTraits,
+    sys::traits::TimeTraits, sys::traits::Traits, sys::traits::TriedName, sys::windows::dir::Dir,
+    sys::windows::link::LinkTarget, sys::windows::volume::close_file,
+};
 
 impl Dir {
     /// What the file system makes of what it is told. The times of a link are set by a handle of the link.

@@ -1,36 +1,48 @@
 //! What a volume can do and how it says that it cannot go on.
 
-use std::fs::File;
-use std::io;
-use std::os::windows::io::AsHandle;
-
-use windows_sys::Wdk::Storage::FileSystem::{
-    FILE_BASIC_INFORMATION, FILE_FS_ATTRIBUTE_INFORMATION, FileBasicInformation,
-    FileFsAttributeInformation, FileFsFullSizeInformation,
-};
-use windows_sys::Wdk::System::SystemServices::FILE_FS_FULL_SIZE_INFORMATION;
-use windows_sys::Win32::Foundation::{
-    ERROR_ACCESS_DENIED, ERROR_BAD_NET_NAME, ERROR_BAD_NETPATH, ERROR_COMMITMENT_LIMIT, ERROR_CRC,
-    ERROR_DEV_NOT_EXIST, ERROR_DEVICE_NOT_CONNECTED, ERROR_DEVICE_REMOVED, ERROR_DISK_FULL,
-    ERROR_DISK_QUOTA_EXCEEDED, ERROR_FILE_INVALID, ERROR_GEN_FAILURE, ERROR_HANDLE_DISK_FULL,
-    ERROR_HOST_UNREACHABLE, ERROR_IO_DEVICE, ERROR_LOCK_VIOLATION, ERROR_MORE_DATA,
-    ERROR_NETNAME_DELETED, ERROR_NETWORK_UNREACHABLE, ERROR_NO_SUCH_DEVICE,
-    ERROR_NO_SYSTEM_RESOURCES, ERROR_NOT_CONNECTED, ERROR_NOT_ENOUGH_MEMORY, ERROR_NOT_READY,
-    ERROR_OUTOFMEMORY, ERROR_PRIVILEGE_NOT_HELD, ERROR_READ_FAULT, ERROR_SEM_TIMEOUT,
-    ERROR_SHARING_VIOLATION, ERROR_TOO_MANY_OPEN_FILES, ERROR_UNEXP_NET_ERR, ERROR_VC_DISCONNECTED,
-    ERROR_WRITE_FAULT, ERROR_WRITE_PROTECT, ERROR_WRONG_DISK,
-};
-use windows_sys::Win32::Storage::FileSystem::{
-    FILE_ATTRIBUTE_OFFLINE, FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS, FILE_ATTRIBUTE_REPARSE_POINT,
-    FILE_ATTRIBUTE_SPARSE_FILE,
-};
-use windows_sys::Win32::System::Ioctl::{
-    FILE_ALLOCATED_RANGE_BUFFER, FSCTL_QUERY_ALLOCATED_RANGES, FSCTL_SET_SPARSE,
+use std::{
+    ffi::OsString, fs::File, io, os::windows::ffi::OsStringExt, os::windows::io::AsHandle,
+    os::windows::io::AsRawHandle, path::PathBuf,
 };
 
-use crate::sys::types::{Extent, FreeSpace, UsedSpace};
-use crate::sys::windows::dir::Dir;
-use crate::sys::windows::nt;
+use windows_sys::{
+    Wdk::Storage::FileSystem::FILE_BASIC_INFORMATION,
+    Wdk::Storage::FileSystem::FILE_FS_ATTRIBUTE_INFORMATION,
+    Wdk::Storage::FileSystem::FileBasicInformation,
+    Wdk::Storage::FileSystem::FileFsAttributeInformation,
+    Wdk::Storage::FileSystem::FileFsFullSizeInformation,
+    Wdk::System::SystemServices::FILE_FS_FULL_SIZE_INFORMATION,
+    Win32::Foundation::ERROR_ACCESS_DENIED, Win32::Foundation::ERROR_BAD_NET_NAME,
+    Win32::Foundation::ERROR_BAD_NETPATH, Win32::Foundation::ERROR_COMMITMENT_LIMIT,
+    Win32::Foundation::ERROR_CRC, Win32::Foundation::ERROR_DEV_NOT_EXIST,
+    Win32::Foundation::ERROR_DEVICE_NOT_CONNECTED, Win32::Foundation::ERROR_DEVICE_REMOVED,
+    Win32::Foundation::ERROR_DISK_FULL, Win32::Foundation::ERROR_DISK_QUOTA_EXCEEDED,
+    Win32::Foundation::ERROR_FILE_INVALID, Win32::Foundation::ERROR_GEN_FAILURE,
+    Win32::Foundation::ERROR_HANDLE_DISK_FULL, Win32::Foundation::ERROR_HOST_UNREACHABLE,
+    Win32::Foundation::ERROR_IO_DEVICE, Win32::Foundation::ERROR_LOCK_VIOLATION,
+    Win32::Foundation::ERROR_MORE_DATA, Win32::Foundation::ERROR_NETNAME_DELETED,
+    Win32::Foundation::ERROR_NETWORK_UNREACHABLE, Win32::Foundation::ERROR_NO_SUCH_DEVICE,
+    Win32::Foundation::ERROR_NO_SYSTEM_RESOURCES, Win32::Foundation::ERROR_NOT_CONNECTED,
+    Win32::Foundation::ERROR_NOT_ENOUGH_MEMORY, Win32::Foundation::ERROR_NOT_READY,
+    Win32::Foundation::ERROR_OUTOFMEMORY, Win32::Foundation::ERROR_PRIVILEGE_NOT_HELD,
+    Win32::Foundation::ERROR_READ_FAULT, Win32::Foundation::ERROR_SEM_TIMEOUT,
+    Win32::Foundation::ERROR_SHARING_VIOLATION, Win32::Foundation::ERROR_TOO_MANY_OPEN_FILES,
+    Win32::Foundation::ERROR_UNEXP_NET_ERR, Win32::Foundation::ERROR_VC_DISCONNECTED,
+    Win32::Foundation::ERROR_WRITE_FAULT, Win32::Foundation::ERROR_WRITE_PROTECT,
+    Win32::Foundation::ERROR_WRONG_DISK, Win32::Storage::FileSystem::FILE_ATTRIBUTE_OFFLINE,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_REPARSE_POINT,
+    Win32::Storage::FileSystem::FILE_ATTRIBUTE_SPARSE_FILE,
+    Win32::Storage::FileSystem::GetLogicalDrives,
+    Win32::Storage::FileSystem::GetVolumeInformationByHandleW,
+    Win32::System::Ioctl::FILE_ALLOCATED_RANGE_BUFFER,
+    Win32::System::Ioctl::FSCTL_QUERY_ALLOCATED_RANGES, Win32::System::Ioctl::FSCTL_SET_SPARSE,
+};
+
+use crate::{
+    sys::types::Extent, sys::types::FreeSpace, sys::types::MountedVolume, sys::types::UsedSpace,
+    sys::types::VolumeDetails, sys::windows::dir::Dir, sys::windows::nt,
+};
 
 /// The next data of a file of `size` bytes at or after `offset`; an extent at `size` without length
 /// when only a hole is left. `None` where the file system keeps no such map, and for files whose
@@ -204,4 +216,82 @@ pub fn is_output_gone(error: &io::Error) -> bool {
         ERROR_NETWORK_UNREACHABLE,
     ];
     nt::is_one_of(error, &GONE)
+}
+
+// The labels and serial numbers of volumes that have letters.
+
+/// The volumes that have letters. The serial number is written as `dir` shows it: `1A2B-3C4D`.
+pub fn mounted_volumes() -> io::Result<Vec<MountedVolume>> {
+    // SAFETY: the call takes nothing.
+    let letters = unsafe { GetLogicalDrives() };
+    let mut volumes = Vec::new();
+    for letter in (b'A'..=b'Z').filter(|letter| letters & (1 << (letter - b'A')) != 0) {
+        let point = PathBuf::from(format!("{}:\\", char::from(letter)));
+        // A drive without a disk in it.
+        let Ok(dir) = Dir::open(&point) else { continue };
+        let Ok((label, serial)) = told(&dir) else { continue };
+        let uuid = Some(format!("{:04X}-{:04X}", serial >> 16, serial & 0xffff));
+        volumes.push(MountedVolume { point, label, uuid });
+    }
+    Ok(volumes)
+}
+
+/// The label of the volume that `dir` lies on, if it has one.
+pub fn volume_label(dir: &Dir) -> io::Result<Option<OsString>> {
+    Ok(told(dir)?.0)
+}
+
+/// What is known of the volume that `dir` lies on.
+pub fn volume_details(dir: &Dir) -> VolumeDetails {
+    let (label, serial) = told(dir).map_or((None, None), |(label, serial)| (label, Some(serial)));
+    VolumeDetails { label, uuid: serial.map(as_uuid), ..VolumeDetails::default() }
+}
+
+/// The serial number of the volume that `dir` lies on, which stands for a UUID.
+///
+/// # Errors
+/// It cannot be asked now.
+pub fn volume_uuid(dir: &Dir) -> io::Result<Option<String>> {
+    told(dir).map(|(_, serial)| Some(as_uuid(serial)))
+}
+
+fn as_uuid(serial: u32) -> String {
+    format!("{:04X}-{:04X}", serial >> 16, serial & 0xffff)
+}
+
+/// The label and the serial number.
+fn told(dir: &Dir) -> io::Result<(Option<OsString>, u32)> {
+    let (mut label, mut serial) = ([0u16; 261], 0u32);
+    let none = std::ptr::null_mut();
+    // SAFETY: the handle is open; the call writes at most as many numbers as it is told, which is how many there is
+    // room for, and one more; it takes null for what is not asked.
+    let done = unsafe {
+        GetVolumeInformationByHandleW(
+            dir.as_handle().as_raw_handle(),
+            label.as_mut_ptr(),
+            label.len() as u32,
+            &mut serial,
+            none,
+            none,
+            none.cast(),
+            0,
+        )
+    };
+    if done == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let label = label.split(|&unit| unit == 0).next().unwrap_or_default();
+    Ok(((!label.is_empty()).then(|| OsString::from_wide(label)), serial))
+}
+
+// What kind of disk something lies on, and where: neither is asked of Windows.
+
+/// Not known here.
+pub fn is_on_turning_disk(_: &Dir) -> bool {
+    false
+}
+
+/// Not known here.
+pub fn place_on_disk(_: &File) -> Option<u64> {
+    None
 }

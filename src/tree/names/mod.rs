@@ -1,8 +1,270 @@
 //! Copying names from a list instead of everything: the list in the order of a walk, and the walk over it.
 
-pub mod changed;
-pub mod list;
-pub mod order;
 pub mod planned;
 pub mod sorter;
 mod walk;
+
+use std::{
+    cmp::Ordering, collections::BTreeMap, io, io::BufRead, io::BufReader, io::Read,
+    path::MAIN_SEPARATOR, path::Path, sync::Arc, sync::Mutex, sync::PoisonError,
+};
+
+use crate::{
+    error::Error, error::Result, path::PathFault, path::RelPath, path::Shown, sys::Uninterrupted,
+    tree::PlannedStat, tree::RecordReader, tree::SortedRecords, tree::Sorter,
+};
+
+// The names that a copy is to take, read from a list of the user's or from one of a plan, in the order of a walk.
+
+/// No path is longer; bytes.
+const MOST_PATH: u64 = 1 << 20;
+
+/// What ends each name of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NameEnd {
+    /// A line feed, which then can be in no name.
+    #[default]
+    LineFeed,
+    /// NUL, which can be in no name anyway.
+    Nul,
+}
+
+/// Names below a source. They are sorted, in files without names if they are many, so that a walk over them enters each
+/// directory once, and none of them is copied twice.
+#[derive(Clone, Debug)]
+pub struct NameList {
+    records: SortedRecords,
+    is_empty: bool,
+    /// Of a list of a plan: where files are noted that are not what was planned.
+    changed: Option<ChangedFiles>,
+}
+
+/// A name of a list.
+#[derive(Debug)]
+pub(crate) struct NamedEntry<'a> {
+    pub path: &'a [u8],
+    /// What the file was when it was planned.
+    pub planned: Option<PlannedStat>,
+}
+
+/// Reads the names of a list, each once.
+#[derive(Debug)]
+pub struct NameReader {
+    records: RecordReader,
+    is_planned: bool,
+    last: Option<Vec<u8>>,
+}
+
+impl NameList {
+    /// Reads a list to its end. `path` is where it is, for messages. A name may begin with `./` and end with `/`; empty
+    /// ones are passed over.
+    ///
+    /// # Errors
+    /// It cannot be read, or a name leads out of the tree.
+    pub fn read(input: impl Read, separator: NameEnd, path: &Path) -> Result<Self> {
+        let fail = |error| Error::io("read the list of names", path, error);
+        let (mut input, mut sorter) =
+            (BufReader::with_capacity(64 << 10, Uninterrupted(input)), Sorter::new(compare));
+        let end = if separator == NameEnd::Nul { 0 } else { b'\n' };
+        let (mut name, mut number, mut is_empty) = (Vec::new(), 0_u64, true);
+        loop {
+            name.clear();
+            let read = (&mut input).take(MOST_PATH + 1).read_until(end, &mut name).map_err(fail)?;
+            if read == 0 {
+                break;
+            }
+            number += 1;
+            if name.last() == Some(&end) {
+                name.pop();
+            } else if name.len() as u64 > MOST_PATH {
+                return Err(refuse(
+                    path,
+                    number,
+                    &name[..64],
+                    "it is longer than 1 MiB",
+                    separator,
+                ));
+            }
+            if name.is_empty() {
+                continue;
+            }
+            let checked = plain(&mut name)
+                .map_err(|fault| refuse(path, number, &name, &fault.to_string(), separator))?;
+            sorter.add(checked.as_bytes()).map_err(fail)?;
+            is_empty = false;
+        }
+        Ok(Self { records: sorter.finish().map_err(fail)?, is_empty, changed: None })
+    }
+
+    /// The list of a shard: records of a plan, which are sorted and were looked through.
+    pub(crate) fn planned(records: SortedRecords) -> Self {
+        Self { records, is_empty: false, changed: Some(ChangedFiles::default()) }
+    }
+
+    /// Where files are noted that are not what was planned; `None` for a list of the user's.
+    pub(crate) fn changed(&self) -> Option<&ChangedFiles> {
+        self.changed.as_ref()
+    }
+
+    /// Whether there is no name.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// The names from the first to the last.
+    pub(crate) fn reader(&self) -> NameReader {
+        let is_planned = self.changed.is_some();
+        NameReader { records: self.records.reader(), is_planned, last: None }
+    }
+}
+
+impl NameReader {
+    /// The next name; the empty one is the source itself.
+    pub(crate) fn next_name(&mut self) -> io::Result<Option<NamedEntry<'_>>> {
+        let planned = loop {
+            let Some(record) = self.records.next_record()? else { return Ok(None) };
+            let (planned, path) = match self.is_planned {
+                true => {
+                    let parsed = PlannedStat::parse(record);
+                    let (planned, path) = parsed.ok_or(io::ErrorKind::InvalidData)?;
+                    (Some(planned), path)
+                }
+                false => (None, record),
+            };
+            if self.last.as_deref() != Some(path) {
+                let last = self.last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(path);
+                break planned;
+            }
+        };
+        Ok(self.last.as_deref().map(|path| NamedEntry { path, planned }))
+    }
+}
+
+/// The path that a name of a list stands for; the empty one for the source itself.
+fn plain(name: &mut [u8]) -> std::result::Result<RelPath, PathFault> {
+    if MAIN_SEPARATOR != '/' {
+        name.iter_mut().filter(|byte| **byte == MAIN_SEPARATOR as u8).for_each(|byte| *byte = b'/');
+    }
+    let mut rest = &*name;
+    while rest.len() > 1
+        && let Some(shorter) = rest.strip_suffix(b"/").or(rest.strip_suffix(b"/."))
+    {
+        rest = shorter;
+    }
+    if rest == b"." { Ok(RelPath::root()) } else { RelPath::parse(rest) }
+}
+
+fn refuse(path: &Path, number: u64, name: &[u8], why: &str, separator: NameEnd) -> Error {
+    let name = Shown::bytes(name);
+    let error = Error::finding("take names from", path, format!("name {number}, {name}: {why}"));
+    match separator {
+        NameEnd::LineFeed if why == PathFault::Nul.to_string() => {
+            error.with_note("; a list whose names end with NUL needs --null")
+        }
+        _ => error,
+    }
+}
+
+// The order of a walk for paths as bytes: a directory comes right before all that is below it. Bytes alone do not give
+// it, because `a-b` is less than `a/b`.
+
+/// Compares two paths whose components are joined by `/`.
+pub fn compare(one: &[u8], other: &[u8]) -> Ordering {
+    // No name has a zero byte, so the separator can take its place.
+    let key = |byte: u8| if byte == b'/' { 0 } else { byte };
+    // Paths that are compared are mostly alike for long.
+    let (words, _) = one.as_chunks::<8>();
+    let (others, _) = other.as_chunks::<8>();
+    let alike = 8 * words.iter().zip(others).take_while(|(one, other)| one == other).count();
+    let differ = one[alike..].iter().zip(&other[alike..]).position(|(one, other)| one != other);
+    match differ.map(|at| alike + at) {
+        Some(at) => key(one[at]).cmp(&key(other[at])),
+        None => one.len().cmp(&other.len()),
+    }
+}
+
+/// Whether `path` is `dir` or below it; everything is below the empty path.
+pub fn is_within(path: &[u8], dir: &[u8]) -> bool {
+    match path.strip_prefix(dir) {
+        Some(rest) => dir.is_empty() || rest.is_empty() || rest[0] == b'/',
+        None => false,
+    }
+}
+
+// What a shard of a plan finds changed: files that are not what they were when they were planned. The walk and all
+// workers note them in one place, and the record of the shard is made from it.
+
+/// Files that are not what they were when they were planned. A clone notes in the same place.
+#[derive(Clone, Debug, Default)]
+pub struct ChangedFiles(Arc<Mutex<BTreeMap<Vec<u8>, u64>>>);
+
+impl ChangedFiles {
+    /// Notes the file at `path`, which has so many bytes now.
+    pub fn note(&self, path: &RelPath, size: u64) {
+        let mut changed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.insert(path.as_bytes().to_vec(), size);
+    }
+
+    /// Takes out what was noted: paths, with the size of each.
+    pub fn take(&self) -> BTreeMap<Vec<u8>, u64> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod list_tests {
+    use super::*;
+
+    fn names(text: &str, separator: NameEnd) -> Result<Vec<String>> {
+        let list = NameList::read(text.as_bytes(), separator, Path::new("list"))?;
+        let (mut reader, mut found) = (list.reader(), Vec::new());
+        while let Some(name) = reader.next_name().unwrap() {
+            found.push(String::from_utf8(name.path.to_vec()).unwrap());
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn names_come_sorted_and_once() {
+        let lines = names("b/\n./a/x\n\na\n./b\na-b\na/x", NameEnd::LineFeed).unwrap();
+        assert_eq!(lines, ["a", "a/x", "a-b", "b"]);
+        let records = names("two\nlines\0./\0./././a\0", NameEnd::Nul).unwrap();
+        assert_eq!(records, ["", "a", "two\nlines"]);
+        assert_eq!(names("", NameEnd::Nul).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn what_leads_out_is_refused() {
+        for (text, word) in [
+            ("ok\n../x", "name 2"),
+            ("/etc", "absolute"),
+            ("a/../b", ".."),
+            ("a//b", "component"),
+            ("/", "absolute"),
+            ("a\0b\0", "--null"),
+            (&"x".repeat(3 << 20), "longer"),
+        ] {
+            let error = names(text, NameEnd::LineFeed).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod order_tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_comes_right_before_what_is_in_it() {
+        let mut paths = ["b", "a/b/c", "a-b", "a", "a/b-c", "", "a/b", "a.b", "a/b/\u{1}"];
+        paths.sort_by(|one, other| compare(one.as_bytes(), other.as_bytes()));
+        assert_eq!(paths, ["", "a", "a/b", "a/b/\u{1}", "a/b/c", "a/b-c", "a-b", "a.b", "b"]);
+        for (path, dir, within) in
+            [("a/b", "a", true), ("a", "a", true), ("ab", "a", false), ("x", "", true)]
+        {
+            assert_eq!(is_within(path.as_bytes(), dir.as_bytes()), within, "{path} {dir}");
+        }
+    }
+}

@@ -1,10 +1,7 @@
 //! Sorting records in bounded memory: what does not fit is sorted in pieces, which wait in a file without a name
 //! and are merged.
 
-use std::cmp::Ordering;
-use std::fs::File;
-use std::io;
-use std::sync::Arc;
+use std::{cmp::Ordering, fs::File, io, sync::Arc};
 
 use crate::sys;
 
@@ -221,7 +218,7 @@ impl RecordReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::names::order::compare;
+    use crate::tree::names::compare;
 
     fn all(records: &SortedRecords) -> Vec<String> {
         let (mut reader, mut found) = (records.reader(), Vec::new());

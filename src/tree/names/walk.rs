@@ -1,24 +1,16 @@
 //! The walk over a list of names. They come in the order of a walk, so each directory on the way is entered once, gets
 //! its attributes once, and memory does not grow with the list.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::{collections::HashMap, ffi::OsStr, ops::ControlFlow, sync::Arc};
 
-use crate::error::{Error, Result};
-use crate::path::RelPath;
-use crate::state::private_dir::{NAME, TRASH};
-use crate::sys::stat::Stat;
-use crate::sys::{self, ListedEntry};
-use crate::tree::classify::{Classifier, Subdir, Unclassified};
-use crate::tree::found::{Batch, Emit, SourceEntry, WalkEvent, WalkItem};
-use crate::tree::hand_over::{OPEN_TO_OTHERS, lets_others_in};
-use crate::tree::names::changed::ChangedFiles;
-use crate::tree::names::list::{NameList, NamedEntry};
-use crate::tree::names::order::is_within;
-use crate::tree::names::planned::PlannedStat;
-use crate::tree::walk::{Defer, Descent, Walk};
+use crate::{
+    error::Error, error::Result, path::RelPath, state::private_dir::NAME,
+    state::private_dir::TRASH, sys, sys::ListedEntry, sys::stat::Stat, tree::Batch,
+    tree::ChangedFiles, tree::Classifier, tree::NameList, tree::PlannedStat, tree::SourceEntry,
+    tree::Unclassified, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::classify::Subdir,
+    tree::found::Emit, tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::lets_others_in,
+    tree::names::NamedEntry, tree::names::is_within, tree::walk::Defer, tree::walk::Descent,
+};
 
 /// So many names of one directory are looked at together.
 const TOGETHER: usize = 4096;

@@ -1,19 +1,17 @@
 //! What is to be checked, with directories that are archives as the lists that they have.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::{collections::HashSet, fs::File, io, io::Read, path::Path, path::PathBuf, sync::Arc};
 
-use crate::manifest::archive::bag::{DECLARATION, START};
-use crate::manifest::archive::mhl::{self, CHAIN, HISTORY};
-use crate::path::directory_of;
-use crate::sys::stat::Kind;
-use crate::sys::{Dir, Uninterrupted};
-use crate::verify::archive::bag;
-use crate::verify::archive::expanded::Expanded;
-use crate::verify::archive::history;
-use crate::verify::choice::OwnManifests;
-use crate::verify::target::{ManifestAt, TargetSpec};
+use crate::{
+    error::Error, error::Result, manifest::Declaration, manifest::Fault, manifest::LineEnds,
+    manifest::Scanner, manifest::Text, manifest::Utf16Reader, manifest::archive::bag::DECLARATION,
+    manifest::archive::bag::START, manifest::archive::mhl, manifest::archive::mhl::CHAIN,
+    manifest::archive::mhl::HISTORY, path::RelPath, path::Shown, path::directory_of, sys::Dir,
+    sys::Uninterrupted, sys::stat::Identity, sys::stat::Kind, tree::LastDir, verify::Finding,
+    verify::Findings, verify::ManifestAt, verify::NameHasher, verify::PartOf, verify::Target,
+    verify::TargetSpec, verify::archive::bag, verify::archive::history,
+    verify::archive::history::BagPart, verify::choice::OwnManifests,
+};
 
 /// Puts the lists of archives in the place of what was asked for.
 pub fn expand(asked: Vec<TargetSpec>) -> Expanded {
@@ -96,5 +94,179 @@ fn archive_by(spec: &TargetSpec, path: &Path) -> Archive {
         (false, _) => Archive::None,
         (true, true) => Archive::History,
         (true, false) => Archive::Generation(directory_of(above).to_owned()),
+    }
+}
+
+// What archives become: lists, and what was found of them before.
+
+/// What is to be checked.
+#[derive(Default)]
+pub struct Expanded {
+    /// The lists.
+    pub specs: Vec<TargetSpec>,
+    /// The bags among what was asked for.
+    pub bags: Vec<Bag>,
+    /// What was found of archives before their lists were read.
+    pub findings: Vec<Findings>,
+}
+
+/// A bag, as far as it is no list.
+#[derive(Debug)]
+pub struct Bag {
+    /// Its `bagit.txt` and its directory.
+    pub target: Arc<Target>,
+    /// Which directory it is.
+    pub id: Identity,
+    /// The names of the manifests of its payload that can be checked.
+    pub manifests: Vec<String>,
+    /// The names of those that cannot, by algorithms that are not known here.
+    pub unknown: Vec<String>,
+    /// What `bagit.txt` says.
+    pub declaration: Declaration,
+    /// The bytes and files that its payload has by its `Payload-Oxum`.
+    pub oxum: Option<(u64, u64)>,
+}
+
+impl Expanded {
+    /// Adds a finding about an archive.
+    pub fn found(&mut self, target: &Arc<Target>, finding: Finding) {
+        self.findings.push(Findings::new(target, vec![finding]));
+    }
+
+    /// Adds that something of it cannot be used.
+    pub fn unusable(&mut self, target: &Arc<Target>, error: Error) {
+        self.found(target, Finding::Unusable(error));
+    }
+}
+
+/// The directory of the archive that a specification is of: with a file, `above` levels above the one it is in.
+pub fn root_of(spec: &TargetSpec, above: usize) -> PathBuf {
+    match &spec.manifest {
+        Some(ManifestAt::File(path)) => {
+            let mut dir = directory_of(path);
+            (0..above).for_each(|_| dir = directory_of(dir));
+            dir.to_owned()
+        }
+        _ => spec.dir.clone().unwrap_or_else(|| ".".into()),
+    }
+}
+
+/// Opens a regular file in `dir`, not through a link.
+///
+/// # Errors
+/// There is none.
+pub fn open(dir: &Dir, name: &str) -> io::Result<File> {
+    if dir.stat(name.as_ref(), false)?.kind != Kind::File {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    let file = dir.open_file(name.as_ref(), false)?;
+    match Dir::stat_file(&file)?.kind {
+        Kind::File => Ok(file),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+    }
+}
+
+/// Reads what `input` begins with, up to `most` bytes.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_begin(input: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    Uninterrupted(input).take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads what `input` has, if it is not more than `most` bytes.
+///
+/// # Errors
+/// It cannot be read, or is longer.
+pub fn read_short(input: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let bytes = read_begin(input, most + 1)?;
+    match bytes.len() as u64 > most {
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too long to be one")),
+        false => Ok(bytes),
+    }
+}
+
+// A manifest of a bag's payload by an algorithm that is not known here: its digests cannot be checked, but it must
+// list every file of the payload, as each manifest of it must, and every file that it lists must be there.
+
+/// Such a manifest, read.
+pub struct UnknownList {
+    /// The manifest, and the directory of the bag.
+    pub target: Arc<Target>,
+    names: HashSet<u64>,
+}
+
+impl UnknownList {
+    /// Reads the manifest `name` of a bag, and tells what is wrong with it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(
+        bag: &Bag,
+        name: &str,
+        key: &NameHasher,
+        tell: &mut impl FnMut(&Target, Finding),
+    ) -> Result<Self> {
+        let (root, path) = (&bag.target.root, bag.target.root.join(name));
+        let fail = |error| Error::io("read the manifest", &path, error);
+        let dir = bag.target.handle()?;
+        let part =
+            BagPart { is_tag: false, algorithm: Default::default(), declaration: bag.declaration };
+        let kept = dir.try_clone().map_err(fail)?;
+        let target = Target::of_dir(path.clone(), root.clone(), kept, PartOf::Bag(part))?;
+        let mut list = Self { target: Arc::new(target), names: HashSet::new() };
+        let file = open(dir, name).map_err(fail)?;
+        let mut lines = Scanner::new(LineEnds::new(Utf16Reader::new(file)));
+        let mut last = LastDir::default();
+        while let Some(line) = lines.next_line().map_err(fail)? {
+            let named = match line.text {
+                Text::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
+                Text::Whole(bytes) => {
+                    crate::manifest::archive::bag::name_on(bytes, bag.declaration)
+                }
+                Text::TooLong { len, .. } => Err(Fault::TooLong { len }),
+            };
+            let finding = match named {
+                Ok(name) => list.take(line.number, &name, part, key, &mut last),
+                Err(fault) => Some(Finding::Malformed { line: line.number, fault }),
+            };
+            finding.into_iter().for_each(|finding| tell(&list.target, finding));
+        }
+        Ok(list)
+    }
+
+    /// Takes a name in, and looks for its file.
+    fn take(
+        &mut self,
+        line: u64,
+        name: &[u8],
+        part: BagPart,
+        key: &NameHasher,
+        last: &mut LastDir,
+    ) -> Option<Finding> {
+        let refused = |why: String| Finding::Refused { line, name: name.to_vec(), why };
+        let path = match (RelPath::parse(name), part.refuses(name)) {
+            (Err(fault), _) => return Some(refused(fault.to_string())),
+            (Ok(_), Some(why)) => return Some(refused(why.to_owned())),
+            (Ok(path), None) => path,
+        };
+        let spellings = [Some(path.clone()), part.other_spelling(&path)];
+        let mut is_there = false;
+        for path in spellings.into_iter().flatten() {
+            self.names.insert(key.of(&path));
+            let root = self.target.handle().ok()?;
+            is_there |= last.stat(root, &path, false).is_ok_and(|stat| stat.kind == Kind::File);
+        }
+        let manifest = Shown::path(&self.target.manifest);
+        let why = || format!("line {line} of {manifest} lists it, and there is no such file");
+        let missing = || Error::finding("find the listed file", self.target.path_of(&path), why());
+        (!is_there).then(|| Finding::Incomplete(missing()))
+    }
+
+    /// Whether it lists the path with this hash.
+    pub fn has(&self, hash: u64) -> bool {
+        self.names.contains(&hash)
     }
 }

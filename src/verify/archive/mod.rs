@@ -3,10 +3,6 @@
 //! Such a directory is several lists. Each becomes a target of its own, so that the check of files is one for
 //! all; what concerns the archive as a whole is looked at before and after.
 
-mod bag;
+pub mod bag;
 pub mod expand;
-pub mod expanded;
-mod history;
-pub mod part;
-pub mod payload;
-mod unknown_list;
+pub mod history;

@@ -3,19 +3,15 @@
 //! A history has one content for a file. A generation that has another digest of it by the same algorithm contradicts
 //! the others, and of two that contradict each other none is taken for right.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::{collections::HashMap, collections::HashSet, sync::Arc};
 
-use crate::error::Error;
-use crate::manifest::other_name::OtherName;
-use crate::path::RelPath;
-use crate::tree::filter::Filter;
-use crate::verify::finding::Finding;
-use crate::verify::lines::left_out::LeftOut;
-use crate::verify::lines::manifest_lines::ManifestLine;
-use crate::verify::lines::seen::SeenNames;
-use crate::verify::lines::unhashed::{UnhashedFiles, UnhashedLine, UnprovenFiles, is_there};
-use crate::verify::target::Target;
+use crate::{
+    error::Error, manifest::OtherName, path::RelPath, tree::Filter, verify::Finding,
+    verify::SeenNames, verify::Target, verify::lines::manifest_lines::ManifestLine,
+    verify::lines::seen::LeftOut, verify::lines::seen::UnhashedFiles,
+    verify::lines::seen::UnhashedLine, verify::lines::seen::UnprovenFiles,
+    verify::lines::seen::is_there,
+};
 
 /// So many bytes of names are kept of files that have other names now. Of more, digests by other algorithms than those
 /// of the new name are not checked.

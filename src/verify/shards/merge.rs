@@ -3,28 +3,21 @@
 //!
 //! The manifest is read once. What the lines of each shard come to is summed up, and must be what the shard answered.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::thread::{Builder, scope};
-use std::time::Instant;
+use std::{
+    collections::BTreeMap, path::PathBuf, sync::Arc, thread::Builder, thread::scope, time::Instant,
+};
 
 use crossbeam_channel::bounded;
 
-use crate::error::{Error, Result};
-use crate::event::Observer;
-use crate::path::Shown;
-use crate::verify::archive::expand::expand;
-use crate::verify::archive::expanded::Expanded;
-use crate::verify::finding::{Finding, FindingObserver, Findings};
-use crate::verify::job::VerifyJob;
-use crate::verify::lines::line_reader::{LineReader, LinesRead};
-use crate::verify::lines::shards::{LineSum, LinesWanted};
-use crate::verify::report::{ShardCoverage, VerifyReport};
-use crate::verify::shards::result::{FoundResult, ResultsDir, ShardResult};
-use crate::verify::shards::run::{only_spec, root_inode};
-use crate::verify::target::{Target, TargetSpec};
-use crate::verify::work::collector::Collector;
+use crate::{
+    error::Error, error::Result, event::Observer, path::Shown, verify::Expanded, verify::Finding,
+    verify::FindingObserver, verify::Findings, verify::ShardCoverage, verify::Target,
+    verify::TargetSpec, verify::VerifyJob, verify::VerifyReport, verify::expand,
+    verify::lines::LineReader, verify::lines::LinesRead, verify::lines::shards::LineSum,
+    verify::lines::shards::LinesWanted, verify::shards::FoundResult, verify::shards::ResultsDir,
+    verify::shards::ShardResult, verify::shards::only_spec, verify::shards::root_inode,
+    verify::work::threads::Collector,
+};
 
 const DEED: &str = "merge the results in";
 

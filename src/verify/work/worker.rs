@@ -6,24 +6,22 @@
 //! cost as much as reading it. There is a token for each thing in the queue: the workers end when all
 //! lines were looked at, no worker can send another token, and none is left.
 
-use std::mem::size_of;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    mem::size_of, sync::Arc, sync::Mutex, sync::MutexGuard, sync::PoisonError,
+    sync::atomic::Ordering::Relaxed,
+};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
 
-use crate::error::Error;
-use crate::event::{Progress, Stop};
-use crate::verify::finding::{Finding, Findings, Verdict};
-use crate::verify::lines::batch::{LineBatch, PassGuard};
-use crate::verify::lines::manifest_lines::ManifestLine;
-use crate::verify::scrub::pass::Scrub;
-use crate::verify::shared::claim::{Claimed, DataClaim, DataKey, WaitingLine};
-use crate::verify::shared::reads::SharedReads;
-use crate::verify::target::Target;
-use crate::verify::work::check::Checker;
-use crate::verify::work::found::{FoundFile, ListedFile};
-use crate::verify::work::look_ahead::{LookAhead, ReadOrder};
+use crate::{
+    error::Error, event::Progress, event::Stop, verify::Finding, verify::Findings,
+    verify::ReadOrder, verify::Target, verify::Verdict,
+    verify::lines::manifest_lines::ManifestLine, verify::lines::seen::LineBatch,
+    verify::lines::seen::PassGuard, verify::scrub::Scrub, verify::shared::Claimed,
+    verify::shared::DataClaim, verify::shared::DataKey, verify::shared::SharedReads,
+    verify::shared::WaitingLine, verify::work::Checker, verify::work::threads::FoundFile,
+    verify::work::threads::ListedFile, verify::work::threads::LookAhead,
+};
 
 /// A listed file that was opened, or judged because it could not be.
 struct OpenedLine {

@@ -125,9 +125,15 @@ pub fn needlessly_public(sources: &[Source], outside: &str) -> Vec<String> {
     faults
 }
 
-/// What `lib.rs` names without `crate::`.
+/// What `lib.rs` and the face of a folder pass on by paths that begin at themselves.
 fn at_top(source: &Source) -> Vec<String> {
-    if source.name == "lib.rs" { paths_after(&source.code, "pub use ") } else { Vec::new() }
+    let above = match source.name.strip_suffix("mod.rs") {
+        Some(folder) => folder.replace('/', "::"),
+        None if source.name == "lib.rs" => String::new(),
+        None => return Vec::new(),
+    };
+    let passed_on = paths_after(&source.code, "pub use ");
+    passed_on.into_iter().map(|path| format!("{above}{path}")).collect()
 }
 
 #[test]

@@ -1,3 +1,0 @@
-//! The options of outputs that are archives of a known form.
-
-pub mod bag;

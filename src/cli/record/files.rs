@@ -1,0 +1,367 @@
+//! The files that a run records itself in: where they go, how they appear, and which old ones go.
+
+use std::{
+    ffi::OsStr, ffi::OsString, fs::File, io, io::BufRead, io::BufReader, io::Read, num::NonZero,
+    path::Path, path::PathBuf, sync::Mutex, sync::PoisonError,
+};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    cli::report::MARK, cli::report::is_page, error::Error, error::Result, manifest::Stamp,
+    path::Shown, path::directory_of, sys::Dir, sys::DirListing, sys::Uninterrupted,
+    sys::stat::Kind,
+};
+
+// The destination of a file that is written when the run ends. What is there is replaced only if an earlier run
+// wrote it, which its first bytes say: a slip of the keyboard costs nobody a file.
+
+/// The destination of a file that is written when the run ends.
+#[derive(Debug)]
+pub struct Destination {
+    dir: Dir,
+    name: OsString,
+    path: PathBuf,
+    kind: RecordKind,
+}
+
+/// What a file is that a run leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    Receipt,
+    Page,
+    Metrics,
+}
+
+impl RecordKind {
+    /// That of the report at `path`.
+    pub fn of_report(path: &Path) -> Self {
+        if is_page(path) { Self::Page } else { Self::Receipt }
+    }
+
+    /// The deed of writing one, in messages.
+    fn deed(self) -> &'static str {
+        match self {
+            Self::Receipt | Self::Page => "write the report",
+            Self::Metrics => "write the metrics",
+        }
+    }
+
+    /// What every such file begins with, and what it is called.
+    fn mark(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Receipt => ("{\n  \"format\": \"dircopy-report\",\n", "is no report of dircopy"),
+            Self::Page => (MARK, "is no page of dircopy"),
+            Self::Metrics => ("# HELP dircopy_", "has no figures of dircopy"),
+        }
+    }
+}
+
+/// That a record at `path`, which is to lie in `dir`, cannot be made: that directory may be missing.
+pub fn cannot(deed: &'static str, path: &Path, dir: &Path, error: io::Error) -> Error {
+    let is_missing = || dir.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    if error.kind() != io::ErrorKind::NotFound || !is_missing() {
+        return Error::io(deed, path, error);
+    }
+    let dir = Shown::path(dir);
+    let finding =
+        format!("the directory {dir} does not exist, and no run makes it for this; make it first");
+    Error::finding(deed, path, finding)
+}
+
+impl Destination {
+    /// Opens the directory of the file.
+    ///
+    /// # Errors
+    /// Something else than such a file has its name.
+    pub fn new(kind: RecordKind, path: &Path) -> Result<Self> {
+        let Some(name) = path.file_name() else {
+            let finding = "the last component is no name of a file";
+            return Err(Error::finding(kind.deed(), path, finding));
+        };
+        let dir = Dir::open(directory_of(path));
+        let dir = dir.map_err(|error| cannot(kind.deed(), path, directory_of(path), error))?;
+        let place = Self { dir, name: name.to_os_string(), path: path.to_path_buf(), kind };
+        place.refuse_foreign()?;
+        Ok(place)
+    }
+
+    /// Refuses to replace what no earlier run wrote; an empty file may be replaced.
+    fn refuse_foreign(&self) -> Result<()> {
+        let Self { kind, path, .. } = self;
+        match self.dir.stat(&self.name, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Error::io(kind.deed(), path, error)),
+            Ok(stat) if stat.kind != Kind::File => {
+                let is = stat.kind.name();
+                let finding = format!("{is} has this name, and only a file is replaced");
+                return Err(Error::finding(kind.deed(), path, finding));
+            }
+            Ok(_) => {}
+        }
+        let (mark, is_none) = kind.mark();
+        let begin = self.read(mark.len() as u64);
+        let begin = begin.map_err(|error| Error::io("replace", path, error))?;
+        if begin.is_empty() || begin == mark.as_bytes() {
+            return Ok(());
+        }
+        let finding = format!("it is there and {is_none}; give another name, or remove it first");
+        Err(Error::finding("replace", path, finding))
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The first `most` bytes of the file that is there now.
+    pub fn read(&self, most: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = self.dir.open_file(&self.name, false)?;
+        Uninterrupted(file).take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Writes the file by `fill`, syncs it and then replaces the earlier one, so that no reader sees half of
+    /// it. After an error the earlier one is still there, and so is what has come there since the run began.
+    pub fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+        self.refuse_foreign()?;
+        let publish = |temporary: &OsStr| self.dir.publish(temporary, &self.name, true);
+        let private = self.kind != RecordKind::Metrics;
+        let fill = |file: &mut File| {
+            self.keep_permissions(file)?;
+            fill(file)
+        };
+        let written = self.dir.write_atomically(private, fill, publish);
+        written.map_err(|error| Error::io(self.kind.deed(), &self.path, error))
+    }
+
+    /// Gives the new file the permissions of the one that it replaces, if that is this user's too: who opened a report
+    /// to others once has it so every night.
+    fn keep_permissions(&self, new: &File) -> io::Result<()> {
+        let Ok(old) = self.dir.open_file(&self.name, false) else { return Ok(()) };
+        match Dir::stat_file(&old)?.uid == Dir::stat_file(new)?.uid {
+            true => new.set_permissions(old.metadata()?.permissions()),
+            false => Ok(()),
+        }
+    }
+}
+
+// Reports in a directory: each run leaves one with its time in its name, and the oldest go.
+//
+// `dircopy-copy-20260101T013000Z.json`, or `-stream-`, `-verify-` or `-dry-run-`. A file of
+// such a name that does not begin as a report is never removed. The newest reports are kept, and the newest of
+// a run that did everything it was asked for: however many nights failed, the last receipt stays.
+
+/// The part of a file that is read to find out whether it is a report; bytes.
+const HEAD: u64 = 1 << 20;
+
+/// The deed of writing a report, in messages.
+pub const WRITE: &str = "write the report";
+
+/// Where a report goes.
+pub enum ReportDestination {
+    /// To a file, in place of the one before.
+    File(Destination),
+    /// Into a directory, beside those before.
+    Directory(ReportDirectory),
+}
+
+/// Names are this much ahead of the clock at most.
+const SAME_MINUTE: SignedDuration = SignedDuration::from_secs(60);
+
+/// A directory of reports.
+pub struct ReportDirectory {
+    dir: Dir,
+    path: PathBuf,
+    /// The kind of run, in the names of its reports.
+    kind: &'static str,
+    /// How many of the newest stay.
+    keep: Option<NonZero<usize>>,
+    own: Mutex<OwnReport>,
+}
+
+/// The report of this run.
+#[derive(Clone, Copy)]
+struct OwnReport {
+    stamp: Stamp,
+    /// Whether it is there.
+    written: bool,
+}
+
+/// Whether a report that is to go to `path` goes into a directory.
+pub fn is_directory(path: &Path) -> bool {
+    let ends = path.as_os_str().to_string_lossy().ends_with(std::path::is_separator);
+    ends || path.is_dir()
+}
+
+impl ReportDestination {
+    /// Looks at the place of the report of a run of this kind, that started then. `keep` is for a
+    /// directory only.
+    ///
+    /// # Errors
+    /// No report can be written there, or not kept there.
+    pub fn new(
+        path: &Path,
+        kind: &'static str,
+        started: Timestamp,
+        keep: Option<NonZero<usize>>,
+    ) -> Result<Self> {
+        if !is_directory(path) {
+            if keep.is_some() {
+                let finding = "--report names one file; --keep-reports is for a directory";
+                return Err(Error::finding("keep several reports at", path, finding));
+            }
+            return Destination::new(RecordKind::of_report(path), path).map(Self::File);
+        }
+        let dir = Dir::open(path).map_err(|error| cannot(WRITE, path, path, error))?;
+        let own = Mutex::new(OwnReport { stamp: Stamp::new(started), written: false });
+        Ok(Self::Directory(ReportDirectory { dir, path: path.to_path_buf(), kind, keep, own }))
+    }
+
+    /// Writes the report, whole or not at all; once more replaces it.
+    pub fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+        match self {
+            Self::File(place) => place.write(fill),
+            Self::Directory(reports) => reports.write(fill),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        match self {
+            Self::File(place) => place.path().to_path_buf(),
+            Self::Directory(reports) => reports.own_path(),
+        }
+    }
+
+    /// Removes old reports after this run's was written. Returns the removed ones, and the error that ended it.
+    pub fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {
+        match self {
+            Self::File(_) => (Vec::new(), None),
+            Self::Directory(reports) => reports.rotate(complete),
+        }
+    }
+}
+
+impl ReportDirectory {
+    fn name(&self, stamp: Stamp) -> OsString {
+        format!("dircopy-{}-{stamp}.json", self.kind).into()
+    }
+
+    fn own_path(&self) -> PathBuf {
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        self.path.join(self.name(own.stamp))
+    }
+
+    fn parse(&self, name: &OsStr) -> Option<Stamp> {
+        let rest = name.as_encoded_bytes().strip_prefix(b"dircopy-")?;
+        let rest = rest.strip_prefix(self.kind.as_bytes())?.strip_prefix(b"-")?;
+        Stamp::parse(rest.strip_suffix(b".json")?)
+    }
+
+    fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if !own.written {
+            // Behind those of this minute, also where one before them was removed: a run that comes soon after
+            // others has a later second in its name than the clock. One of a far later time is no guide.
+            let limit = own.stamp.time().checked_add(SAME_MINUTE).unwrap_or(own.stamp.time());
+            let is_near = |stamp: &Stamp| *stamp >= own.stamp && stamp.time() <= limit;
+            let last = self.stamps().ok().and_then(|all| all.into_iter().filter(is_near).max());
+            own.stamp = last.and_then(Stamp::next).unwrap_or(own.stamp);
+        }
+        let publish = |temporary: &OsStr| {
+            // On a broken file system each may be called taken.
+            for _ in 0..1000 {
+                match self.dir.publish(temporary, &self.name(own.stamp), own.written) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !own.written => {
+                        own.stamp = own.stamp.next().ok_or(error)?;
+                    }
+                    published => return published.map(|()| own.written = true),
+                }
+            }
+            Err(io::ErrorKind::AlreadyExists.into())
+        };
+        let written = self.dir.write_atomically(true, fill, publish);
+        written.map_err(|error| Error::io(WRITE, &self.path, error))
+    }
+
+    fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {
+        let own = *self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(keep), true) = (self.keep, own.written) else { return (Vec::new(), None) };
+        let mut removed = Vec::new();
+        let fail = |path: &Path, error| Error::io("remove old reports from", path, error);
+        let done = self
+            .surplus(own.stamp, keep, complete)
+            .map_err(|error| fail(&self.path, error))
+            .and_then(|surplus| {
+                surplus.into_iter().try_for_each(|name| {
+                    let path = self.path.join(&name);
+                    self.dir.remove(&name).map_err(|error| fail(&path, error))?;
+                    removed.push(path);
+                    Ok(())
+                })
+            });
+        (removed, done.err())
+    }
+
+    /// The times in the names of reports of this kind.
+    fn stamps(&self) -> io::Result<Vec<Stamp>> {
+        let stamps = DirListing::of(&Dir::open(&self.path)?)?;
+        stamps.filter_map(|entry| entry.map(|it| self.parse(&it.name)).transpose()).collect()
+    }
+
+    /// Those that are to go, the newest first; `complete` is whether this run was.
+    fn surplus(
+        &self,
+        own: Stamp,
+        keep: NonZero<usize>,
+        complete: bool,
+    ) -> io::Result<Vec<OsString>> {
+        let mut others = self.stamps()?;
+        // One with a later time, by a clock that went wrong, is no reason to lose this one.
+        others.retain(|stamp| *stamp != own);
+        others.sort_unstable_by(|one, other| other.cmp(one));
+        if others.len() < keep.get() {
+            return Ok(Vec::new());
+        }
+        let (mut kept, mut has_complete, mut surplus) = (1, complete, Vec::new());
+        for stamp in others {
+            let name = self.name(stamp);
+            let Some(was_complete) = self.was_complete(&name) else { continue };
+            let is_last_complete = was_complete && !has_complete;
+            has_complete |= was_complete;
+            if kept < keep.get() {
+                kept += 1;
+            } else if !is_last_complete {
+                surplus.push(name);
+            }
+        }
+        Ok(surplus)
+    }
+
+    /// Whether the report of that name is one of a run that did everything; `None` if it is no report.
+    fn was_complete(&self, name: &OsStr) -> Option<bool> {
+        if self.dir.stat(name, false).ok()?.kind != Kind::File {
+            return None;
+        }
+        was_complete(self.dir.open_file(name, false).ok()?).ok()?
+    }
+}
+
+/// Reads a report line by line; the members of its top level are indented by two spaces, all others by more.
+fn was_complete(file: impl Read) -> io::Result<Option<bool>> {
+    let mut lines = BufReader::new(Uninterrupted(file).take(HEAD)).lines();
+    let mut next = || lines.next().transpose();
+    if next()?.as_deref() != Some("{")
+        || next()?.as_deref() != Some("  \"format\": \"dircopy-report\",")
+    {
+        return Ok(None);
+    }
+    while let Some(line) = next()? {
+        if let Some(code) = line.strip_prefix("  \"exit_code\": ") {
+            return Ok(Some(code == "0,"));
+        }
+    }
+    Ok(None)
+}

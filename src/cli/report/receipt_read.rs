@@ -1,0 +1,279 @@
+//! A receipt as it is read again: the JSON that `--report` wrote, as far as a page shows it.
+
+use std::{io, io::BufReader, io::Read, path::Path};
+
+use serde::Deserialize;
+
+use crate::{
+    cli::report::receipt::AtMost, cli::report::receipt::ClippedText, error::Error, error::Result,
+    sys, sys::PlainUse, sys::Uninterrupted,
+};
+
+/// A receipt that is larger is refused; bytes. One has 200 bytes for each entry about which something is amiss.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The version of the format that is understood.
+const VERSION: u64 = 2;
+
+/// So many entries are shown.
+pub const MOST_ENTRIES: usize = 500;
+
+/// A receipt. Members that are not there have their defaults.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Receipt {
+    format: ClippedText,
+    version: u64,
+    pub kind: ClippedText,
+    pub program_version: ClippedText,
+    pub command: AtMost<ClippedText, 200>,
+    pub working_directory: Option<ReceiptName>,
+    pub host: ClippedText,
+    pub started: ClippedText,
+    pub ended: ClippedText,
+    pub elapsed_seconds: f64,
+    pub exit_code: u64,
+    pub ending: ClippedText,
+    pub error: Option<ReceiptEntry>,
+    pub dry_run: bool,
+    pub source: Option<ReceiptName>,
+    pub source_volume: Option<ReceiptVolume>,
+    pub inputs: AtMost<ReceiptName, 64>,
+    pub outputs: AtMost<ReceiptOutput, 64>,
+    /// Of a stream.
+    pub bytes: Option<u64>,
+    pub sha256: Option<ClippedText>,
+    pub digests: ReceiptDigests,
+    pub checked: Option<ReceiptChecked>,
+    pub scrub: Option<ReceiptScrub>,
+    pub samples: AtMost<ReceiptSample, 600>,
+    pub entries_left_out: u64,
+    pub entries: AtMost<ReceiptEntry, MOST_ENTRIES>,
+}
+
+/// A name; see `JsonName`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptName {
+    pub path: ClippedText,
+    pub path_bytes: Option<ClippedText>,
+}
+
+/// An output.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptOutput {
+    pub path: ClippedText,
+    pub path_bytes: Option<ClippedText>,
+    pub exit_code: Option<u64>,
+    pub ending: Option<ClippedText>,
+    pub error: Option<ReceiptEntry>,
+    pub counts: Option<ReceiptCounts>,
+    pub elapsed_seconds: Option<f64>,
+    pub volume: Option<ReceiptVolume>,
+    pub manifest: Option<ReceiptManifest>,
+    /// Of a stream.
+    pub outcome: Option<ClippedText>,
+    pub read_back: Option<ClippedText>,
+}
+
+impl ReceiptOutput {
+    /// Its name.
+    pub fn name(&self) -> ReceiptName {
+        ReceiptName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
+    }
+
+    /// Whether it is one of several and has everything.
+    pub fn is_complete(&self) -> bool {
+        self.error.is_none() && self.ending.as_ref().is_some_and(|it| it.0 == "complete")
+    }
+}
+
+/// What became of the entries at an output.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptCounts {
+    pub copied: u64,
+    pub replaced: u64,
+    pub unchanged: u64,
+    pub unchanged_bytes: u64,
+    pub left: u64,
+    pub failed: u64,
+    pub rotten: u64,
+    pub damaged: u64,
+    pub skipped: u64,
+    pub warnings: u64,
+    pub bytes: u64,
+    pub from_device: u64,
+    pub from_cache: u64,
+}
+
+/// What is known of the file system of a source or an output.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptVolume {
+    pub label: Option<ClippedText>,
+    pub uuid: Option<ClippedText>,
+    pub serial: Option<ClippedText>,
+    pub file_system: Option<ClippedText>,
+    pub size_bytes: Option<u64>,
+}
+
+/// The manifest that a run left.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptManifest {
+    pub path: ClippedText,
+    pub path_bytes: Option<ClippedText>,
+    pub finished: bool,
+    pub sha256: Option<ClippedText>,
+}
+
+impl ReceiptManifest {
+    /// Its name.
+    pub fn name(&self) -> ReceiptName {
+        ReceiptName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
+    }
+}
+
+/// The digests of a stream, by the names of their algorithms.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptDigests {
+    pub sha512: Option<ClippedText>,
+    pub c4: Option<ClippedText>,
+    pub blake3: Option<ClippedText>,
+    pub sha1: Option<ClippedText>,
+    pub md5: Option<ClippedText>,
+    pub xxh128: Option<ClippedText>,
+    pub xxh3: Option<ClippedText>,
+    pub xxh64: Option<ClippedText>,
+}
+
+impl ReceiptDigests {
+    /// Those that there are, behind what their algorithms are called.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &ClippedText)> {
+        let Self { sha512, c4, blake3, sha1, md5, xxh128, xxh3, xxh64 } = self;
+        let all = [
+            ("SHA-512", sha512),
+            ("C4", c4),
+            ("BLAKE3", blake3),
+            ("SHA-1", sha1),
+            ("MD5", md5),
+            ("XXH128", xxh128),
+            ("XXH3", xxh3),
+            ("XXH64", xxh64),
+        ];
+        all.into_iter().filter_map(|(name, digest)| Some((name, digest.as_ref()?)))
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptChecked {
+    pub good: u64,
+    pub differ: u64,
+    pub missing: u64,
+    pub incomplete: u64,
+    pub unreadable: u64,
+    pub unlisted: u64,
+    pub bytes: u64,
+    pub shared: u64,
+    pub shared_bytes: u64,
+    pub from_device: u64,
+    pub from_cache: u64,
+}
+
+/// How far a scrub is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptScrub {
+    pub listed: u64,
+    pub verified_now: u64,
+    pub not_verified: u64,
+    pub oldest_verification: Option<ClippedText>,
+}
+
+/// How far a run was at a moment.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptSample {
+    pub seconds: f64,
+    pub bytes: AtMost<u64, 64>,
+    pub limited_by: AtMost<Option<ClippedText>, 64>,
+}
+
+/// Something that is amiss, or an error.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptEntry {
+    pub event: ClippedText,
+    pub deed: Option<ClippedText>,
+    pub path: ClippedText,
+    pub path_bytes: Option<ClippedText>,
+    pub text: Option<ClippedText>,
+    pub output: Option<ClippedText>,
+}
+
+impl ReceiptEntry {
+    /// Its name.
+    pub fn name(&self) -> ReceiptName {
+        ReceiptName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
+    }
+}
+
+impl Receipt {
+    /// The receipt in the file at `path`.
+    ///
+    /// # Errors
+    /// It cannot be read, is too large, or is no receipt of a version that is known.
+    pub fn open(path: &Path) -> Result<Self> {
+        let fail = |error| Error::io("read the receipt", path, error);
+        let file = sys::open_plain(path, PlainUse::Read).map_err(fail)?;
+        Self::read(file).map_err(fail)
+    }
+
+    /// The receipt in `input`.
+    pub fn read(input: impl Read) -> io::Result<Self> {
+        let mut input = BufReader::new(Uninterrupted(input).take(MOST_BYTES));
+        let read: serde_json::Result<Self> = serde_json::from_reader(&mut input);
+        if input.get_ref().limit() == 0 {
+            return Err(io::Error::other(format!("it has more than {} MiB", MOST_BYTES >> 20)));
+        }
+        let receipt = read.map_err(|error| match error.is_io() {
+            true => error.into(),
+            false => io::Error::other(format!("it is no receipt of dircopy: {error}")),
+        })?;
+        match (&*receipt.format.0, receipt.version) {
+            ("dircopy-report", VERSION) => Ok(receipt),
+            ("dircopy-report", version) => Err(io::Error::other(format!(
+                "it is a receipt of version {version}, and only version {VERSION} is understood"
+            ))),
+            _ => Err(io::Error::other("it is no receipt of dircopy")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_receipts_are_read() {
+        let read = |text: &str| Receipt::read(text.as_bytes()).map_err(|error| error.to_string());
+        let minimal = r#"{"format": "dircopy-report", "version": 2, "kind": "copy", "new": [{}]}"#;
+        assert_eq!(read(minimal).unwrap().kind.0, "copy");
+        for (text, why) in [
+            ("", "no receipt"),
+            ("{}", "no receipt"),
+            ("[]", "no receipt"),
+            (r#"{"format": "dircopy-report", "version": 3}"#, "version 3"),
+            (r#"{"format": "dircopy-report", "version": 2, "elapsed_seconds": 1e999}"#, "range"),
+        ] {
+            assert!(read(text).unwrap_err().contains(why), "{text}");
+        }
+        let deep = format!("{{\"x\": {}", "[".repeat(100_000));
+        assert!(read(&deep).is_err());
+    }
+}

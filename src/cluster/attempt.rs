@@ -1,0 +1,392 @@
+//! An attempt at a shard: a directory in `running/` with the manifest that grows and a file that is written to every
+//! few seconds as long as its process lives.
+//!
+//! One whose process died stays, so that the end of the plan knows that there may be something of it at the output.
+//!
+//! Machines' clocks differ, so an age is told by the clock of the server that has the directory: by the time of the
+//! file, and the time of another one that was written to a moment ago.
+
+use std::{
+    collections::BTreeSet, fs, fs::File, hash::BuildHasher, hash::Hasher, hash::RandomState, io,
+    path::Path, path::PathBuf, thread::Scope, time::Duration,
+};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use crate::{
+    cluster::PlanDir, cluster::plan_dir::CLAIMED, cluster::plan_dir::FAILED,
+    cluster::plan_dir::OPEN, cluster::plan_dir::RUNNING, cluster::plan_dir::shard_number,
+    error::Error, error::Result, sys, sys::Dir, sys::PlainUse, sys::ShardTag, sys::stat::Time,
+};
+
+/// So many numbers are tried for an attempt.
+const MOST_TRIES: u32 = 1000;
+
+/// How often an attempt says that it is alive, or four times until it would be taken for dead.
+const BEAT: Duration = Duration::from_secs(5);
+
+const BEAT_FILE: &str = "beat";
+
+/// The clock of the file system that a plan is on.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Time);
+
+/// An attempt of this process.
+#[derive(Debug)]
+pub struct Attempt {
+    pub tag: ShardTag,
+    pub dir: PathBuf,
+    beat: File,
+}
+
+impl Clock {
+    pub fn new(plan: &PlanDir) -> Result<Self> {
+        let fail = |error| Error::io("ask for the time of", &plan.path, error);
+        let probe = tempfile::tempfile_in(&plan.path).map_err(fail)?;
+        Ok(Self(written_at(&probe).map_err(fail)?))
+    }
+
+    fn age(&self, time: Time) -> Duration {
+        let Time { secs, nanos } = self.0;
+        let at = |secs: i64, nanos: u32| i128::from(secs) * 1_000_000_000 + i128::from(nanos);
+        let age = at(secs, nanos) - at(time.secs, time.nanos);
+        Duration::from_nanos(u64::try_from(age.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+/// When a file that is written to now was written to, by the clock of its file system.
+fn written_at(file: &File) -> std::io::Result<Time> {
+    sys::write_all(file, b".")?;
+    sys::persist_file(file)?;
+    Ok(Dir::stat_file(file)?.mtime)
+}
+
+/// How long ago something happened to an entry: it was made or renamed.
+pub fn age_of_entry(path: &Path, clock: &Clock) -> Option<Duration> {
+    let dir = Dir::open(path.parent()?).ok()?;
+    let stat = dir.stat(path.file_name()?, false).ok()?;
+    Some(clock.age(stat.ctime))
+}
+
+/// How long ago the attempt in the directory at `path` was alive.
+fn silence(path: &Path, clock: &Clock) -> Option<Duration> {
+    let file = sys::open_plain(&path.join(BEAT_FILE), PlainUse::Read).ok()?;
+    Some(clock.age(Dir::stat_file(&file).ok()?.mtime))
+}
+
+/// The attempts at a shard.
+fn attempts(plan: &PlanDir, shard: u32) -> Result<Vec<PathBuf>> {
+    let (dir, prefix) = (plan.below(RUNNING), format!("{shard:04}."));
+    let fail = |error| Error::io("look for attempts in", &dir, error);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&dir).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// The shards that attempts are at work on: they said within `dead` that they are alive.
+pub fn alive(plan: &PlanDir, dead: Duration) -> Result<BTreeSet<u32>> {
+    Ok(running(plan, dead)?.into_iter().filter_map(|(shard, is)| is.then_some(shard)).collect())
+}
+
+/// The attempts at a shard that were silent for so long.
+pub fn dead(plan: &PlanDir, shard: u32, silent: Duration) -> Result<Vec<ShardTag>> {
+    let clock = Clock::new(plan)?;
+    // One without a file to be written to has just begun, or died at once and made nothing.
+    let is_dead = |path: &PathBuf| silence(path, &clock).is_some_and(|silence| silence >= silent);
+    let number = |path: PathBuf| {
+        let (_, attempt) = path.file_name()?.to_str()?.split_once('.')?;
+        let attempt = u32::from_str_radix(attempt, 16).ok()?;
+        Some(ShardTag { plan: plan.plan.plan, shard, attempt })
+    };
+    Ok(attempts(plan, shard)?.into_iter().filter(is_dead).filter_map(number).collect())
+}
+
+/// The shards that attempts are at work on, and those of which only dead attempts are left.
+pub fn running(plan: &PlanDir, dead: Duration) -> Result<Vec<(u32, bool)>> {
+    let (dir, clock) = (plan.below(RUNNING), Clock::new(plan)?);
+    let fail = |error| Error::io("look for attempts in", &dir, error);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&dir).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let Some(shard) = shard_number(&entry.file_name().to_string_lossy()) else { continue };
+        found.push((shard, silence(&entry.path(), &clock).is_some_and(|silence| silence < dead)));
+    }
+    Ok(found)
+}
+
+impl Attempt {
+    /// Begins an attempt at a shard.
+    pub fn begin(plan: &PlanDir, shard: u32) -> Result<Self> {
+        let fail = |error| Error::io("begin the shard in", plan.below(RUNNING), error);
+        for _ in 0..MOST_TRIES {
+            let attempt = RandomState::new().build_hasher().finish() as u32;
+            let dir = plan.below(RUNNING).join(format!("{shard:04}.{attempt:08x}"));
+            match fs::create_dir(&dir) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                made => made.map_err(fail)?,
+            }
+            let beat = File::create_new(dir.join(BEAT_FILE)).map_err(fail)?;
+            written_at(&beat).map_err(fail)?;
+            let tag = ShardTag { plan: plan.plan.plan, shard, attempt };
+            return Ok(Self { tag, dir, beat });
+        }
+        Err(fail(io::ErrorKind::AlreadyExists.into()))
+    }
+
+    /// Says in a thread that the attempt is alive until `over` has no sender any more; one that is silent for so
+    /// long is taken for `dead`.
+    pub fn beat_beside<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        over: Receiver<()>,
+        dead: Duration,
+    ) -> std::io::Result<()> {
+        let every = BEAT.min(dead / 4);
+        let beat = move || {
+            while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                // Where the plan cannot be written to the shard's end will tell.
+                let _ = written_at(&self.beat);
+            }
+        };
+        std::thread::Builder::new().name("beat".into()).spawn_scoped(scope, beat).map(drop)
+    }
+
+    /// The attempt is over: what it left is removed.
+    pub fn end(self) -> Result<()> {
+        fs::remove_dir_all(&self.dir).map_err(|error| Error::io("remove", &self.dir, error))
+    }
+}
+
+// Which shard a worker takes: each has a token, an empty file whose name says where it stands, and taking one is a
+// rename, which only one worker can do.
+//
+// `open/COST-SHARD-TRY` waits to be taken, the costliest first; `claimed/SHARD-TRY` is at work; `failed/SHARD-TRY`
+// came to its end without being done. The try counts up, so that of two workers which take a shard from a dead one,
+// only one finds the name that it renames.
+
+/// A shard that this worker has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardToken {
+    pub shard: u32,
+    attempt: u32,
+}
+
+impl ShardToken {
+    fn name(self) -> String {
+        format!("{:04}-{}", self.shard, self.attempt)
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let (shard, attempt) = name.split_once('-')?;
+        Some(Self { shard: shard.parse().ok()?, attempt: attempt.parse().ok()? })
+    }
+
+    fn next(self) -> Self {
+        Self { attempt: self.attempt.wrapping_add(1), ..self }
+    }
+}
+
+/// Puts the token of a new shard out.
+pub fn put_out(plan: &PlanDir, shard: u32, cost: u64) -> Result<()> {
+    let name = format!("{cost:016x}-{}", ShardToken { shard, attempt: 0 }.name());
+    let path = plan.below(OPEN).join(name);
+    fs::File::create_new(&path).map(drop).map_err(|error| Error::io("make", path, error))
+}
+
+/// Puts tokens out for `shards`, which the end of the plan found not done, where there are none: a shard that was done
+/// before its record was lost has none. They are the last to be taken.
+pub fn put_back(plan: &PlanDir, shards: &[u32]) -> Result<()> {
+    let mut known = BTreeSet::new();
+    // In the order in which tokens move, so that none is missed.
+    for dir in [OPEN, CLAIMED, FAILED] {
+        known.append(&mut shards_in(plan, dir)?);
+    }
+    for shard in shards.iter().filter(|shard| !known.contains(shard)) {
+        put_out(plan, *shard, 0)?;
+    }
+    Ok(())
+}
+
+/// Takes a shard: the costliest that waits, else one whose worker is dead for so long, else one that failed and is not
+/// among `tried`. `None` if there is none.
+pub fn take(plan: &PlanDir, dead: Duration, tried: &BTreeSet<u32>) -> Result<Option<ShardToken>> {
+    if let Some(token) = take_open(plan)? {
+        return Ok(Some(token));
+    }
+    let claimed = names(&plan.below(CLAIMED))?;
+    // Looked up once for all of them.
+    let alive = if claimed.is_empty() { BTreeSet::new() } else { alive(plan, dead)? };
+    let clock = Clock::new(plan)?;
+    for name in claimed {
+        let Some(token) = ShardToken::parse(&name) else { continue };
+        // Also one that is recorded as done: its worker died in between, or the record is wrong.
+        if alive.contains(&token.shard) {
+            continue;
+        }
+        // One that has just been taken may not have begun.
+        let age = age_of_entry(&plan.below(CLAIMED).join(&name), &clock);
+        if age.is_none_or(|age| age >= dead)
+            && rename(plan, [CLAIMED, &name], [CLAIMED, &token.next().name()])?
+        {
+            return Ok(Some(token.next()));
+        }
+    }
+    for name in names(&plan.below(FAILED))? {
+        let Some(token) = ShardToken::parse(&name).filter(|it| !tried.contains(&it.shard)) else {
+            continue;
+        };
+        if rename(plan, [FAILED, &name], [CLAIMED, &token.next().name()])? {
+            return Ok(Some(token.next()));
+        }
+    }
+    Ok(None)
+}
+
+/// Takes the costliest shard that waits. A worker that comes too late skips ever more of them, or hundreds that begin
+/// at once would meet at each; only if it finds none it tries all.
+fn take_open(plan: &PlanDir) -> Result<Option<ShardToken>> {
+    for may_skip in [true, false] {
+        let mut open = names(&plan.below(OPEN))?;
+        open.sort();
+        let mut reach = 1;
+        while let Some(name) = open.pop() {
+            let Some(token) = of_name(OPEN, &name) else { continue };
+            if rename(plan, [OPEN, &name], [CLAIMED, &token.name()])? {
+                return Ok(Some(token));
+            }
+            if may_skip {
+                reach = (reach * 2).min(open.len() + 1);
+                let random = RandomState::new().build_hasher().finish();
+                open.truncate(open.len() - (random % reach as u64) as usize);
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The shard came to its end: its token goes, or says that it failed.
+pub fn give_back(plan: &PlanDir, token: ShardToken, is_done: bool) -> Result<()> {
+    let path = plan.below(CLAIMED).join(token.name());
+    match is_done {
+        true => remove(&path),
+        false => rename(plan, [CLAIMED, &token.name()], [FAILED, &token.name()]).map(drop),
+    }
+}
+
+/// A shard that was run by its number came to its end: its token says so.
+pub fn settle(plan: &PlanDir, shard: u32, is_done: bool) -> Result<()> {
+    for dir in [OPEN, CLAIMED, FAILED] {
+        for name in names(&plan.below(dir))? {
+            let Some(token) = of_name(dir, &name).filter(|token| token.shard == shard) else {
+                continue;
+            };
+            match is_done {
+                true => remove(&plan.below(dir).join(&name))?,
+                false => drop(rename(plan, [dir, &name], [FAILED, &token.name()])?),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The shards whose token is in the directory `dir`.
+pub fn shards_in(plan: &PlanDir, dir: &str) -> Result<BTreeSet<u32>> {
+    let number = |name: String| of_name(dir, &name).map(|token| token.shard);
+    Ok(names(&plan.below(dir))?.into_iter().filter_map(number).collect())
+}
+
+/// The token that a name in the directory `dir` is.
+fn of_name(dir: &str, name: &str) -> Option<ShardToken> {
+    ShardToken::parse(if dir == OPEN { name.split_once('-')?.1 } else { name })
+}
+
+fn names(dir: &Path) -> Result<Vec<String>> {
+    let fail = |error| Error::io("look for shards in", dir, error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).map_err(fail)? {
+        names.extend(entry.map_err(fail)?.file_name().into_string());
+    }
+    Ok(names)
+}
+
+/// Renames a token; false if it is gone.
+fn rename(plan: &PlanDir, from: [&str; 2], to: [&str; 2]) -> Result<bool> {
+    let path = |[dir, name]: [&str; 2]| plan.below(dir).join(name);
+    match fs::rename(path(from), path(to)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::io("take the shard", path(from), error)),
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Policy;
+    use crate::{
+        cluster::plan_dir::FrozenPlan, cluster::plan_dir::FrozenWalk,
+        cluster::plan_dir::PlanOptions,
+    };
+    use crate::{io::Cache, io::Reflink, io::Sparse};
+
+    #[test]
+    fn workers_that_begin_at_once_take_each_shard_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = PlanOptions {
+            policy: Policy::Default,
+            follow_links: false,
+            sync: true,
+            verify: None,
+            reflink: Reflink::Auto,
+            sparse: Sparse::Auto,
+            cache: Cache::Drop,
+            state: None,
+            walk: FrozenWalk::default(),
+        };
+        let plan = FrozenPlan {
+            format: PlanDir::format(),
+            plan: 1,
+            version: String::new(),
+            source: "/".into(),
+            output: "/".into(),
+            source_inode: 1,
+            output_inode: 1,
+            options,
+        };
+        let plan = PlanDir::create(&dir.path().join("plan"), plan);
+        // Windows has no plans.
+        if cfg!(windows) {
+            return assert!(plan.is_err());
+        }
+        let plan = plan.unwrap();
+        (0..200).for_each(|shard| put_out(&plan, shard, u64::from(shard)).unwrap());
+        let work = || {
+            let of_one = || take(&plan, Duration::from_secs(100), &BTreeSet::new()).unwrap();
+            std::iter::from_fn(of_one).map(|token| token.shard).collect::<Vec<_>>()
+        };
+        let mut taken = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..16).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().flat_map(|it| it.join().unwrap()).collect::<Vec<_>>()
+        });
+        taken.sort_unstable();
+        assert_eq!(taken, (0..200).collect::<Vec<_>>());
+        // The costliest comes first.
+        put_out(&plan, 300, 7).unwrap();
+        put_out(&plan, 301, 8).unwrap();
+        assert_eq!(work(), [301, 300]);
+    }
+}

@@ -1,0 +1,404 @@
+//! What the end of a plan makes in the tree: symbolic links, further names of files, and then the attributes of
+//! directories, the deepest first.
+
+use std::{
+    collections::BTreeSet, ffi::OsStr, io, sync::Arc, sync::Mutex, sync::PoisonError,
+    sync::atomic::Ordering::Relaxed,
+};
+
+use crate::{
+    cluster::PlanDir, cluster::end_list::EndEntry, cluster::end_list::FINISH,
+    cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::record_check, copy::First,
+    copy::Link, copy::LinkOutcome, copy::Prepared, copy::hard_link, copy::links, error::Error,
+    error::Result, event::Done, event::Event, event::EventObserver, event::Gate,
+    manifest::SummedReader, path::DirPath, path::RelPath, path::Shown, sys, sys::Attributes,
+    sys::Dir, sys::DirReader, sys::stat::Stat, tree::Cleanup, tree::LabelChange, tree::OutputDir,
+    tree::Protected, tree::SourceDir, tree::SourceEntry, tree::Ways, tree::cleanup,
+    tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::first_unknown,
+    tree::hand_over::lets_others_in,
+};
+
+/// The permissions without which its owner cannot go through a directory.
+const SEARCHABLE: u32 = 0o500;
+
+/// The tree at the end of a plan.
+pub struct FinishTree<'a> {
+    plan: &'a PlanDir,
+    prepared: &'a Prepared,
+    observer: &'a EventObserver<'a>,
+    /// The directory that something was made in last.
+    last: Option<DirPair>,
+    /// Entries that could not be made.
+    pub unmade: BTreeSet<Vec<u8>>,
+    /// What the root is to be given, when the manifest is there.
+    root: Option<Stat>,
+}
+
+/// A directory of both sides.
+#[derive(Clone)]
+struct DirPair {
+    path: RelPath,
+    source: Arc<SourceDir>,
+    output: Arc<OutputDir>,
+}
+
+/// A directory of the plan.
+struct PlannedDir {
+    path: RelPath,
+    stat: Stat,
+    fresh: bool,
+    ways: Ways,
+}
+
+fn cannot_label(output: &OutputDir, why: &'static str) -> Error {
+    Error::finding("give its owner and permissions to", output.path(), why)
+}
+
+/// Refuses a directory that is to be as `stat` where it, or its source, has a `difference` from what was planned.
+fn refuse_difference(
+    output: &OutputDir,
+    difference: Option<&'static str>,
+    stat: &Stat,
+) -> Result<()> {
+    let open = || match lets_others_in(output, stat) {
+        Ok(is_open) => Ok(is_open.then_some(OPEN_TO_OTHERS)),
+        Err(error) => Err(Error::io("look at", output.path(), error)),
+    };
+    let why = if difference.is_some() { difference } else { open()? };
+    why.map_or(Ok(()), |why| Err(cannot_label(output, why)))
+}
+
+impl<'a> FinishTree<'a> {
+    pub fn new(plan: &'a PlanDir, prepared: &'a Prepared, observer: &'a EventObserver<'a>) -> Self {
+        Self { plan, prepared, observer, last: None, unmade: BTreeSet::new(), root: None }
+    }
+
+    /// Makes symbolic links, and the further names of files. What cannot be made is told.
+    pub fn make_links(&mut self) -> Result<()> {
+        let mut links = self.list(LINKS)?;
+        while let Some(record) = links.next_record()? {
+            let Some(FurtherName { first, path, .. }) = FurtherName::parse(record) else {
+                return Err(links.torn("a name in it leads out of the tree, or is none"));
+            };
+            let made = self.further_name(&first, &path);
+            self.told(&path, made, Done::Linked)?;
+        }
+        let mut ends = self.list(FINISH)?;
+        while let Some(record) = ends.next_record()? {
+            let (path, made, done) = match EndEntry::parse(record) {
+                Some(EndEntry::Dir { .. }) => continue,
+                Some(EndEntry::Symlink(path, ways)) => {
+                    let made = self.symlink(&path, &ways);
+                    (path, made, Done::Symlinked)
+                }
+                Some(EndEntry::FurtherSymlink(path, first)) => {
+                    let made = self.further_name(&first, &path);
+                    (path, made, Done::Linked)
+                }
+                None => return Err(ends.torn("an entry of it leads out of the tree, or is none")),
+            };
+            self.told(&path, made, done)?;
+        }
+        Ok(())
+    }
+
+    /// Gives directories their attributes, and removes what dead attempts left there unless there were none.
+    pub fn finish_directories(&mut self, is_clean: bool) -> Result<()> {
+        let mut ends = self.list(FINISH)?;
+        if !is_clean {
+            let (source, output) = (&self.prepared.source, &self.prepared.output);
+            self.clean_up(source, output, &mut DirReader::default());
+        }
+        let (mut root, unmade) = (None, Mutex::new(BTreeSet::new()));
+        let next = || {
+            while let Some(record) = ends.next_record()? {
+                match EndEntry::parse(record) {
+                    Some(EndEntry::Dir { path, stat, ways, .. }) if path.is_root() => {
+                        root = Some((stat, ways));
+                    }
+                    Some(EndEntry::Dir { path, stat, fresh, ways }) => {
+                        return Ok(Some(PlannedDir { path, stat, fresh, ways }));
+                    }
+                    Some(_) => {}
+                    None => {
+                        return Err(ends.torn("an entry of it leads out of the tree, or is none"));
+                    }
+                }
+            }
+            Ok(None)
+        };
+        // The way to what is below such a directory is closed afterwards.
+        let closes = |dir: &PlannedDir| dir.stat.mode & SEARCHABLE != SEARCHABLE;
+        let failed = |path: &RelPath, error: Error| {
+            let mut unmade = unmade.lock().unwrap_or_else(PoisonError::into_inner);
+            unmade.insert(path.as_bytes().to_vec());
+            (self.observer.listen)(&Event::Failed(&error));
+        };
+        record_check::for_each(next, closes, &|dir: PlannedDir| {
+            let finished = self.finish_directory(&dir, is_clean);
+            finished.unwrap_or_else(|error| failed(&dir.path, error));
+        })?;
+        if let Some((stat, ways)) = root {
+            match self.prepared.output.ways.difference(&ways) {
+                None => self.root = Some(stat),
+                Some(why) => failed(&RelPath::root(), cannot_label(&self.prepared.output, why)),
+            }
+        }
+        self.unmade.append(&mut unmade.into_inner().unwrap_or_else(PoisonError::into_inner));
+        self.last = None;
+        Ok(())
+    }
+
+    /// Gives a directory its attributes if it is what was planned, and so is its source, or that is gone.
+    fn finish_directory(&self, dir: &PlannedDir, is_clean: bool) -> Result<()> {
+        let PlannedDir { path, stat, fresh, ways } = dir;
+        let mut output = self.enter_output(path)?;
+        let source = self.enter_source(path, &mut output);
+        let output = Arc::new(output);
+        let difference = match &source {
+            Ok(_) => output.ways.difference(ways),
+            Err(_) => output.ways.difference_at_output(ways),
+        };
+        refuse_difference(&output, difference, stat)?;
+        if let (Ok(source), false) = (&source, is_clean) {
+            self.clean_up(source, &output, &mut DirReader::default());
+        }
+        if !*fresh {
+            self.look_for_strangers(source.as_ref().ok(), &output, stat)?;
+        }
+        // Without its source it gets what is known of it all the same: as the plan made it it is closed to others.
+        self.set_attributes(source.as_ref().ok(), &output, stat);
+        source.map(drop)
+    }
+
+    /// Gives the root its attributes.
+    pub fn finish_root(&mut self, sync: bool) -> Result<()> {
+        if let Some(stat) = self.root {
+            let root = self.enter(&RelPath::root())?;
+            self.set_attributes(Some(&root.source), &root.output, &stat);
+        }
+        self.persist(sync)
+    }
+
+    /// Makes everything durable that was made.
+    pub fn persist(&self, sync: bool) -> Result<()> {
+        let root = &self.prepared.output;
+        let Some(handle) = root.handle.as_ref().filter(|_| sync) else { return Ok(()) };
+        let persisted =
+            if handle.can_persist_all() { handle.persist_all() } else { handle.persist() };
+        persisted.map_err(|error| Error::io("make durable", root.path(), error))
+    }
+
+    fn list(&self, name: &str) -> Result<SummedReader> {
+        SummedReader::open(&self.plan.end_list(name), 0, &self.plan.end_header(name))
+    }
+
+    /// Opens a directory of both sides; no link on the way is followed at the output.
+    fn enter(&mut self, path: &RelPath) -> Result<DirPair> {
+        if let Some(last) = self.last.as_ref().filter(|last| last.path == *path) {
+            return Ok(last.clone());
+        }
+        let mut output = self.enter_output(path)?;
+        let source = Arc::new(self.enter_source(path, &mut output)?);
+        let output = Arc::new(output);
+        Ok(self.last.insert(DirPair { path: path.clone(), source, output }).clone())
+    }
+
+    /// Opens the directory of the source that `output` is the copy of.
+    fn enter_source(&self, path: &RelPath, output: &mut OutputDir) -> Result<SourceDir> {
+        let source = &self.prepared.source;
+        let follow = self.plan.plan.options.follow_links;
+        let enter = |dir: Dir, name: &[u8]| {
+            let dir = dir.open_dir(sys::name_from_bytes(name)?, follow)?;
+            output.ways = output.ways.into_source(&dir.stat_self()?);
+            Ok(dir)
+        };
+        let root = source.handle.try_clone();
+        let handle = root
+            .and_then(|root| path.components().try_fold(root, enter))
+            .map_err(|error| Error::io("open directory", source.path_below(path), error))?;
+        let (root, rel) = (Arc::clone(&source.root), output.rel.clone());
+        Ok(SourceDir { handle, root, rel })
+    }
+
+    /// Opens a directory of the output.
+    fn enter_output(&self, path: &RelPath) -> Result<OutputDir> {
+        let output = &self.prepared.output;
+        let rel = path.components().try_fold(DirPath::root(), |dir, name| {
+            sys::name_from_bytes(name).map(|name| dir.below(name))
+        });
+        let fail = |error| Error::io("open directory", output.path_below(path), error);
+        let rel = rel.map_err(fail)?;
+        let missing = || fail(io::ErrorKind::NotFound.into());
+        let root = output.handle.as_ref().ok_or_else(missing)?.try_clone();
+        let mut ways = output.ways;
+        let enter = |dir: Dir, name: &[u8]| {
+            let dir = dir.open_dir(sys::name_from_bytes(name)?, false)?;
+            ways = ways.into_output(&dir.stat_self()?);
+            Ok(dir)
+        };
+        let handle = root.and_then(|root| path.components().try_fold(root, enter));
+        Ok(OutputDir {
+            handle: Some(handle.map_err(fail)?),
+            rel,
+            ways,
+            fresh: false,
+            gid: output.gid,
+            volume: output.volume.of_subdir(),
+            ..OutputDir::absent(Arc::clone(&output.root))
+        })
+    }
+
+    /// An entry of the source and the directory that it is in, on both sides.
+    fn entry(&mut self, path: &RelPath) -> Result<(DirPair, SourceEntry)> {
+        let nameless = || Error::finding("make", self.prepared.output.path(), "it has no name");
+        let (above, name) = path.split().ok_or_else(nameless)?;
+        let pair = self.enter(&above)?;
+        let fail = |error| Error::io("look at", pair.source.path(), error);
+        let name = sys::name_from_bytes(name).map_err(fail)?;
+        let above = pair.source.handle.stat_self().map_err(fail)?;
+        if !pair.path.is_root() && lets_others_in(&pair.output, &above).map_err(fail)? {
+            return Err(Error::finding("make", pair.output.path_of(name), OPEN_TO_OTHERS));
+        }
+        let stat = pair.source.handle.stat(name, false);
+        let stat = stat.map_err(|error| Error::io("look at", pair.source.path_of(name), error))?;
+        Ok((pair, SourceEntry { name: name.into(), stat }))
+    }
+
+    fn symlink(&mut self, path: &RelPath, ways: &Ways) -> Result<LinkOutcome> {
+        let (DirPair { source, output, .. }, entry) = self.entry(path)?;
+        if let Some(why) = output.ways.difference(ways) {
+            return Err(Error::finding("make", output.path_of(&entry.name), why));
+        }
+        let policy = self.plan.plan.options.policy;
+        let (outcome, warning) = links::copy(&source, &output, &entry, policy, &Gate::default())?;
+        warning.iter().for_each(|warning| (self.observer.listen)(&Event::Warning(warning)));
+        Ok(outcome)
+    }
+
+    fn further_name(&mut self, first: &RelPath, path: &RelPath) -> Result<LinkOutcome> {
+        let (pair, first_entry) = self.entry(first)?;
+        let first_output = pair.output;
+        let stands =
+            first_output.handle.as_ref().map(|dir| Ok(dir.inode(&first_entry.name)?.known()));
+        let path_of_first = || first_output.path_of(&first_entry.name);
+        let stands: io::Result<_> = stands.transpose();
+        let stands = stands.map_err(|error| Error::io("look at", path_of_first(), error))?;
+        let dir = pair.path;
+        let (DirPair { output, .. }, entry) = self.entry(path)?;
+        if first_entry.stat.id != entry.stat.id {
+            let finding = "it is no longer the same file as its first name";
+            return Err(Error::finding("make the hard link", output.path_of(&entry.name), finding));
+        }
+        let (name, stat) = (first_entry.name, entry.stat);
+        let first =
+            First { dir, name, stat, is_left: false, digests: None, stands, labelled: true };
+        let policy = self.plan.plan.options.policy;
+        let (root, link) = (&self.prepared.output, &Link { output, entry });
+        hard_link::make(root, link, &first, policy, &Gate::default()).map(|(made, _)| made)
+    }
+
+    /// Tells what became of a link.
+    fn told(&mut self, path: &RelPath, made: Result<LinkOutcome>, done: Done) -> Result<()> {
+        self.observer.progress.entries.fetch_add(1, Relaxed);
+        let event = match &made {
+            Ok(LinkOutcome::Made) => Event::Stands(path.as_bytes(), done),
+            Ok(LinkOutcome::Kept) => Event::Stands(path.as_bytes(), Done::Kept),
+            Ok(LinkOutcome::Abandoned) => return Ok(()),
+            Ok(LinkOutcome::Left(why)) => Event::Left(path.as_bytes(), why),
+            Err(error) => Event::Failed(error),
+        };
+        (self.observer.listen)(&event);
+        if matches!(made, Err(_) | Ok(LinkOutcome::Left(_))) {
+            self.unmade.insert(path.as_bytes().to_vec());
+        }
+        let at_once = self.prepared.output.handle.as_ref().is_some_and(Dir::can_persist_all);
+        match self.last.as_ref().filter(|_| !at_once) {
+            Some(DirPair { output, .. }) => {
+                output.persist().map_err(|error| Error::io("make durable", output.path(), error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Looks into a directory that was there before the plan, and that others may enter once it has its label: what its
+    /// source does not have would be shown with it.
+    ///
+    /// # Errors
+    /// There is something.
+    fn look_for_strangers(
+        &self,
+        source: Option<&SourceDir>,
+        output: &OutputDir,
+        stat: &Stat,
+    ) -> Result<()> {
+        let fail = |error| Error::io("look at", output.path(), error);
+        let Some(handle) = &output.handle else { return Ok(()) };
+        let attributes = source.map(|source| Attributes::read(&source.handle));
+        let attributes = attributes.and_then(Result::ok).unwrap_or_default();
+        let now = handle.stat_self().map_err(fail)?;
+        let change = LabelChange::of(output, &now, stat, &attributes);
+        let Some(source) = source.filter(|_| change.is_some_and(|change| change.opens)) else {
+            return Ok(());
+        };
+        let follow = self.plan.plan.options.follow_links;
+        let Some(name) = first_unknown(handle, &source.handle, follow).map_err(fail)? else {
+            return Ok(());
+        };
+        let finding = format!(
+            "it has {}, which the source has not; move that away, or give the directory its owner and permissions \
+             yourself (chown, chmod)",
+            Shown::path(&output.path_of(name.as_os_str()))
+        );
+        Err(Error::finding("give its owner and permissions to", output.path(), finding))
+    }
+
+    /// Gives a directory what the plan says, and the attributes of its source if that is there.
+    fn set_attributes(&self, source: Option<&SourceDir>, output: &OutputDir, stat: &Stat) {
+        let warn = |deed, error| {
+            let error = Error::io(deed, output.path(), error);
+            (self.observer.listen)(&Event::Warning(&error));
+        };
+        let read = source.map(|source| Attributes::read(&source.handle));
+        let attributes = read.unwrap_or_else(|| Ok(Attributes::default()));
+        let attributes = attributes.unwrap_or_else(|error| {
+            warn("read the attributes of", error);
+            Attributes::default()
+        });
+        let Some(handle) = &output.handle else { return };
+        let is_labelled = |now: Stat| {
+            output.volume.tried.times.is_cut_to(stat.mtime, now.mtime)
+                && attributes.are_at(&now, handle, stat)
+        };
+        if !handle.stat_self().is_ok_and(is_labelled) {
+            attributes.apply(handle, stat, false, warn);
+        }
+    }
+
+    /// Removes what was left in a directory: by all runs if this one is alone, else by shards of this plan.
+    fn clean_up(&self, source: &SourceDir, output: &Arc<OutputDir>, reader: &mut DirReader) {
+        let opened_anew = OutputDir {
+            handle: output.handle.as_ref().and_then(|handle| handle.try_clone().ok()),
+            rel: output.rel.clone(),
+            fresh: false,
+            ..OutputDir::absent(Arc::clone(&output.root))
+        };
+        let follow = self.plan.plan.options.follow_links;
+        let cleanup = match self.prepared.secret.filter(|_| self.prepared.is_ours_alone) {
+            Some(secret) => Cleanup::OfRuns(secret),
+            None => Cleanup::OfPlan(self.plan.plan.plan),
+        };
+        let (is_data, may_remove) = (&|_: &OsStr| false, &|| true);
+        let spared = Protected { cleanup, resumable: None, follow, is_data, may_remove };
+        let leftovers = cleanup::clean_up(Some(source), &opened_anew, reader, &spared);
+        for name in &leftovers.removed {
+            let path = output.rel.join(name);
+            (self.observer.listen)(&Event::LeftoverRemoved(path.as_bytes()));
+        }
+        leftovers
+            .unknown
+            .iter()
+            .chain(&leftovers.error)
+            .for_each(|error| (self.observer.listen)(&Event::Warning(error)));
+    }
+}

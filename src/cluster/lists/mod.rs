@@ -1,3 +1,0 @@
-//! Lists that several machines made of one tree.
-
-pub mod merge;

@@ -1,0 +1,257 @@
+//! Merging manifests of one tree, or of parts of it, into one: every name once, in the order of a walk, in bounded
+//! memory.
+//!
+//! Nothing is decided: two digests for one name, a line that cannot be read and digests of two algorithms are named,
+//! and then there is no list.
+
+use std::{fs, fs::File, io, io::ErrorKind, path::Path, path::PathBuf};
+
+use crate::{
+    error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm, hash::Digest,
+    manifest::Entries, manifest::Entry, manifest::Fault, manifest::ManifestName, manifest::Parsed,
+    manifest::Readers, manifest::Utf16Reader, manifest::line, path::RelPath, path::Shown,
+    path::directory_of, sys, sys::Dir, sys::Uninterrupted, tree::RecordReader, tree::SortedRecords,
+    tree::Sorter, tree::names::compare,
+};
+
+const DEED: &str = "merge manifests into";
+
+const READ: &str = "merge the manifest";
+
+/// So many bytes of lines are written at a time.
+const LINES: usize = 256 << 10;
+
+/// What parts path and digest in a record: no path has an empty component.
+const BETWEEN: &[u8] = b"//";
+
+/// Manifests that become one.
+#[derive(Clone, Debug)]
+pub struct MergeLists {
+    pub inputs: Vec<PathBuf>,
+    /// The new one; nothing has this name.
+    pub output: PathBuf,
+}
+
+/// What merging came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MergedLists {
+    /// Names that are listed.
+    pub names: u64,
+    /// Lines that were there already, with the same digest.
+    pub repeated: u64,
+    /// Names with two digests.
+    pub contradicted: u64,
+    /// Lines that cannot be read, or whose name leads out.
+    pub malformed: u64,
+    pub interrupted: Option<usize>,
+}
+
+/// The records of all inputs on their way to be sorted.
+struct InputLines<'a> {
+    observer: &'a EventObserver<'a>,
+    sorter: Sorter,
+    /// By which algorithm the digests are, and which input has the first.
+    algorithm: Option<(Algorithm, PathBuf)>,
+    readers: Readers,
+    merged: MergedLists,
+}
+
+/// A line with where it came from.
+struct FoundLine {
+    path: Vec<u8>,
+    digest: Vec<u8>,
+    /// The number of the input, and that of the line.
+    input: usize,
+    line: u64,
+}
+
+impl MergeLists {
+    /// Merges them. Unless everything is in order there is no output.
+    ///
+    /// # Errors
+    /// It was refused, or the output cannot be written.
+    pub fn run(&self, observer: &EventObserver<'_>) -> Result<MergedLists> {
+        let fail = |error| Error::io(DEED, &self.output, error);
+        match fs::symlink_metadata(&self.output) {
+            Ok(_) => {
+                let finding = "there is something of that name, and it is never replaced";
+                return Err(Error::finding(DEED, &self.output, finding));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(fail(error)),
+        }
+        let dir = Dir::open(directory_of(&self.output)).map_err(fail)?;
+        let name = self.output.file_name().ok_or_else(|| fail(ErrorKind::InvalidInput.into()))?;
+        let mut gathered = InputLines {
+            observer,
+            sorter: Sorter::new(compare),
+            algorithm: None,
+            readers: Readers::default(),
+            merged: MergedLists::default(),
+        };
+        for (number, input) in self.inputs.iter().enumerate() {
+            gathered.read(number, input)?;
+        }
+        let InputLines { sorter, algorithm, readers, mut merged, .. } = gathered;
+        merged.interrupted = observer.stop.requested();
+        let (Some((algorithm, _)), true) = (algorithm, merged.is_sound()) else {
+            return Ok(merged);
+        };
+        let sorted = sorter.finish().map_err(fail)?;
+        let fill = |file: &mut File| {
+            sys::let_read(file, |group| readers.mode(group))?;
+            self.write(algorithm, &sorted, file, &mut merged, observer)?;
+            // What is not in order gets no name.
+            if merged.is_sound() { Ok(()) } else { Err(ErrorKind::InvalidData.into()) }
+        };
+        let written = dir.write_atomically(false, fill, |part| dir.publish(part, name, false));
+        match written {
+            Err(error) if merged.is_sound() => Err(fail(error)),
+            _ => Ok(merged),
+        }
+    }
+
+    /// Writes each name once, and tells of those with two digests.
+    fn write(
+        &self,
+        algorithm: Algorithm,
+        sorted: &SortedRecords,
+        file: &File,
+        merged: &mut MergedLists,
+        observer: &EventObserver<'_>,
+    ) -> io::Result<()> {
+        let (mut records, mut text) = (sorted.reader(), Vec::new());
+        let mut last: Option<FoundLine> = None;
+        while let Some(found) = FoundLine::next(&mut records)? {
+            match &last {
+                Some(last) if last.path == found.path => {
+                    match last.digest == found.digest {
+                        true => merged.repeated += 1,
+                        false => {
+                            merged.contradicted += 1;
+                            let error = self.contradiction(last, &found);
+                            (observer.listen)(&Event::Failed(&error));
+                        }
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            merged.names += 1;
+            let digest = Digest::parse(algorithm, &found.digest).ok_or(ErrorKind::InvalidData)?;
+            line::write_path(&mut text, &digest, &found.path);
+            if text.len() >= LINES {
+                sys::write_all(file, &text)?;
+                text.clear();
+                merged.interrupted = observer.stop.requested();
+                if merged.interrupted.is_some() {
+                    return Ok(());
+                }
+            }
+            last = Some(found);
+        }
+        sys::write_all(file, &text)
+    }
+
+    fn contradiction(&self, first: &FoundLine, second: &FoundLine) -> Error {
+        let at = |found: &FoundLine| {
+            let input = self.inputs.get(found.input).map_or(Path::new(""), PathBuf::as_path);
+            format!("line {} of {}", found.line, Shown::path(input))
+        };
+        let finding = format!(
+            "{} is listed with two digests: {} and {}",
+            Shown::bytes(&first.path),
+            at(first),
+            at(second)
+        );
+        Error::finding(DEED, &self.output, finding)
+    }
+}
+
+impl MergedLists {
+    /// Whether there is a list.
+    pub fn is_sound(&self) -> bool {
+        self.contradicted + self.malformed == 0 && self.interrupted.is_none()
+    }
+}
+
+impl InputLines<'_> {
+    /// Takes the lines of an input.
+    fn read(&mut self, number: usize, input: &Path) -> Result<()> {
+        let fail = |error| Error::io(READ, input, error);
+        let file = File::open(input).map_err(fail)?;
+        let stat = Dir::stat_file(&file).map_err(fail)?;
+        self.readers.join(Readers::of(Some(&stat)));
+        let ours = input.file_name().and_then(ManifestName::parse);
+        let mut entries = Entries::of_all(Utf16Reader::new(Uninterrupted(file)));
+        let mut record = Vec::new();
+        while let Some(entry) = entries.next_entry().map_err(fail)? {
+            if self.observer.stop.is_requested() {
+                return Ok(());
+            }
+            let Entry { number: line, ended, parsed, .. } = entry;
+            let named = match parsed {
+                Parsed::Comment | Parsed::Blank => continue,
+                // The name may have been longer.
+                _ if !ended && ours.is_some() => Err("it is cut off and says nothing".into()),
+                Parsed::Malformed(fault) => Err(fault.to_string()),
+                Parsed::Unhashed { algorithm, .. } => {
+                    Err(Fault::OtherAlgorithm(algorithm).to_string())
+                }
+                Parsed::Record(found) => match RelPath::parse(found.name) {
+                    Ok(path) => Ok((path, found.digest)),
+                    Err(fault) => Err(fault.to_string()),
+                },
+            };
+            let (path, digest) = match named {
+                Ok(named) => named,
+                Err(why) => {
+                    self.merged.malformed += 1;
+                    let error = Error::finding(READ, input, format!("line {line}: {why}"));
+                    (self.observer.listen)(&Event::Failed(&error));
+                    continue;
+                }
+            };
+            let digest = ours.map_or(digest, |ours| digest.in_list_of(ours.algorithm()));
+            self.check_algorithm(digest.algorithm(), input, line)?;
+            self.observer.progress.entries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            record.clear();
+            record.extend_from_slice(path.as_bytes());
+            record.extend_from_slice(BETWEEN);
+            digest.write(&mut record);
+            record.extend_from_slice(format!(" {number} {line}").as_bytes());
+            self.sorter.add(&record).map_err(fail)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses digests of two algorithms: no program would check the list.
+    fn check_algorithm(&mut self, found: Algorithm, input: &Path, line: u64) -> Result<()> {
+        let first = self.algorithm.get_or_insert_with(|| (found, input.to_path_buf()));
+        if first.0 == found {
+            return Ok(());
+        }
+        let finding = format!(
+            "the digest on line {line} is {}, and {} has {}: merge manifests of one algorithm at a time",
+            found.shown(),
+            Shown::path(&first.1),
+            first.0.shown()
+        );
+        Err(Error::finding(READ, input, finding))
+    }
+}
+
+impl FoundLine {
+    fn next(records: &mut RecordReader) -> io::Result<Option<Self>> {
+        let Some(record) = records.next_record()? else { return Ok(None) };
+        let parse = || {
+            let at = memchr::memmem::find(record, BETWEEN)?;
+            let rest = std::str::from_utf8(record.get(at + BETWEEN.len()..)?).ok()?;
+            let mut words = rest.split(' ');
+            let digest = words.next()?.as_bytes().to_vec();
+            let (input, line) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            Some(Self { path: record[..at].to_vec(), digest, input, line })
+        };
+        parse().map(Some).ok_or_else(|| ErrorKind::InvalidData.into())
+    }
+}

@@ -1,0 +1,380 @@
+//! The directory of a plan as a whole: its layout, the plan itself, and what says that it is complete.
+//!
+//! It belongs to one user and is closed to others, so that nothing in it can be forged by them; all the same what is
+//! read from it is checked.
+
+use std::{fs, io, io::Read, path::Path, path::PathBuf, time::Duration, time::UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    cluster::attempt, cluster::done, cluster::done::DoneTotals, error::Error, error::Result,
+    io::Cache, io::Damaged, io::Reflink, io::Sparse, sys, sys::Dir, sys::DirListing, sys::PlainUse,
+    sys::Uninterrupted, tree::Pattern, tree::Policy,
+};
+
+/// The version of all formats in the directory.
+const FORMAT: u32 = 3;
+
+/// No file but a list is longer; bytes.
+const MOST_JSON: u64 = 16 << 20;
+
+/// The directories in it.
+pub const SHARDS: &str = "shards";
+pub const OPEN: &str = "open";
+pub const CLAIMED: &str = "claimed";
+pub const FAILED: &str = "failed";
+pub const RUNNING: &str = "running";
+pub const DONE: &str = "done";
+
+/// What ends a record of a list.
+pub const LIST_END: u8 = 0;
+
+const PLAN: &str = "plan.json";
+const SEALED: &str = "SEALED";
+const FINISHED: &str = "FINISHED";
+
+/// What a plan froze: every shard and the end of the plan go by it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FrozenPlan {
+    pub format: u32,
+    /// A random number that tells it from others.
+    pub plan: u32,
+    /// The version of the program that made it.
+    pub version: String,
+    pub source: PathBuf,
+    pub output: PathBuf,
+    /// The inode numbers of both roots. The numbers of their devices differ from machine to machine.
+    pub source_inode: u64,
+    pub output_inode: u64,
+    pub options: PlanOptions,
+}
+
+/// The options that every shard has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanOptions {
+    pub policy: Policy,
+    pub follow_links: bool,
+    pub sync: bool,
+    pub verify: Option<Damaged>,
+    pub reflink: Reflink,
+    pub sparse: Sparse,
+    pub cache: Cache,
+    /// Where the private directory of the output is, if not in it.
+    pub state: Option<PathBuf>,
+    /// What else the walk was made with.
+    pub walk: FrozenWalk,
+}
+
+/// What says which entries a plan has.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FrozenWalk {
+    pub patterns: Vec<Pattern>,
+    pub links: bool,
+    pub hard_links: bool,
+}
+
+/// What a complete plan has.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Seal {
+    pub plan: u32,
+    pub shards: u32,
+    pub files: u64,
+    pub bytes: u64,
+    pub directories: u64,
+    pub symlinks: u64,
+    /// Further names of files.
+    pub hard_links: u64,
+    /// Entries that could not be planned, and are not copied.
+    pub failed: u64,
+    /// Of the lists of all shards, their sums one behind the other.
+    pub shards_sum: String,
+    pub finish_sum: String,
+    pub links_sum: String,
+}
+
+/// What is said of a manifest that is [lost](PlanEnd::lost_manifest), and what helps.
+pub const LOST_MANIFEST: &str =
+    "is gone or was changed since: another run of dircopy to the output writes a new one";
+
+/// What the end of a plan left.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanEnd {
+    pub plan: u32,
+    pub manifest: Option<PathBuf>,
+    /// Entries that are not at the output.
+    pub missing: u64,
+    /// The length of the manifest in bytes, and when it was written, in nanoseconds.
+    pub written: Option<(u64, u64)>,
+}
+
+impl PlanEnd {
+    /// An end that left so much, and this manifest.
+    pub fn new(plan: u32, missing: u64, manifest: Option<PathBuf>) -> Self {
+        let written = manifest.as_deref().and_then(length_and_time);
+        Self { plan, manifest, missing, written }
+    }
+
+    /// The manifest, if it is not as it was written.
+    pub fn lost_manifest(&self) -> Option<&Path> {
+        let is_lost = |path: &&Path| length_and_time(path) != self.written;
+        self.manifest.as_deref().filter(|_| self.written.is_some()).filter(is_lost)
+    }
+}
+
+/// Those of a regular file.
+fn length_and_time(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let changed = found.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some((found.len(), u64::try_from(changed.as_nanos()).ok()?))
+}
+
+/// The open directory of a plan.
+#[derive(Clone, Debug)]
+pub struct PlanDir {
+    pub path: PathBuf,
+    pub plan: FrozenPlan,
+}
+
+impl PlanDir {
+    /// Makes the directory for `plan`.
+    ///
+    /// # Errors
+    /// It cannot be made, or there is one already, which is not empty.
+    pub fn create(path: &Path, plan: FrozenPlan) -> Result<Self> {
+        let fail = |error| Error::io("make the plan", path, error);
+        match fs::create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Who made the link chose which directory is closed and filled.
+                if path.symlink_metadata().map_err(fail)?.is_symlink() {
+                    let finding = "it is a symbolic link; name the directory itself";
+                    return Err(Error::finding("make the plan", path, finding));
+                }
+            }
+            made => made.map_err(fail)?,
+        }
+        let dir = Dir::open(path).map_err(fail)?;
+        // Root could close what another user made, and that user open it again.
+        if !dir.is_ours().map_err(fail)? {
+            let finding =
+                "it belongs to another user, who could change the plan; choose another directory";
+            return Err(Error::finding("make the plan", path, finding));
+        }
+        // Closed first: nothing comes into it after it was seen to be empty.
+        dir.close_to_others().map_err(fail)?;
+        if DirListing::of(&dir).map_err(fail)?.next().is_some() {
+            let finding = "it is not empty; a plan is made in a directory of its own, and one \
+                           that was cut short is removed and made anew";
+            return Err(Error::finding("make the plan", path, finding));
+        }
+        for name in [SHARDS, OPEN, CLAIMED, FAILED, RUNNING, DONE] {
+            fs::create_dir(path.join(name)).map_err(fail)?;
+        }
+        let it = Self { path: path.to_path_buf(), plan };
+        it.write(PLAN, &it.plan, false)?;
+        Ok(it)
+    }
+
+    /// Opens the directory at `path`.
+    ///
+    /// # Errors
+    /// There is no plan, or it is not this user's alone.
+    pub fn open(path: &Path) -> Result<Self> {
+        let fail = |error| Error::io("open the plan", path, error);
+        if !Dir::open(path).map_err(fail)?.is_private().map_err(fail)? {
+            let finding =
+                "it is not a directory of this user's alone, so anyone may have changed it";
+            return Err(Error::finding("open the plan", path, finding));
+        }
+        let Some(plan) = read_json::<FrozenPlan>(&path.join(PLAN))? else {
+            let finding = "there is no plan in it: `dircopy plan` makes one";
+            return Err(Error::finding("open the plan", path, finding));
+        };
+        if plan.format != FORMAT {
+            let finding = format!(
+                "it is of format {}, and this program knows {FORMAT}: finish it with the version that made it ({}), or \
+                 make a new plan",
+                plan.format, plan.version
+            );
+            return Err(Error::finding("open the plan", path, finding));
+        }
+        Ok(Self { path: path.to_path_buf(), plan })
+    }
+
+    /// A new plan with a random number.
+    pub fn format() -> u32 {
+        FORMAT
+    }
+
+    /// What the plan has, if it is complete.
+    pub fn seal(&self) -> Result<Option<Seal>> {
+        self.read(SEALED, |seal: &Seal| seal.plan)
+    }
+
+    /// Says that the plan is complete.
+    pub fn write_seal(&self, seal: &Seal) -> Result<()> {
+        self.write(SEALED, seal, false)
+    }
+
+    /// How the plan ended, if it did.
+    pub fn finished(&self) -> Result<Option<PlanEnd>> {
+        self.read(FINISHED, |end: &PlanEnd| end.plan)
+    }
+
+    /// Reads a file that says by its number `of` which plan it is of, which is to be this one.
+    fn read<T: DeserializeOwned>(&self, name: &str, of: fn(&T) -> u32) -> Result<Option<T>> {
+        let path = self.path.join(name);
+        match read_json(&path)? {
+            Some(value) if of(&value) != self.plan.plan => {
+                Err(Error::finding("open the plan", path, "it is of another plan"))
+            }
+            read => Ok(read),
+        }
+    }
+
+    /// Says how the plan ended. An end that left something is replaced by a later one.
+    pub fn write_finished(&self, finished: &PlanEnd) -> Result<()> {
+        self.write(FINISHED, finished, true)
+    }
+
+    /// Writes a file that appears whole.
+    fn write(&self, name: &str, value: &impl Serialize, replaces: bool) -> Result<()> {
+        let fail = |error| Error::io("write", self.path.join(name), error);
+        let dir = Dir::open(&self.path).map_err(fail)?;
+        let text = serde_json::to_string_pretty(value).map_err(|error| fail(error.into()))?;
+        let fill = |file: &mut fs::File| sys::write_all(file, text.as_bytes());
+        dir.write_atomically(true, fill, |part| dir.publish(part, name.as_ref(), replaces))
+            .map_err(fail)
+    }
+
+    /// Where the list of a shard is, …
+    pub fn list(&self, shard: u32) -> PathBuf {
+        self.path.join(SHARDS).join(format!("{shard:04}.list"))
+    }
+
+    /// … and what it begins with.
+    pub fn list_header(&self, shard: u32) -> String {
+        format!("# dircopy shard {FORMAT} {:08x} {shard}", self.plan.plan)
+    }
+
+    /// Where it is recorded that a shard is done, …
+    pub fn done(&self, shard: u32) -> PathBuf {
+        self.path.join(DONE).join(format!("{shard:04}.sha256sum"))
+    }
+
+    /// … and what that begins with.
+    pub fn done_header(&self, shard: u32) -> String {
+        format!("# dircopy done {FORMAT} {:08x} {shard}", self.plan.plan)
+    }
+
+    /// Where the chains of the large files of a shard are, if it has any.
+    pub fn states(&self, shard: u32) -> PathBuf {
+        self.path.join(DONE).join(format!("{shard:04}.states"))
+    }
+
+    /// Where the list `name` for the end of the plan is, …
+    pub fn end_list(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.list"))
+    }
+
+    /// … and what it begins with.
+    pub fn end_header(&self, name: &str) -> String {
+        format!("# dircopy {name} {FORMAT} {:08x}", self.plan.plan)
+    }
+
+    /// A directory in it.
+    pub fn below(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+/// The number of the shard that a file in the directory is of.
+pub fn shard_number(name: &str) -> Option<u32> {
+    let digits = name.len() - name.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    name[..digits].parse().ok()
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let fail = |error| Error::io("read the plan", path, error);
+    // A FIFO in its place would be waited for.
+    let file = match sys::open_plain(path, PlainUse::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(fail)?,
+    };
+    let mut text = String::new();
+    Uninterrupted(file).take(MOST_JSON).read_to_string(&mut text).map_err(fail)?;
+    serde_json::from_str(&text).map(Some).map_err(|error| fail(error.into()))
+}
+
+// How far a plan is, from its directory alone.
+
+/// How far a plan is.
+#[derive(Clone, Debug, Default)]
+pub struct PlanStatus {
+    /// What the plan has, once it is complete.
+    pub seal: Option<Seal>,
+    /// Shards whose lists are there.
+    pub listed: u64,
+    /// Shards that are recorded as done, and their files and bytes.
+    pub done: u64,
+    pub files: u64,
+    pub bytes: u64,
+    /// Files that were not in the source any more when their shards came to them.
+    pub gone: u64,
+    /// Shards that attempts are at work on.
+    pub running: u64,
+    /// Shards of which files failed, and those whose last attempt was cut short.
+    pub failed: Vec<u32>,
+    pub cut_short: Vec<u32>,
+    /// From the first list to the last record.
+    pub took: Duration,
+    pub end: Option<PlanEnd>,
+}
+
+/// Looks how far a plan is; an attempt that was silent for so long is `dead`.
+pub fn status(plan: &PlanDir, dead: Duration) -> Result<PlanStatus> {
+    let mut status = PlanStatus { seal: plan.seal()?, ..PlanStatus::default() };
+    status.end = plan.finished()?;
+    status.listed = shards(&plan.below(SHARDS), "list")?.len() as u64;
+    let recorded = shards(&plan.below(DONE), "sha256sum")?;
+    status.done = recorded.len() as u64;
+    let begun = fs::metadata(plan.below("plan.json")).and_then(|it| it.modified()).ok();
+    for shard in &recorded {
+        let path = plan.done(*shard);
+        let DoneTotals { files, gone, bytes } = done::totals(&path).unwrap_or_default();
+        status.files += files;
+        status.gone += gone;
+        status.bytes = status.bytes.saturating_add(bytes);
+        let ended = fs::metadata(&path).and_then(|it| it.modified()).ok();
+        let took = begun.zip(ended).and_then(|(begun, ended)| ended.duration_since(begun).ok());
+        status.took = status.took.max(took.unwrap_or_default());
+    }
+    let running = attempt::running(plan, dead)?;
+    let is = |shard: u32, alive| running.contains(&(shard, alive));
+    let open = |shard: &u32| !recorded.contains(shard);
+    let mut alive: Vec<u32> = running.iter().filter(|it| it.1).map(|it| it.0).collect();
+    alive.sort_unstable();
+    alive.dedup();
+    status.running = alive.iter().filter(|shard| open(shard)).count() as u64;
+    let failed = attempt::shards_in(plan, FAILED)?;
+    status.failed = failed.into_iter().filter(open).collect();
+    let mut cut: Vec<u32> = running.iter().filter(|it| !it.1).map(|it| it.0).collect();
+    cut.retain(|shard| open(shard) && !is(*shard, true) && !status.failed.contains(shard));
+    cut.sort_unstable();
+    cut.dedup();
+    status.cut_short = cut;
+    Ok(status)
+}
+
+/// The numbers of the shards that have a file in a directory.
+fn shards(dir: &Path, extension: &str) -> Result<Vec<u32>> {
+    let fail = |error| Error::io("look at the plan in", dir, error);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).map_err(fail)? {
+        let name = entry.map_err(fail)?.file_name();
+        if Path::new(&name).extension().is_some_and(|it| it == extension) {
+            found.extend(shard_number(&name.to_string_lossy()));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,188 @@
+//! Whether an output is still of use after errors on it.
+
+use std::{ffi::OsStr, io, path::Path, sync::Arc};
+
+use crate::{
+    hash::Algorithm, io::ReadBack, sys, sys::Dir, sys::DirListing, sys::Medium, sys::PartOwner,
+    transfer::FirstRead, tree::OutputDir, tree::SourceDir,
+};
+
+/// So many failures in a row for want of room, and the output counts as full. A single one does
+/// not: a smaller file may still fit.
+const FULL_STREAK: u32 = 16;
+
+/// … or this little left, in bytes: not even the directories of further files would fit.
+const FULL_BYTES: u64 = 64 << 10;
+
+/// At the first error of the device, and after so many more in a row, it is tried whether it takes anything at all.
+const BAD_WRITES: u32 = 16;
+
+/// So many part files in a row that are not there any more, and something is removing the output.
+const GONE_STREAK: u32 = 16;
+
+/// What is known of an output's health.
+#[derive(Debug, Default)]
+pub struct Health {
+    full_streak: u32,
+    bad_streak: u32,
+    gone_streak: u32,
+}
+
+impl Health {
+    /// A file was written.
+    pub fn good(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Something could not be written for this reason; whether the output is of no use any more.
+    pub fn is_lost(&mut self, output: &OutputDir, cause: &io::Error) -> bool {
+        let Some(root) = &output.handle else { return false };
+        if cause.kind() == io::ErrorKind::NotFound {
+            self.gone_streak += 1;
+            return self.gone_streak >= GONE_STREAK || !is_in_place(output);
+        }
+        if sys::is_disk_full(cause) {
+            self.full_streak += 1;
+            return self.full_streak >= FULL_STREAK
+                || sys::room(root).is_ok_and(|room| room.bytes < FULL_BYTES);
+        }
+        if sys::is_device_error(cause) {
+            // Where one file lies the device may be bad; where any may lie, it is of no use.
+            let is_to_be_tried = self.bad_streak.is_multiple_of(BAD_WRITES);
+            self.bad_streak += 1;
+            return is_to_be_tried && !takes_bytes(root, output.volume.parts);
+        }
+        sys::is_output_gone(cause) && is_unusable(root, output.volume.parts)
+    }
+}
+
+/// Whether the output's root is still what its path leads to. Handles go on working after an
+/// unmount, so without this a run could end well in a file system that no path leads to any more.
+pub fn is_in_place(root: &OutputDir) -> bool {
+    root.handle.as_ref().is_none_or(|handle| leads_to(&root.root, handle))
+}
+
+/// Whether a path leads to this directory.
+pub fn leads_to(path: &Path, handle: &Dir) -> bool {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    match (Dir::open(path).and_then(|dir| dir.identity()), handle.identity()) {
+        (Ok(there), Ok(here)) => there == here,
+        (Err(error), _) => {
+            use io::{ErrorKind::NotADirectory, ErrorKind::NotFound};
+            // Any other error (no descriptor left, no memory) says nothing about the place.
+            !matches!(error.kind(), NotFound | NotADirectory)
+        }
+        (_, Err(_)) => true,
+    }
+}
+
+/// Whether the output takes some bytes for good.
+fn takes_bytes(root: &Dir, parts: PartOwner) -> bool {
+    let Ok((file, part)) = root.create_part(parts) else { return false };
+    let written = sys::write_all(&file, &[0; 4096]).and_then(|()| sys::persist_file(&file)).is_ok();
+    root.remove(&part).is_ok() && written
+}
+
+/// Whether not even an empty file can be made in the root of the output.
+fn is_unusable(root: &Dir, parts: PartOwner) -> bool {
+    match root.create_part(parts) {
+        Ok((_, part)) => root.remove(&part).is_err(),
+        Err(_) => true,
+    }
+}
+
+// Whether the source is still there after errors on it.
+//
+// One file that cannot be read is one file. A disk that was pulled out gives the same error for each of what is left,
+// and a run that named them all one by one, and then finished a manifest, would look as if it had come to its end.
+// What tells the two apart is what this run has read before: if that cannot be read either, nothing can.
+
+/// At the first error of the device, and after so many more in a row, it is tried whether it gives anything at all.
+const BAD_READS: u64 = 16;
+
+/// What is known of a source's health.
+#[derive(Debug)]
+pub struct SourceHealth<'a> {
+    root: Arc<SourceDir>,
+    /// A file that this run read, as soon as there is one.
+    read: Option<&'a FirstRead>,
+    bad_streak: u64,
+}
+
+impl<'a> SourceHealth<'a> {
+    pub fn new(root: Arc<SourceDir>, read: Option<&'a FirstRead>) -> Self {
+        Self { root, read, bad_streak: 0 }
+    }
+
+    pub fn root(&self) -> &SourceDir {
+        &self.root
+    }
+
+    /// A file was read.
+    pub fn good(&mut self) {
+        self.bad_streak = 0;
+    }
+
+    /// Something could not be read for this reason; whether nothing of the source can be read any more.
+    pub fn is_gone(&mut self, cause: &io::Error) -> bool {
+        let is_bad = is_of_device(cause);
+        if !is_bad && cause.kind() != io::ErrorKind::NotFound {
+            return false;
+        }
+        if !leads_to(&self.root.root, &self.root.handle) {
+            return true;
+        }
+        let is_to_be_tried = is_bad && self.bad_streak.is_multiple_of(BAD_READS);
+        self.bad_streak += u64::from(is_bad);
+        is_to_be_tried && self.gives_bytes().is_err_and(|error| is_of_device(&error))
+    }
+
+    /// Whether all of so many entries failed, none was read before, and that was no matter of a few files.
+    pub fn was_never_there(&self, failed: u64) -> bool {
+        self.read().is_none() && self.bad_streak == failed && failed >= BAD_READS
+    }
+
+    fn read(&self) -> Option<&'a (Arc<SourceDir>, Arc<OsStr>)> {
+        self.read.and_then(FirstRead::get)
+    }
+
+    /// Reads from the device a little of what was read before.
+    fn gives_bytes(&self) -> io::Result<()> {
+        let Some((dir, name)) = self.read() else {
+            let root = self.root.handle.open_dir(".".as_ref(), false)?;
+            return DirListing::of(&root)?.next().transpose().map(drop);
+        };
+        let file = dir.handle.open_file(name, false)?;
+        let medium = Medium::of(&file, &Dir::stat_file(&file)?)?;
+        let is_read = std::cell::Cell::new(false);
+        let told = |_| is_read.set(true);
+        ReadBack::new().hash(medium, Algorithm::Xxh3, || is_read.get(), told).map(drop)
+    }
+}
+
+fn is_of_device(cause: &io::Error) -> bool {
+    sys::is_device_error(cause) || sys::is_output_gone(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many files lie in bad places.
+    #[test]
+    fn an_output_that_takes_other_files_is_of_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = OutputDir {
+            handle: Some(Dir::open(dir.path()).unwrap()),
+            ..OutputDir::absent(dir.path().into())
+        };
+        let mut health = Health::default();
+        // ERROR_IO_DEVICE, EIO
+        let bad = io::Error::from_raw_os_error(if cfg!(windows) { 1117 } else { 5 });
+        assert!(sys::is_device_error(&bad));
+        for _ in 0..10 * BAD_WRITES {
+            assert!(!health.is_lost(&root, &bad));
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,354 @@
+//! The committer's work on links of both kinds, which pass no worker.
+
+use std::{io, sync::Arc, sync::atomic::Ordering::Relaxed};
+
+use crate::{
+    copy::First, copy::Link, copy::commit::Committer, copy::commit::group::ReadBackQueue,
+    copy::hard_link, copy::record::row_of, error::Error, error::Result, event::Done, event::Gate,
+    hash::Digest, state::Origin, state::Row, state::Trace, sys::Attributes, sys::Dir,
+    sys::LinkTarget, sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    transfer::Context, transfer::LinkedCopy, transfer::outcome, transfer::rot_check,
+    tree::Decision, tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry,
+    volume::times::TimeMatch,
+};
+
+impl Committer<'_> {
+    /// Makes the further names that waited for the first, whose fate is known.
+    pub(crate) fn settle_names(
+        &mut self,
+        output: &OutputDir,
+        entry: &SourceEntry,
+        digest: Option<Digest>,
+        stands: Option<&Inode>,
+        is_left: bool,
+        labelled: bool,
+    ) {
+        if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
+            let (dir, name) = (output.rel.path(), entry.name.clone());
+            let digests = digest.map(|digest| self.accounting.listed_with(digest));
+            let (stat, stands) = (entry.stat, stands.map(Inode::known));
+            let first = First { dir, name, stat, is_left, digests, stands, labelled };
+            for (link, first) in links.settle(entry, first) {
+                self.link(&link, &first);
+            }
+        }
+    }
+
+    /// Copies a symbolic link.
+    pub(crate) fn symlink(
+        &mut self,
+        source: &SourceDir,
+        output: &Arc<OutputDir>,
+        entry: &SourceEntry,
+    ) {
+        let Context { options, control, .. } = self.context;
+        let made = outcome::link(self.context, Some(source), output, entry)
+            .and_then(|()| copy(source, output, entry, options.policy, control.gate));
+        if let Ok((_, Some(warning))) = &made {
+            self.accounting.warn(warning);
+        }
+        let there = matches!(made, Ok((LinkOutcome::Made | LinkOutcome::Kept, _)));
+        let has_names = self.links.is_some() && entry.stat.links > 1;
+        let dir = output.handle.as_ref().filter(|_| there && has_names);
+        let stands = dir.and_then(|dir| dir.inode(&entry.name).ok());
+        self.settle_names(output, entry, None, stands.as_ref(), false, true);
+        self.linked(output, entry, made.map(|(linked, _)| linked), None, Done::Symlinked);
+    }
+
+    /// A further name of a file: it is made when the first has its final name.
+    pub(crate) fn further_name(&mut self, link: Link) {
+        let Some(links) = &mut self.links else { return };
+        let ready = links.add(link);
+        let many = links.are_many();
+        if let Some((link, first)) = ready {
+            self.link(&link, &first);
+        }
+        if many {
+            self.commit();
+            self.take_answers_while(ReadBackQueue::is_busy);
+        }
+    }
+
+    /// Makes a further name of a file whose first name's fate is known.
+    pub(crate) fn link(&mut self, link: &Link, first: &First) {
+        // Whatever becomes of it, an earlier line for it is settled by this run.
+        if let Some(known) = self.context.shared.known {
+            known.settle(link.output.rel.join(&link.entry.name).as_bytes());
+        }
+        let Link { output, entry } = link;
+        let digests = first.digests.as_ref();
+        let expected = match self.context.shared.baseline {
+            Some(expected) => {
+                let is_to_stop = || self.context.control.stop.is_urgent();
+                let hash = |algorithm| first.hash(self.root(), algorithm, &is_to_stop);
+                let first = &LinkedCopy { digests, hash: &hash };
+                rot_check::check_further_name(expected, output, entry, first)
+            }
+            None => Ok(None),
+        };
+        if let Ok(Some(error)) | Err(error) = &expected {
+            match expected {
+                Ok(_) => self.accounting.rotten(error),
+                Err(_) => self.accounting.failed(error),
+            }
+            return self.link_done(output);
+        }
+        let Context { options, control, .. } = self.context;
+        let made = outcome::link(self.context, None, output, entry)
+            .and_then(|()| hard_link::make(self.root(), link, first, options.policy, control.gate));
+        if matches!(made, Ok((LinkOutcome::Made, _))) {
+            self.record_again(first);
+        }
+        let path = output.rel.join(&entry.name);
+        if let (Some(further), Some(digests)) = (self.context.further(), digests) {
+            further.put_all(path.as_bytes(), digests.clone());
+        }
+        let row = match (&made, digests) {
+            (Ok((_, Some(stands))), Some(digests)) => {
+                row_of(output, entry, &stands.stat, digests.proof, Origin::Source)
+            }
+            _ => None,
+        };
+        let listed = digests.map(|digests| (digests.proof, row));
+        self.linked(output, entry, made.map(|(made, _)| made), listed, Done::Linked);
+        if let Some(further) = self.context.further() {
+            further.forget(path.as_bytes());
+        }
+    }
+
+    /// A file got a further name, which changed its change time.
+    fn record_again(&mut self, first: &First) {
+        let (Some(root), Some(digests)) = (&self.root().handle, &first.digests) else { return };
+        let now = root.open_below(&first.dir).and_then(|dir| dir.inode(&first.name));
+        let (root, time) = (self.root(), first.stat.mtime);
+        let is_it =
+            |now: &Inode| first.stands.is_some_and(|stands| root.volume.is_same(&stands, now));
+        let Some(Inode { stat, .. }) = now.ok().filter(is_it) else { return };
+        let late = root.compare_times(time, stat.mtime, None) == TimeMatch::Other;
+        let given = root.time_to_record(time, stat.mtime).filter(|_| !late);
+        let path = first.dir.join(&first.name);
+        let (origin, trace) = (self.origin_of(path.as_bytes()), Trace::of(&stat));
+        let row = Row {
+            digest: digests.proof,
+            origin,
+            trace,
+            given,
+            sure: !late,
+            late,
+            labelled: first.labelled,
+        };
+        if let Some(known) = self.context.shared.known {
+            known.supersede(path.as_bytes());
+        }
+        let further = digests.further.as_deref().unwrap_or_default();
+        self.accounting.published.rows.push(&row, further, path.as_bytes(), true);
+    }
+
+    fn is_past(&self, time: Time) -> bool {
+        self.context.shared.known.is_some_and(|known| known.is_past(time))
+    }
+
+    /// What became of a link of either kind.
+    fn linked(
+        &mut self,
+        output: &Arc<OutputDir>,
+        entry: &SourceEntry,
+        made: Result<LinkOutcome>,
+        listed: Option<(Digest, Option<Row>)>,
+        done: Done,
+    ) {
+        let (digest, row) = (listed.map(|(digest, _)| digest), listed.and_then(|(_, row)| row));
+        match made {
+            Ok(LinkOutcome::Made) => {
+                self.will_be_synced(output);
+                self.accounting.stands(output, entry, digest, row, done);
+            }
+            Ok(LinkOutcome::Kept) => {
+                self.will_be_synced(output);
+                let is_past = |row: &Row| self.is_past(row.trace.ctime);
+                let row = row.map(|row| Row { sure: row.sure && is_past(&row), ..row });
+                self.accounting.stands(output, entry, digest, row, Done::Kept);
+            }
+            Ok(LinkOutcome::Abandoned) => {}
+            Ok(LinkOutcome::Left(why)) => {
+                self.reopen(output, &entry.name);
+                self.accounting.left(output, &entry.name, why);
+            }
+            Err(error) => {
+                self.reopen(output, &entry.name);
+                self.accounting.failed(&error);
+            }
+        }
+        self.link_done(output);
+    }
+
+    fn link_done(&mut self, output: &Arc<OutputDir>) {
+        let progress = self.context.control.progress;
+        progress.handled.fetch_add(1, Relaxed);
+        progress.entries.fetch_add(1, Relaxed);
+        self.arrived(output);
+    }
+}
+
+// Copying a symbolic link as a link.
+
+/// What is said of a link that could not be read again, by this run or a later one.
+const NOT_SHOWN: &str = "its file system does not show links that lead out of it (sshfs does with -o \
+                         no_contain_symlinks); --no-links leaves links out";
+
+/// What became of a link.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LinkOutcome {
+    Made,
+    /// It was there already.
+    Kept,
+    /// Something else is there and stays.
+    Left(&'static str),
+    /// The run is refused.
+    Abandoned,
+}
+
+/// What is to be done about a link.
+pub enum Plan {
+    /// Make it; whether something gives way.
+    Make {
+        /// Whether something gives way.
+        replaces: bool,
+    },
+    /// This became of it.
+    Settled(LinkOutcome),
+}
+
+/// Copies the link `entry`; a warning tells of attributes that could not be set.
+pub fn copy(
+    source: &SourceDir,
+    output: &OutputDir,
+    entry: &SourceEntry,
+    policy: Policy,
+    gate: &Gate<'_>,
+) -> Result<(LinkOutcome, Option<Error>)> {
+    let replaces = match plan(source, output, entry, policy)? {
+        Plan::Settled(linked) => return Ok((linked, None)),
+        Plan::Make { .. } if !gate.lets_pass() => return Ok((LinkOutcome::Abandoned, None)),
+        Plan::Make { replaces } => replaces,
+    };
+    let fail = |deed| move |error| Error::io(deed, output.path_of(&entry.name), error);
+    let Some(dir) = &output.handle else {
+        return Err(fail("make the link")(io::ErrorKind::NotFound.into()));
+    };
+    let target = read(source, entry)?;
+    let is_shown = |target: &LinkTarget| {
+        dir.try_link(output.volume.parts, target).is_ok_and(|shown| shown == *target)
+    };
+    refuse(output, entry, &target, &is_shown)?;
+    if replaces {
+        let part =
+            dir.create_part_link(output.volume.parts, &target).map_err(fail("make the link"))?;
+        if let Err(error) = dir.publish(&part, &entry.name, true) {
+            let _ = dir.remove(&part);
+            return Err(fail("replace by a link")(error));
+        }
+    } else {
+        dir.make_link(&target, &entry.name).map_err(fail("make the link"))?;
+    }
+    Ok((LinkOutcome::Made, label(dir, source, output, entry)))
+}
+
+/// Refuses a link that would be made by a run, as far as that is known without making it.
+pub fn foretell(source: &SourceDir, output: &OutputDir, entry: &SourceEntry) -> Result<()> {
+    let levels = output.rel.path().components().count();
+    refuse(output, entry, &read(source, entry)?, &|target| !Dir::leads_out(target, levels))
+}
+
+/// Refuses a link that the output cannot hold. Whether one `is_shown` is asked where not all are.
+fn refuse(
+    output: &OutputDir,
+    entry: &SourceEntry,
+    target: &LinkTarget,
+    is_shown: &dyn Fn(&LinkTarget) -> bool,
+) -> Result<()> {
+    let traits = &output.volume.tried.traits;
+    let finding = if !traits.links {
+        "its file system has no symbolic links; --no-links leaves them out"
+    } else if !traits.outward_links && !is_shown(target) {
+        NOT_SHOWN
+    } else {
+        return Ok(());
+    };
+    Err(Error::finding("make the link", output.path_of(&entry.name), finding).of_all())
+}
+
+/// Gives a new link the owner, times and attributes of `entry`; the warning of what could not be done. Where a
+/// link's are those of its target, nothing is set, and the first link says so for all.
+fn label(dir: &Dir, source: &SourceDir, output: &OutputDir, entry: &SourceEntry) -> Option<Error> {
+    const DEED: &str = "set the attributes of the link";
+    let path = || output.path_of(&entry.name);
+    if output.volume.tried.traits.labels_links {
+        let (attributes, unread) = match Attributes::of_link(&source.handle, &entry.name) {
+            Ok(attributes) => (attributes, None),
+            Err(error) => (Attributes::default(), Some(error)),
+        };
+        let labelled = dir.set_link_metadata(&entry.name, &entry.stat, &attributes);
+        let unread = unread
+            .map(|error| Error::io("read the attributes of", source.path_of(&entry.name), error));
+        return labelled.err().map(|error| Error::io(DEED, path(), error)).or(unread);
+    }
+    let finding = "a trial did not show that the file system leaves alone what a link points to; links here \
+                   keep the owner and time of their making";
+    output.volume.is_first_unlabelled_link().then(|| Error::finding(DEED, path(), finding))
+}
+
+/// Decides about a link.
+pub fn plan(
+    source: &SourceDir,
+    output: &OutputDir,
+    entry: &SourceEntry,
+    policy: Policy,
+) -> Result<Plan> {
+    let fail = |error| Error::io("look at", output.path_of(&entry.name), error);
+    let (Some(dir), false) = (&output.handle, output.fresh) else {
+        return Ok(Plan::Make { replaces: false });
+    };
+    let there: Stat = match dir.stat(&entry.name, false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Plan::Make { replaces: false });
+        }
+        there => there.map_err(fail)?,
+    };
+    let read_there = || match dir.read_link(&entry.name) {
+        Err(_) if !output.volume.tried.traits.outward_links => {
+            Err(Error::finding("make the link", output.path_of(&entry.name), NOT_SHOWN).of_all())
+        }
+        shown => shown.map_err(fail),
+    };
+    let is_same = there.kind == Kind::Symlink && read_there()? == read(source, entry)?;
+    match decide(policy, &entry.stat, Some(&there), is_same) {
+        Decision::Create => Ok(Plan::Make { replaces: false }),
+        Decision::Replace => Ok(Plan::Make { replaces: true }),
+        Decision::Keep => Ok(Plan::Settled(LinkOutcome::Kept)),
+        Decision::Leave(why) => Ok(Plan::Settled(LinkOutcome::Left(why))),
+        Decision::Refuse(why) => {
+            Err(Error::finding("make the link", output.path_of(&entry.name), why))
+        }
+    }
+}
+
+/// Decides about a link by what is `there`, which may be a link to the same target.
+pub fn decide(policy: Policy, link: &Stat, there: Option<&Stat>, is_same: bool) -> Decision {
+    let Some(there) = there else { return Decision::Create };
+    match (there.kind, policy) {
+        (Kind::Dir, _) => Decision::Refuse("a directory is in its place at the output"),
+        (Kind::Symlink, _) if is_same => Decision::Keep,
+        (_, Policy::Always) => Decision::Replace,
+        (Kind::Symlink, Policy::Update) if link.mtime > there.mtime => Decision::Replace,
+        (_, Policy::Never) => Decision::Leave("it differs, and nothing is to be replaced"),
+        _ => Decision::Leave("something else is in the place of the link"),
+    }
+}
+
+fn read(source: &SourceDir, entry: &SourceEntry) -> Result<LinkTarget> {
+    source
+        .handle
+        .read_link(&entry.name)
+        .map_err(|error| Error::io("read the link", source.path_of(&entry.name), error))
+}

@@ -1,0 +1,304 @@
+//! The generations of a run: one for each history that has something to say, those further below first, because those
+//! above refer to them.
+//!
+//! A generation gets its name when it is whole and durable, and its chain after it, in place of the old one.
+
+use std::{io, path::Path, path::PathBuf};
+
+use crate::{
+    copy::media::histories::Histories, copy::media::histories::OpenHistory,
+    copy::media::histories::OwnMark, copy::media::join::Joined, copy::media::join::ToList,
+    copy::media::join::old_name, copy::media::one_history::HistoryRoot,
+    copy::media::one_history::MediaRole, copy::media::one_history::patterns,
+    copy::media::seal::PathReader, copy::media::seal::PathRecord, copy::media::seal::from_hex,
+    copy::media::write::MediaFile, copy::media::write::MediaWriting, copy::media::write::below,
+    copy::media::write::date_of, copy::media::write::folder, copy::media::write::ordered,
+    copy::media::write::place, copy::media::write::remove_leftovers, error::Error, error::Result,
+    hash::Digest, manifest::ChainLink, manifest::Creator, manifest::DirHash, manifest::KeptFile,
+    manifest::MediaEntry, manifest::MhlWriter, manifest::archive::mhl::CHAIN,
+    manifest::archive::mhl::HISTORY, manifest::archive::mhl::OF_HISTORIES,
+    manifest::archive::mhl::read_chain, path::RelPath, sys::Dir, sys::Uninterrupted,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::names::is_within,
+};
+
+const DEED: &str = "write the Media Hash List of";
+
+/// Lists that are being written: that of a directory stands below those further down.
+pub struct OpenLists<'a> {
+    pub role: &'a MediaRole,
+    pub with: MediaWriting<'a>,
+    /// What marks the generations of this output.
+    pub mark: Option<OwnMark>,
+    pub root: HistoryRoot<'a>,
+    pub histories: &'a Histories,
+    pub creator: Creator,
+    /// What the history of the root leaves out.
+    pub ignored: &'a [String],
+    pub stack: Vec<OpenLevel<'a>>,
+    /// The list of the root.
+    pub written: Option<PathBuf>,
+}
+
+/// A directory that has a history, while what is in it is listed.
+pub struct OpenLevel<'a> {
+    rel: RelPath,
+    /// Unless it has nothing to say.
+    list: Option<OpenList<'a>>,
+}
+
+/// The directory of a history.
+struct HistoryDir {
+    dir: Dir,
+    path: PathBuf,
+    history: OpenHistory,
+    /// Whether its chain has all generations.
+    has_all: bool,
+    /// What it was, if it had to be opened up for its owner.
+    closed: Option<Stat>,
+}
+
+struct OpenList<'a> {
+    /// The directory of the history, and what it was, if it had to be opened up for its owner.
+    dir: Dir,
+    closed: Option<Stat>,
+    path: PathBuf,
+    links: Vec<ChainLink>,
+    name: String,
+    writer: MhlWriter<MediaFile<'a>>,
+    references: Vec<ChainLink>,
+}
+
+impl<'a> OpenLists<'a> {
+    fn fail(&self, error: io::Error) -> Error {
+        Error::io(DEED, self.root.path, error)
+    }
+
+    /// Writes all that there is to write; returns where the list of the root is, if it has one.
+    ///
+    /// # Errors
+    /// A list cannot be written: what is not complete is removed.
+    pub fn write(mut self, joined: &Joined) -> Result<Option<PathBuf>> {
+        let written = self.write_all(joined);
+        if written.is_err() {
+            self.discard();
+        }
+        written.map(|()| self.written)
+    }
+
+    fn write_all(&mut self, joined: &Joined) -> Result<()> {
+        let path = self.root.path;
+        let fail = |error| Error::io(DEED, path, error);
+        let mut entries = PathReader::of(&joined.entries).map_err(fail)?;
+        let mut dirs = PathReader::of(&joined.dirs).map_err(fail)?;
+        let mut renames = PathReader::of(&joined.renames).map_err(fail)?;
+        while let Some(record) = entries.take().map_err(fail)? {
+            let PathRecord { words, path } = PathRecord::of(&record);
+            let Some((file, found)) = ToList::parse(words) else { continue };
+            self.leave(path)?;
+            if let Some(file) = file {
+                let previous = renames.last_of(path).map_err(fail)?;
+                let previous = previous.and_then(|it| old_name(PathRecord::of(&it).words));
+                self.file(path, &file, previous.as_deref())?;
+                continue;
+            }
+            let hashes = dirs.last_of(path).map_err(fail)?;
+            let hashes = hashes.map(|it| self.hashes(PathRecord::of(&it).words));
+            let hashes = hashes.unwrap_or_default();
+            self.directory(path, found.modified, &hashes)?;
+            let rel = RelPath::parse(path).unwrap_or_default();
+            if rel.is_root() || joined.histories.contains(&rel) {
+                let list = match joined.writing.contains(&rel) {
+                    true => Some(self.begin(&rel, &hashes)?),
+                    false => {
+                        self.bring_chain(&rel)?;
+                        None
+                    }
+                };
+                self.stack.push(OpenLevel { rel, list });
+            }
+        }
+        while !self.stack.is_empty() {
+            self.pop()?;
+        }
+        Ok(())
+    }
+
+    /// The digests of a directory, in the order of the schema.
+    fn hashes(&self, words: &str) -> Vec<DirHash> {
+        let mut words = words.split(' ');
+        let mut next = |algorithm| {
+            let bytes = words.next().and_then(from_hex)?;
+            Digest::of_bytes(algorithm, &bytes)
+        };
+        let each =
+            |algorithm| Some(DirHash { content: next(algorithm)?, structure: next(algorithm)? });
+        let mut hashes: Vec<DirHash> = self.role.algorithms.iter().filter_map(each).collect();
+        hashes.sort_by_key(|hash| place(hash.content.algorithm(), &OF_HISTORIES));
+        hashes
+    }
+
+    /// Ends the lists of directories that `path` is not in.
+    fn leave(&mut self, path: &[u8]) -> Result<()> {
+        while self.stack.last().is_some_and(|level| !is_within(path, level.rel.as_bytes())) {
+            self.pop()?;
+        }
+        Ok(())
+    }
+
+    /// Lists a directory in that of the history that it is in, if all that is in it is listed.
+    fn directory(&mut self, path: &[u8], modified: Time, hashes: &[DirHash]) -> Result<()> {
+        let root = self.root.path;
+        let Some(OpenLevel { rel, list: Some(list) }) = self.stack.last_mut() else {
+            return Ok(());
+        };
+        let Some(path) = below(path, rel).filter(|_| !hashes.is_empty()) else { return Ok(()) };
+        let written =
+            list.writer.directory(path, &date_of(modified), hashes, &self.creator.finished);
+        written.map_err(|error| Error::io(DEED, root, error))
+    }
+
+    fn file(&mut self, path: &[u8], file: &ToList, previous: Option<&str>) -> Result<()> {
+        let root = self.root.path;
+        let Some(OpenLevel { rel, list: Some(list) }) = self.stack.last_mut() else {
+            return Ok(());
+        };
+        let kept = KeptFile::parse(&file.kept, self.role.algorithms);
+        let (Some(path), Some(kept)) = (below(path, rel), kept) else { return Ok(()) };
+        let file = MediaEntry {
+            path,
+            size: kept.size,
+            modified: date_of(file.found.modified),
+            digests: &ordered(&kept.digests, &OF_HISTORIES),
+            action: file.action,
+            read: kept.is_read.then_some(self.creator.finished.as_str()),
+            previous: previous.and_then(|it| below(it.as_bytes(), rel)),
+        };
+        list.writer.file(&file).map_err(|error| Error::io(DEED, root, error))
+    }
+
+    /// Begins the generation of the directory `rel`, which has these digests.
+    fn begin(&self, rel: &RelPath, hashes: &[DirHash]) -> Result<OpenList<'a>> {
+        let HistoryDir { dir, path, history, closed, .. } = self.open(rel)?;
+        let OpenHistory { links, patterns: its } = history;
+        let stamp = self.role.started.strftime("%Y-%m-%d_%H%M%SZ");
+        let folder = folder(&rel.full_path(self.root.path));
+        let name = format!("{:04}_{folder}_{stamp}.mhl", links.len() + 1);
+        let file = MediaFile::begin(self.with, &dir, path.join(&name))?;
+        let ignored = patterns(&its, self.ignored);
+        let writer = MhlWriter::generation(file, &self.creator, hashes, &ignored);
+        let writer = writer.map_err(|error| self.fail(error))?;
+        Ok(OpenList { dir, closed, path, links, name, writer, references: Vec::new() })
+    }
+
+    /// Writes the chain of the source's history where that has more than the one at the output, and there is nothing
+    /// new to say.
+    fn bring_chain(&self, rel: &RelPath) -> Result<()> {
+        if self.histories.all.get(rel).is_none_or(|history| history.links.is_empty()) {
+            return Ok(());
+        }
+        let HistoryDir { dir, path, history, has_all, closed } = self.open(rel)?;
+        let written = match has_all {
+            true => Ok(()),
+            false => self.write_chain(&dir, &path, &history.links),
+        };
+        written.and(close_up(&dir, closed, &path))
+    }
+
+    fn write_chain(&self, dir: &Dir, path: &Path, links: &[ChainLink]) -> Result<()> {
+        let chain = MediaFile::begin(self.with, dir, path.join(CHAIN))?;
+        let chain = MhlWriter::chain(chain, links).map_err(|error| self.fail(error))?;
+        chain.publish(true).map(drop)
+    }
+
+    /// Opens the directory of the history of `rel`, which is made if it is not there.
+    fn open(&self, rel: &RelPath) -> Result<HistoryDir> {
+        let path = rel.full_path(self.root.path).join(HISTORY);
+        let fail = |deed, error| Error::io(deed, &path, error);
+        let opened = match rel.is_root() {
+            true => self.root.dir.try_clone(),
+            false => self.root.dir.open_below(rel),
+        };
+        let above = opened.map_err(|error| fail("open", error))?;
+        if above.stat(HISTORY.as_ref(), false).is_err() {
+            // A copy of a card that may only be read is closed to its owner too.
+            let closed = open_up(&above).map_err(|error| fail("open up for", error))?;
+            let made = above.make_dir(HISTORY.as_ref(), false);
+            close_up(&above, closed, &path)?;
+            made.map_err(|error| fail("make the directory", error))?;
+            if self.with.durable {
+                above.persist().map_err(|error| fail("make durable", error))?;
+            }
+        }
+        let dir = above.open_dir(HISTORY.as_ref(), false).map_err(|error| fail("open", error))?;
+        let closed = open_up(&dir).map_err(|error| fail("open up", error))?;
+        remove_leftovers(&dir).map_err(|error| fail("remove leftovers in", error))?;
+        let history = self.histories.all.get(rel).cloned().unwrap_or_default();
+        let has_all = has_chain(&dir, &path, &history.links)?;
+        Ok(HistoryDir { dir, path, history, has_all, closed })
+    }
+
+    /// Ends the list of the innermost directory, and refers to it in that of the one above.
+    fn pop(&mut self) -> Result<()> {
+        let Some(OpenLevel { rel, list: Some(list) }) = self.stack.pop() else { return Ok(()) };
+        let OpenList { dir, closed, path, mut links, name, writer, references } = list;
+        let mut file = writer.finish_generation(&references).map_err(|error| self.fail(error))?;
+        if let Some(mark) = &self.mark {
+            file.mark(&|digest| mark.text(&name, links.last(), digest))?;
+        }
+        let generation = path.join(&name);
+        let digest = Some(file.publish(false)?);
+        links.push(ChainLink { number: links.len() as u64 + 1, name: name.clone(), digest });
+        let written = self.write_chain(&dir, &path, &links);
+        written.and(close_up(&dir, closed, &path))?;
+        if let Some(OpenLevel { rel: above, list: Some(list) }) = self.stack.last_mut() {
+            let inner = below(rel.as_bytes(), above).unwrap_or_default();
+            let name = format!("{inner}/{HISTORY}/{name}");
+            list.references.push(ChainLink { number: 0, name, digest });
+        }
+        if rel.is_root() {
+            self.written = Some(generation);
+        }
+        Ok(())
+    }
+
+    /// Removes what is not complete.
+    fn discard(&mut self) {
+        for list in self.stack.drain(..).filter_map(|level| level.list) {
+            list.writer.discard().discard();
+            // The error that led here is told.
+            let _ = close_up(&list.dir, list.closed, &list.path);
+        }
+    }
+}
+
+/// Lets the owner of `dir` make entries in it; returns what it was, if that had to be changed.
+fn open_up(dir: &Dir) -> io::Result<Option<Stat>> {
+    let stat = dir.stat_self()?;
+    Ok(dir.open_up(&stat)?.then_some(stat))
+}
+
+/// Takes that back, in the directory `dir`, which is at `path`.
+fn close_up(dir: &Dir, closed: Option<Stat>, path: &Path) -> Result<()> {
+    let closed = closed.map_or(Ok(()), |stat| dir.close_up(&stat));
+    closed.map_err(|error| Error::io("set the permissions of", path, error))
+}
+
+/// Whether the chain in `dir`, which is at `path`, has all of these; each must be there.
+fn has_chain(dir: &Dir, path: &Path, links: &[ChainLink]) -> Result<bool> {
+    let refuse = |why: &'static str| Err(Error::finding("go on with the history in", path, why));
+    let is_file = |name: &str| dir.stat(name.as_ref(), false).is_ok_and(|it| it.kind == Kind::File);
+    let mut there = Vec::new();
+    if is_file(CHAIN) {
+        let fail = |error| Error::io("read the chain of generations", path.join(CHAIN), error);
+        let file = dir.open_file(CHAIN.as_ref(), false).map_err(fail)?;
+        there = read_chain(Uninterrupted(file), &path.join(CHAIN))?;
+        there.sort_by_key(|link| link.number);
+        if !links.starts_with(&there) {
+            return refuse("it was changed meanwhile");
+        }
+    }
+    match links.iter().all(|link| is_file(&link.name)) {
+        true => Ok(there.len() == links.len()),
+        false => refuse("one of its generations is not there"),
+    }
+}

@@ -1,0 +1,651 @@
+//! What trials showed of the output's file system, kept for dry runs: `traits` in the private directory.
+//!
+//! A dry run makes nothing, so it can try nothing. What the last run found out tells it which names, times and links
+//! that run could not make, so that it comes to the same end. Nothing else believes it: a run tries for itself.
+
+use std::{
+    collections::BTreeMap, collections::HashSet, ffi::OsStr, ffi::OsString, fmt::Write as _,
+    fs::File, fs::FileTimes, hash::BuildHasher, hash::RandomState, io, io::BufRead, io::BufReader,
+    io::BufWriter, io::Read, io::Write, path::Path, path::PathBuf, time::Duration,
+    time::SystemTime, time::UNIX_EPOCH,
+};
+
+use crate::{
+    path::RelPath, state::PrivateDir, sys, sys::Attributes, sys::Dir, sys::Uninterrupted,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::traits::Traits,
+};
+
+const TRAITS_FILE: &str = "traits";
+
+const TRAITS_HEAD: &str = "dircopy traits 1";
+
+/// More is not read of a note; bytes.
+const MOST_TRAITS_BYTES: u64 = 1 << 12;
+
+/// Where the note is.
+pub enum NotePlace<'a> {
+    /// In the private directory of this very output.
+    Private(&'a PrivateDir),
+    /// In a directory that may be anyone's, where no directory can be private.
+    Open(&'a Dir),
+}
+
+impl NotePlace<'_> {
+    /// The directory that it is in.
+    pub fn dir(&self) -> &Dir {
+        match self {
+            Self::Private(private) => private.dir(),
+            Self::Open(dir) => dir,
+        }
+    }
+
+    /// The first line: of which output it is.
+    fn head(&self) -> String {
+        match self {
+            Self::Private(private) => format!("{TRAITS_HEAD} {}", private.mark().text()),
+            Self::Open(_) => TRAITS_HEAD.to_owned(),
+        }
+    }
+
+    /// What the last run noted; `None` if there is no note of this output.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(&self) -> io::Result<Option<Traits>> {
+        let file = match self.dir().open_file(TRAITS_FILE.as_ref(), false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        if Dir::stat_file(&file)?.kind != Kind::File {
+            return Ok(None);
+        }
+        let mut text = Vec::new();
+        Uninterrupted(file).take(MOST_TRAITS_BYTES).read_to_end(&mut text)?;
+        let head = format!("{}\n", self.head());
+        let traits = text.strip_prefix(head.as_bytes());
+        Ok(traits.and_then(|traits| serde_json::from_slice(traits).ok()))
+    }
+
+    /// Notes `traits`, if they are not what is noted. Of a file system that holds everything there is no note, but one
+    /// that takes back another.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    pub fn write(&self, traits: &Traits) -> io::Result<()> {
+        if self.read()?.unwrap_or(Traits::FAITHFUL) == *traits {
+            return Ok(());
+        }
+        let text = format!("{}\n{}\n", self.head(), serde_json::to_string(traits)?);
+        let name = OsStr::new(TRAITS_FILE);
+        match self {
+            Self::Private(private) => {
+                private.write(name, false, |file| sys::write_all(&*file, text.as_bytes()))
+            }
+            Self::Open(dir) => {
+                match dir.remove(name) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+                let file = dir.create_new(name, true)?;
+                sys::write_all(&file, text.as_bytes())?;
+                sys::close_file(file)
+            }
+        }
+    }
+}
+
+/// Whether a file of this name and so many bytes in the directory of an output that may be anyone's is what runs keep
+/// there.
+pub fn is_kept_in_the_open(name: &OsStr, size: u64) -> bool {
+    match size {
+        0 => is_name(name),
+        _ => name == TRAITS_FILE && size <= MOST_TRAITS_BYTES,
+    }
+}
+
+// A directory that its owner may not write to, and that is made writable for a moment: `opened` in the private
+// directory.
+//
+// The note is durable before the permissions are changed, and goes when they are what they were. Should the run not
+// come to its end, it tells the next one what to give back.
+
+const OPENED_FILE: &str = "opened";
+
+/// What the first line begins with.
+const OPENED_HEAD: &str = "dircopy opened 1";
+
+/// Longer notes are not read.
+const MOST_OPENED_BYTES: u64 = 1 << 20;
+
+/// What a directory was before it was made writable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedDir {
+    path: RelPath,
+    mode: u32,
+    mtime: Time,
+}
+
+impl OpenedDir {
+    /// The directory at `path` below the root, which is `stat`.
+    pub fn new(path: &RelPath, stat: &Stat) -> Self {
+        Self { path: path.clone(), mode: stat.mode, mtime: stat.mtime }
+    }
+
+    /// Notes it, on the device.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, private: &PrivateDir) -> io::Result<()> {
+        let Self { path, mode, mtime: Time { secs, nanos } } = self;
+        private.write(OPENED_FILE.as_ref(), true, |file| {
+            let mark = private.mark().of_file(file);
+            let head = format!("{OPENED_HEAD} {}\n{mode:o} {secs} {nanos} ", mark.text());
+            sys::write_all(&*file, &[head.as_bytes(), path.as_bytes(), b"\0"].concat())
+        })
+    }
+
+    /// What is noted; `None` if that is nothing that can be read.
+    pub fn read(private: &PrivateDir) -> Option<Self> {
+        let (file, _) = private.dir().open_ours(OPENED_FILE.as_ref()).ok()??;
+        let head = format!("{OPENED_HEAD} {}\n", private.mark().of_file(&file).text());
+        let mut text = Vec::new();
+        Uninterrupted(file).take(MOST_OPENED_BYTES).read_to_end(&mut text).ok()?;
+        let rest = text.strip_prefix(head.as_bytes())?.strip_suffix(b"\0")?;
+        let mut fields = rest.splitn(4, |&byte| byte == b' ');
+        let mut field = || str::from_utf8(fields.next()?).ok();
+        let mode = u32::from_str_radix(field()?, 8).ok()?;
+        let mtime = Time { secs: field()?.parse().ok()?, nanos: field()?.parse().ok()? };
+        let path = match fields.next()? {
+            b"" => RelPath::root(),
+            path => RelPath::parse(path).ok()?,
+        };
+        Some(Self { path, mode, mtime })
+    }
+
+    /// The directory is what it was.
+    ///
+    /// # Errors
+    /// The note cannot be removed.
+    pub fn forget(private: &PrivateDir) -> io::Result<()> {
+        private.forget(OPENED_FILE)
+    }
+
+    /// Gives the directory below `root` back what it was, unless it was given other permissions meanwhile.
+    ///
+    /// # Errors
+    /// It cannot be opened or changed, or may not be on the device. The note stays.
+    pub fn close(&self, root: &Dir) -> io::Result<()> {
+        let dir = match root.open_below(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened?,
+        };
+        let now = dir.stat_self()?;
+        if !Dir::is_opened_up(&now, self.mode) {
+            return Ok(());
+        }
+        let before = Stat { mode: self.mode, mtime: self.mtime, ..now };
+        let mut closed = Ok(());
+        Attributes::default().apply(&dir, &before, true, |_, error| closed = Err(error));
+        closed.and_then(|()| dir.persist())
+    }
+}
+
+// What a run is about to move into the trash: `departing` in the private directory.
+//
+// The lines of these files are in no manifest any more when they are moved. Should the run not come to its end,
+// this file tells the next one that they were listed, and are no files of others.
+
+const DEPARTING_FILE: &str = "departing";
+
+/// Longer paths are not believed.
+const MOST_PATH: u64 = 1 << 20;
+
+/// What an earlier run was about to move, and may not have moved.
+#[derive(Debug, Default)]
+pub struct Departing {
+    hasher: RandomState,
+    paths: HashSet<u64>,
+}
+
+impl Departing {
+    /// Reads what is noted; nothing if that cannot be read.
+    pub fn read(private: &PrivateDir) -> Self {
+        let mut departing = Self::default();
+        let Ok(Some((file, _))) = private.dir().open_ours(DEPARTING_FILE.as_ref()) else {
+            return departing;
+        };
+        let mark = private.mark().of_file(&file);
+        let (mut reader, mut path) = (BufReader::new(Uninterrupted(file)), Vec::new());
+        // The first says of which output, and which making of the file, the others are.
+        let mut is_first = true;
+        loop {
+            path.clear();
+            let read = io::Read::take(&mut reader, MOST_PATH).read_until(0, &mut path);
+            // It appeared whole: what does not end was not written by a run.
+            if read.is_err() || path.pop() != Some(0) {
+                return departing;
+            }
+            if std::mem::take(&mut is_first) {
+                if path != mark.text().as_bytes() {
+                    return departing;
+                }
+                continue;
+            }
+            let hash = departing.hasher.hash_one(&path);
+            departing.paths.insert(hash);
+        }
+    }
+
+    /// Whether the file at `path`, or a directory above it, was about to be moved.
+    pub fn covers(&self, path: &[u8]) -> bool {
+        if self.paths.is_empty() {
+            return false;
+        }
+        let ends = memchr::memchr_iter(b'/', path).chain([path.len()]);
+        let mut above = ends.filter_map(|end| path.get(..end));
+        above.any(|path| self.paths.contains(&self.hasher.hash_one(path.to_vec())))
+    }
+
+    /// Notes these paths in place of what was noted.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write(private: &PrivateDir, paths: impl Iterator<Item = RelPath>) -> io::Result<()> {
+        private.write(DEPARTING_FILE.as_ref(), true, |file| {
+            let mark = private.mark().of_file(file);
+            let mut writer = BufWriter::new(Uninterrupted(file));
+            writer.write_all(mark.text().as_bytes())?;
+            writer.write_all(b"\0")?;
+            for path in paths {
+                writer.write_all(path.as_bytes())?;
+                writer.write_all(b"\0")?;
+            }
+            writer.flush()
+        })
+    }
+
+    /// All of it was moved.
+    ///
+    /// # Errors
+    /// The note cannot be removed.
+    pub fn forget(private: &PrivateDir) -> io::Result<()> {
+        private.forget(DEPARTING_FILE)
+    }
+}
+
+// Files of a known time in the private directory: they show whether a file system's times have moved.
+//
+// FAT stores what a clock on the wall says, and how that is read depends on the machine's zone, or on daylight
+// saving. Then all times move alike, by whole quarters of an hour. One file was given its time in each zone that
+// a run has seen, because files that were copied in either look moved in the other.
+
+/// The time of each of these files: even, for file systems with steps of two seconds.
+const REFERENCE: Time = Time { secs: 981_173_106, nanos: 0 };
+
+/// So many zones are told apart.
+const MOST: usize = 8;
+
+/// Zones differ by multiples of this; seconds.
+const QUARTER: i64 = 15 * 60;
+
+/// … and by less than this, from +14 to −12 hours, and an hour of daylight saving.
+const MOST_APART: i64 = 28 * 3600;
+
+/// How the times that earlier runs set have moved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MovedTimes {
+    /// By how many seconds, once each; none where they have not.
+    pub by: Vec<i64>,
+    /// Whether no earlier run has seen them as they are now.
+    pub is_new: bool,
+}
+
+/// How the times that earlier runs set have moved, as the files in `dir` show. Where no file has the time that is
+/// asked of it now, one is made if `makes`.
+///
+/// # Errors
+/// The files can be neither read nor made.
+pub fn moved(dir: &Dir, makes: bool) -> io::Result<MovedTimes> {
+    let (mut moved, mut is_known) = (Vec::new(), false);
+    for number in 0..MOST {
+        let name = OsString::from(format!("time.{number}"));
+        let there = match dir.stat(&name, false) {
+            Ok(there) => there,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if makes && !is_known {
+                    set(&dir.create_new(&name, true)?)?;
+                }
+                break;
+            }
+            Err(error) => return Err(error),
+        };
+        let by = there.mtime.secs - REFERENCE.secs;
+        is_known |= by == 0;
+        if by != 0 && by % QUARTER == 0 && by.abs() < MOST_APART {
+            moved.push(by);
+        }
+    }
+    Ok(MovedTimes { is_new: !is_known && !moved.is_empty(), by: moved })
+}
+
+/// Whether a file is called like one of these.
+pub fn is_name(name: &OsStr) -> bool {
+    (0..MOST).any(|number| name == OsStr::new(&format!("time.{number}")))
+}
+
+fn set(file: &File) -> io::Result<()> {
+    let time = UNIX_EPOCH + Duration::from_secs(REFERENCE.secs.unsigned_abs());
+    // Both times: libfuse 2 ignores one alone.
+    file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(time))
+}
+
+// Which devices the other outputs of a run were on: `others` in the private directory.
+//
+// Where a disk is not mounted, its output would be made on the disk below the mount point. What knew better lies on
+// the disk that is not there; so the outputs of a run know it of each other.
+
+const OTHERS_HEAD: &str = "dircopy others 1";
+
+/// More is not read of a note.
+const MOST_OTHERS_BYTES: u64 = 1 << 20;
+
+/// The other outputs of a run that were on devices of their own: for each, where its device was mounted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct OtherOutputs(BTreeMap<PathBuf, PathBuf>);
+
+impl OtherOutputs {
+    /// What its note is called in the private directory.
+    pub const FILE: &str = "others";
+
+    /// Notes the output at `path`, if it is on another device than the root of all directories.
+    pub fn add(&mut self, path: &Path) {
+        if let (Ok(path), Some(top)) = (std::path::absolute(path), top_of(path)) {
+            self.0.insert(path, top);
+        }
+    }
+
+    /// Takes over what was noted of an output of which nothing new is known.
+    pub fn keep(&mut self, earlier: &Self, path: &Path) {
+        let path = std::path::absolute(path);
+        let top = |path: PathBuf| Some((earlier.0.get(&path)?.clone(), path));
+        self.0.extend(path.ok().and_then(top).map(|(top, path)| (path, top)));
+    }
+
+    /// Where the device was mounted that the output at `path` was on, if none is mounted there now.
+    pub fn missing(&self, path: &Path) -> Option<&Path> {
+        let top = self.0.get(&std::path::absolute(path).ok()?)?;
+        (!is_top(top)).then_some(top)
+    }
+
+    /// What the last run noted; nothing if there is no note that can be read.
+    pub fn read(private: &PrivateDir) -> Option<Self> {
+        let (file, _) = private.dir().open_ours(Self::FILE.as_ref()).ok()??;
+        let head = format!("{OTHERS_HEAD} {}\n", private.mark().of_file(&file).text());
+        let mut text = String::new();
+        Uninterrupted(file).take(MOST_OTHERS_BYTES).read_to_string(&mut text).ok()?;
+        let pair = |line: &str| {
+            let (path, top) = line.split_once(' ')?;
+            Some((from_hex(path)?, from_hex(top)?))
+        };
+        Some(Self(text.strip_prefix(&head)?.lines().map(pair).collect::<Option<_>>()?))
+    }
+
+    /// Notes it for later runs, on the device if `durable`; nothing where nothing is to be noted and was.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, private: &PrivateDir, durable: bool) -> io::Result<()> {
+        if Self::read(private).unwrap_or_default() == *self {
+            return Ok(());
+        }
+        private.write(Self::FILE.as_ref(), durable, |file| {
+            let mut text = format!("{OTHERS_HEAD} {}\n", private.mark().of_file(file).text());
+            for (path, top) in &self.0 {
+                text += &format!("{} {}\n", to_hex(path), to_hex(top));
+            }
+            sys::write_all(&*file, text.as_bytes())
+        })
+    }
+}
+
+/// The highest directory above `path` that is on the same device; none if that is the highest of all.
+fn top_of(path: &Path) -> Option<PathBuf> {
+    let path = path.canonicalize().ok()?;
+    let dev = |path: &Path| Some(Dir::open(path).ok()?.identity().ok()?.dev);
+    let own = dev(&path)?;
+    let below = path.ancestors().take_while(|above| dev(above) == Some(own)).last()?;
+    below.parent().is_some().then(|| below.to_path_buf())
+}
+
+/// Whether a device is mounted at `path`. What cannot be looked at for another reason may be one.
+fn is_top(path: &Path) -> bool {
+    let dev = |path: &Path| Ok::<_, io::Error>(Dir::open(path)?.identity()?.dev);
+    match (dev(path), path.parent().map(dev)) {
+        (Ok(own), Some(Ok(above))) => own != above,
+        (Err(error), _) => error.kind() != io::ErrorKind::NotFound,
+        _ => true,
+    }
+}
+
+fn to_hex(path: &Path) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    path.as_os_str().as_encoded_bytes().iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
+    text
+}
+
+fn from_hex(text: &str) -> Option<PathBuf> {
+    let pair = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Vec<u8> = text.as_bytes().chunks(2).map(pair).collect::<Option<_>>()?;
+    Some(PathBuf::from(sys::name_from_bytes(&bytes).ok()?))
+}
+
+// That a run made the root of an output, and has not given it the source's permissions yet: `new-root` in the private
+// directory.
+//
+// A new root is closed to all others until everything in it is done. Should the run not come to its end, the note
+// tells the next one that it was not the user who closed it.
+
+const NEW_ROOT_FILE: &str = "new-root";
+
+const NEW_ROOT_HEAD: &str = "dircopy new root 1";
+
+/// Longer notes are not read.
+const MOST_NEW_ROOT_BYTES: u64 = 4 << 10;
+
+/// The note.
+pub struct NewRoot;
+
+impl NewRoot {
+    /// Notes it. It need not be durable: without it the root stays closed.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn note(private: &PrivateDir) -> io::Result<()> {
+        private.write(NEW_ROOT_FILE.as_ref(), false, |file| {
+            let text = format!("{NEW_ROOT_HEAD} {}\n", private.mark().of_file(file).text());
+            sys::write_all(&*file, text.as_bytes())
+        })
+    }
+
+    /// Whether it is noted of this very output.
+    pub fn is_noted(private: &PrivateDir) -> bool {
+        let Ok(Some((file, _))) = private.dir().open_ours(NEW_ROOT_FILE.as_ref()) else {
+            return false;
+        };
+        let expected = format!("{NEW_ROOT_HEAD} {}\n", private.mark().of_file(&file).text());
+        let mut text = String::new();
+        let read = Uninterrupted(file).take(MOST_NEW_ROOT_BYTES).read_to_string(&mut text);
+        read.is_ok() && text == expected
+    }
+
+    /// The root has its permissions.
+    ///
+    /// # Errors
+    /// The note cannot be removed.
+    pub fn forget(private: &PrivateDir) -> io::Result<()> {
+        private.forget(NEW_ROOT_FILE)
+    }
+}
+
+#[cfg(test)]
+mod traits_note_tests {
+    use super::*;
+    use crate::state::private_dir::scratch;
+    use crate::sys::traits::NameTraits;
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let (root, dir, private) = scratch();
+        for place in [NotePlace::Private(&private), NotePlace::Open(&dir)] {
+            place.write(&Traits::FAITHFUL).unwrap();
+            assert_eq!(place.read().unwrap(), None);
+            let names = NameTraits { ends: false, longest: 31, ..NameTraits::EVERY };
+            for traits in [Traits { names, links: false, ..Traits::FAITHFUL }, Traits::FAITHFUL] {
+                place.write(&traits).unwrap();
+                assert_eq!(place.read().unwrap(), Some(traits));
+            }
+        }
+        std::fs::copy(private.path().join(TRAITS_FILE), root.path().join(TRAITS_FILE)).unwrap();
+        assert_eq!(NotePlace::Open(&dir).read().unwrap(), None, "that of another place");
+    }
+}
+
+#[cfg(test)]
+mod opened_tests {
+    use super::*;
+    use crate::state::Missing;
+
+    #[test]
+    fn what_is_noted_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = Dir::open(root.path()).unwrap();
+        let private = PrivateDir::open(&dir, root.path(), None, Missing::Make).unwrap().unwrap();
+        assert_eq!(OpenedDir::read(&private), None);
+        for path in ["a b/c\nd", "x"] {
+            let path = RelPath::parse(path.as_bytes()).unwrap();
+            let mtime = Time { secs: -7, nanos: 999_999_999 };
+            let opened = OpenedDir { path, mode: 0o40555, mtime };
+            opened.write(&private).unwrap();
+            assert_eq!(OpenedDir::read(&private), Some(opened));
+        }
+        let root_dir = OpenedDir::new(&RelPath::root(), &dir.stat_self().unwrap());
+        root_dir.write(&private).unwrap();
+        assert_eq!(OpenedDir::read(&private), Some(root_dir));
+        OpenedDir::forget(&private).unwrap();
+        OpenedDir::forget(&private).unwrap();
+        assert_eq!(OpenedDir::read(&private), None);
+    }
+
+    #[test]
+    fn what_another_made_up_is_not_read() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = Dir::open(root.path()).unwrap();
+        let private = PrivateDir::open(&dir, root.path(), None, Missing::Make).unwrap().unwrap();
+        let mark = private.mark().text();
+        for text in [
+            String::new(),
+            format!("{OPENED_HEAD} {mark}\n40555 1 2 a\0"),
+            format!("{OPENED_HEAD} {mark}/\n40555 1 2 ../a\0"),
+            "\0".repeat(100),
+        ] {
+            std::fs::write(private.path().join(OPENED_FILE), text).unwrap();
+            let read = OpenedDir::read(&private);
+            // Where no file tells when it was made, the second is what a run would write.
+            assert!(read.is_none_or(|read| read.path.as_bytes() == b"a"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod departing_tests {
+    use super::*;
+    use crate::state::private_dir::scratch;
+
+    #[test]
+    fn what_was_noted_is_covered() {
+        let (_root, _, private) = scratch();
+        assert!(!Departing::read(&private).covers(b"a"));
+        let paths = ["a/b", "c\nd"].map(|path| RelPath::parse(path.as_bytes()).unwrap());
+        Departing::write(&private, paths.into_iter()).unwrap();
+        let departing = Departing::read(&private);
+        for (path, covered) in
+            [("a/b", true), ("a/b/c", true), ("a", false), ("a/bc", false), ("c\nd", true)]
+        {
+            assert_eq!(departing.covers(path.as_bytes()), covered, "{path}");
+        }
+        Departing::forget(&private).unwrap();
+        Departing::forget(&private).unwrap();
+        assert!(!Departing::read(&private).covers(b"a/b"));
+    }
+}
+
+#[cfg(test)]
+mod reference_time_tests {
+    use super::*;
+    use crate::state::private_dir::scratch;
+
+    #[test]
+    fn a_zone_is_known_again() {
+        let (_root, _, private) = scratch();
+        for makes in [false, true, true] {
+            assert_eq!(moved(private.dir(), makes).unwrap(), MovedTimes::default());
+        }
+        // As another machine shows it, an hour later.
+        let first = File::options().write(true).open(private.path().join("time.0")).unwrap();
+        let later = UNIX_EPOCH + Duration::from_secs(REFERENCE.secs.unsigned_abs() + 3600);
+        first.set_modified(later).unwrap();
+        for is_new in [true, false] {
+            assert_eq!(moved(private.dir(), true).unwrap(), MovedTimes { by: vec![3600], is_new });
+        }
+        assert!(private.path().join("time.1").exists() && !private.path().join("time.2").exists());
+        first.set_modified(later + Duration::from_secs(7)).unwrap();
+        assert!(moved(private.dir(), true).unwrap().by.is_empty(), "not a quarter of an hour");
+    }
+}
+
+#[cfg(test)]
+mod other_outputs_tests {
+    use super::*;
+    use crate::state::private_dir::scratch;
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let (root, _dir, private) = scratch();
+        let mut others = OtherOutputs::default();
+        others.write(&private, true).unwrap();
+        assert_eq!(OtherOutputs::read(&private), None);
+        // With a drive's letter on Windows.
+        let absolute = |path: &str| std::path::absolute(path).unwrap();
+        others.0.insert(absolute("/mnt/a b\n/out"), root.path().join("gone"));
+        others.0.insert(absolute("/other"), "/".into());
+        others.write(&private, true).unwrap();
+        let read = OtherOutputs::read(&private).unwrap();
+        assert_eq!(read, others);
+        assert_eq!(read.missing(Path::new("/mnt/a b\n/out")), Some(&*root.path().join("gone")));
+        assert_eq!(read.missing(Path::new("/elsewhere")), None);
+        let mut kept = OtherOutputs::default();
+        kept.keep(&read, Path::new("/other"));
+        assert_eq!(kept.0.len(), 1);
+    }
+}
+
+#[cfg(test)]
+mod new_root_tests {
+    use super::*;
+    use crate::state::private_dir::scratch;
+
+    #[test]
+    fn it_is_of_one_output_and_is_forgotten() {
+        let ((_root, _, private), (_other_root, _, other)) = (scratch(), scratch());
+        assert!(!NewRoot::is_noted(&private));
+        NewRoot::note(&private).unwrap();
+        assert!(NewRoot::is_noted(&private));
+        std::fs::copy(private.path().join(NEW_ROOT_FILE), other.path().join(NEW_ROOT_FILE))
+            .unwrap();
+        assert!(!NewRoot::is_noted(&other));
+        NewRoot::forget(&private).unwrap();
+        NewRoot::forget(&private).unwrap();
+        assert!(!NewRoot::is_noted(&private));
+    }
+}

@@ -1,0 +1,452 @@
+//! Where an output or a manifest goes: something open, or a file that is to be.
+
+use std::{
+    ffi::OsString, fs::File, io, path::Path, path::PathBuf, sync::Arc, time::SystemTime,
+    time::UNIX_EPOCH,
+};
+
+use crate::{
+    error::Error, error::Result, event::Stop, hash::Algorithms, path::directory_of,
+    stream::Endpoint, stream::OutputOutcome, stream::input::names_directory,
+    stream::manifest::AtomicFile, stream::manifest::Completion, stream::manifest::ManifestSink,
+    stream::manifest::StreamLines, stream::manifest::StreamManifest,
+    stream::manifest::StreamStates, stream::manifest::lines_beside, stream::manifest::suffix,
+    stream::outcome::StreamContent, sys, sys::Dir, sys::Spliced, sys::StreamEnd,
+    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, transfer::Context,
+    tree::Decision, tree::OutputDir, tree::Policy, tree::SourceStat, tree::overwrite::decide,
+};
+
+pub enum OutputPlace {
+    /// To what is open: standard output, a FIFO, a device.
+    Open(StreamEnd),
+    /// Into a file that gets its name when it is whole.
+    File(FilePlace),
+    /// Nowhere: what is there stays, for this reason.
+    Left(&'static str),
+    /// Nowhere: something is in the way.
+    Refused(&'static str),
+    /// Nowhere: it cannot be found, or cannot be one.
+    Failed(Error),
+}
+
+/// The place of a file.
+#[derive(Clone)]
+pub struct FilePlace {
+    pub dir: Arc<OutputDir>,
+    pub name: OsString,
+    /// What gives way for it.
+    pub there: Option<Stat>,
+    /// What it is taken for before anything is known of it.
+    pub coming: Stat,
+}
+
+impl FilePlace {
+    /// The full path, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.dir.path_of(&self.name)
+    }
+
+    /// The place of the file beside this one that has `suffix` after its name.
+    pub fn beside(&self, suffix: &str, policy: Policy) -> Result<OutputPlace> {
+        let mut name = self.name.clone();
+        name.push(suffix);
+        self.sibling(name, policy)
+    }
+
+    /// The place of the file of this name beside this one.
+    pub fn sibling(&self, name: OsString, policy: Policy) -> Result<OutputPlace> {
+        place_in(&self.dir, name, policy)
+    }
+
+    /// Whether the two are one file's.
+    pub fn is_same(&self, other: &FilePlace) -> bool {
+        let id = |place: &FilePlace| place.dir.handle.as_ref().and_then(|dir| dir.identity().ok());
+        self.name == other.name && id(self) == id(other)
+    }
+}
+
+impl OutputPlace {
+    /// Finds the place of an output.
+    ///
+    /// # Errors
+    /// It cannot be one.
+    pub fn find(endpoint: &Endpoint, policy: Policy, stop: &Stop) -> Result<Self> {
+        match (Self::look(endpoint, policy)?, endpoint) {
+            (Some(place), _) => Ok(place),
+            (None, Endpoint::Standard) => standard_output(),
+            (None, Endpoint::Path(path)) => open(path, stop),
+        }
+    }
+
+    /// The same, as far as it can be told without opening what is written to as it is: of that there is
+    /// nothing.
+    ///
+    /// # Errors
+    /// It cannot be one.
+    pub fn look(endpoint: &Endpoint, policy: Policy) -> Result<Option<Self>> {
+        let Endpoint::Path(path) = endpoint else { return Ok(None) };
+        let refuse = |why: &str| Err(Error::finding("write to", path, why.to_owned()));
+        if names_directory(path) {
+            return refuse("a stream goes into a file, and this names a directory");
+        }
+        let Some(name) = path.file_name() else { return refuse("it is no name of a file") };
+        let parent = directory_of(path);
+        let cannot = |error| Error::io("open the directory", parent, error);
+        let dir = Dir::open(parent).map_err(cannot)?;
+        match dir.stat(name, true).map(|stat| stat.kind) {
+            Ok(Kind::Dir) => return refuse("a stream goes into a file, and this is a directory"),
+            Ok(Kind::Socket) => return refuse("it is a socket"),
+            Ok(Kind::Fifo | Kind::Device) => return Ok(None),
+            Ok(Kind::File | Kind::Symlink) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io("look at", path, error)),
+        }
+        if let Some(why) = sys::unusable(name) {
+            return refuse(why);
+        }
+        let stat = dir.stat_self().map_err(cannot)?;
+        let mut dir = OutputDir {
+            handle: Some(dir),
+            fresh: false,
+            gid: stat.gid,
+            ..OutputDir::absent(parent.into())
+        };
+        dir.volume.dev = stat.id.dev;
+        dir.volume.with_root = false;
+        // What comes as a stream has no permissions of its own.
+        dir.volume.keep_lists();
+        place_in(&Arc::new(dir), name.to_os_string(), policy).map(Some)
+    }
+
+    /// Which file is there, if it is a regular one.
+    pub fn identity(&self) -> Option<Identity> {
+        let stat = match self {
+            OutputPlace::Open(end) => Some(end.stat()),
+            OutputPlace::File(place) => place.there.as_ref(),
+            OutputPlace::Left(_) | OutputPlace::Refused(_) | OutputPlace::Failed(_) => None,
+        };
+        stat.filter(|stat| stat.kind == Kind::File).map(|stat| stat.id)
+    }
+}
+
+fn standard_output() -> Result<OutputPlace> {
+    let path = Path::new("-");
+    if sys::was_closed_at_start(1) {
+        return Err(Error::finding("write to", path, "standard output is closed"));
+    }
+    let end = StreamEnd::standard_output();
+    end.map(OutputPlace::Open).map_err(|error| Error::io("write to", path, error))
+}
+
+/// Opens what is there, waiting for a FIFO to get a reader.
+fn open(path: &Path, stop: &Stop) -> Result<OutputPlace> {
+    const NAP: std::time::Duration = std::time::Duration::from_millis(20);
+    loop {
+        let opened = StreamEnd::open_output(path);
+        match opened.map_err(|error| Error::io("open for writing", path, error))? {
+            Some(end) => return Ok(OutputPlace::Open(end)),
+            None if stop.is_urgent() => {
+                return Err(Error::finding("open for writing", path, "it has no reader"));
+            }
+            None => std::thread::sleep(NAP),
+        }
+    }
+}
+
+/// Decides about a file by the overwrite policy: what comes is of now and of unknown size, so
+/// that nothing that is there is the same or a cut-off beginning of it.
+fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<OutputPlace> {
+    let there = match dir.handle.as_ref().map(|handle| handle.stat(&name, false)) {
+        Some(Ok(stat)) => Some(stat),
+        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("look at", dir.path_of(&name), error));
+        }
+        _ => None,
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let coming = Stat {
+        kind: Kind::File,
+        size: 0,
+        allocated: 0,
+        mtime: Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() },
+        ctime: Time::default(),
+        id: Identity::default(),
+        links: 1,
+        mode: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let decision = decide(
+        policy,
+        SourceStat(&coming),
+        there.as_ref().map(|there| dir.destination(&coming, there)),
+    );
+    Ok(match decision {
+        Decision::Create | Decision::Replace => {
+            OutputPlace::File(FilePlace { dir: Arc::clone(dir), name, there, coming })
+        }
+        Decision::Keep => OutputPlace::Left("it is there already"),
+        Decision::Leave(_) => OutputPlace::Left(
+            "it is there already; --overwrite-policy update or always replaces it",
+        ),
+        Decision::Refuse(why) => OutputPlace::Refused(why),
+    })
+}
+
+// The places of everything that a stream writes.
+
+/// The places of everything that a stream writes.
+pub struct OutputPlaces {
+    /// Those of the outputs.
+    pub outputs: Vec<PlacedOutput>,
+    /// That of the manifest of all outputs.
+    pub manifest: Option<StreamManifest>,
+}
+
+/// The place of an output.
+pub struct PlacedOutput {
+    /// Its own.
+    pub place: OutputPlace,
+    /// That of the manifest beside it.
+    pub beside: Option<OutputPlace>,
+    /// The side file of that.
+    pub states: Option<StreamStates>,
+}
+
+/// By which policies files get others beside them; none if there is no policy.
+#[derive(Clone, Copy)]
+pub struct BesideFiles {
+    /// A manifest of their own.
+    pub manifests: Option<Policy>,
+    /// By which algorithms those are.
+    pub algorithms: Algorithms,
+    /// Each manifest a side file.
+    pub states: Option<Policy>,
+}
+
+impl OutputPlaces {
+    /// Finds them; `find` finds one, if it is to be known. An output that can have no place has
+    /// [`OutputPlace::Failed`]: the others do without it.
+    ///
+    /// # Errors
+    /// The manifest of all outputs can have no place.
+    pub fn find(
+        outputs: &[Endpoint],
+        manifest: Option<&Path>,
+        beside: BesideFiles,
+        find: &dyn Fn(&Endpoint) -> Result<Option<OutputPlace>>,
+    ) -> Result<Self> {
+        let mut placed = Vec::new();
+        for endpoint in outputs {
+            let place = match find(endpoint) {
+                Ok(None) => continue,
+                Ok(Some(place)) => place,
+                Err(error) => OutputPlace::Failed(error),
+            };
+            let ending = suffix(beside.algorithms);
+            let beside_it = match (&place, beside.manifests) {
+                (OutputPlace::File(file), Some(policy)) => {
+                    Some(file.beside(&ending, policy).unwrap_or_else(OutputPlace::Failed))
+                }
+                _ => None,
+            };
+            let states = match (&beside_it, beside.states) {
+                (Some(OutputPlace::File(file)), Some(policy)) => {
+                    Some(StreamStates::of(file, policy))
+                }
+                _ => None,
+            };
+            placed.push(PlacedOutput { place, beside: beside_it, states });
+        }
+        let manifest = manifest.map(|path| {
+            let endpoint = Endpoint::Path(path.to_path_buf());
+            let place = find(&endpoint)?;
+            place.map(|place| StreamManifest::at(place, &endpoint, beside.states)).transpose()
+        });
+        let mut all = Self { outputs: placed, manifest: manifest.transpose()?.flatten() };
+        let files: Vec<FilePlace> = all.files().cloned().collect();
+        all.states_mut().for_each(|states| states.give_way(files.iter()));
+        Ok(all)
+    }
+
+    /// The files that outputs and manifests are to be.
+    pub fn files(&self) -> impl Iterator<Item = &FilePlace> {
+        let listing = match &self.manifest {
+            Some(StreamManifest { sink: ManifestSink::File(place), .. }) => Some(place),
+            _ => None,
+        };
+        let both =
+            self.outputs.iter().flat_map(|output| [Some(&output.place), output.beside.as_ref()]);
+        let files = both.flatten().filter_map(|place| match place {
+            OutputPlace::File(place) => Some(place),
+            _ => None,
+        });
+        files.chain(listing)
+    }
+
+    /// The side files.
+    pub fn states(&self) -> impl Iterator<Item = &StreamStates> {
+        let listing = self.manifest.as_ref().and_then(|manifest| manifest.states.as_ref());
+        self.outputs.iter().filter_map(|output| output.states.as_ref()).chain(listing)
+    }
+
+    fn states_mut(&mut self) -> impl Iterator<Item = &mut StreamStates> {
+        let listing = self.manifest.as_mut().and_then(|manifest| manifest.states.as_mut());
+        self.outputs.iter_mut().filter_map(|output| output.states.as_mut()).chain(listing)
+    }
+}
+
+// An output, open: bytes go to it as they come, and in the end it stands or it does not.
+
+pub struct OpenOutput<'a> {
+    /// Which of the outputs it is, counted from 0.
+    pub number: usize,
+    /// What the user calls it.
+    pub endpoint: Endpoint,
+    /// What the run shares.
+    pub context: Context<'a>,
+    pub sink: Sink<'a>,
+    /// The manifest beside it.
+    pub manifest: Option<StreamManifest>,
+}
+
+pub enum Sink<'a> {
+    /// To what is open.
+    Open(StreamEnd),
+    File(Box<AtomicFile<'a>>),
+}
+
+/// Why an output is dropped.
+pub enum DropReason {
+    /// Its reader went away.
+    Closed,
+    /// The run is to stop.
+    Stopped,
+    Failed(Error),
+}
+
+impl DropReason {
+    /// What became of an output that is dropped.
+    pub fn outcome(self) -> OutputOutcome {
+        match self {
+            DropReason::Closed => OutputOutcome::Closed,
+            DropReason::Stopped => OutputOutcome::Stopped(Vec::new()),
+            DropReason::Failed(error) => OutputOutcome::Failed(error),
+        }
+    }
+}
+
+impl OpenOutput<'_> {
+    /// Whether it is a file that has no name yet.
+    pub fn is_file(&self) -> bool {
+        matches!(self.sink, Sink::File(_))
+    }
+
+    /// What is open, if it is no file of ours.
+    pub fn end(&self) -> Option<&StreamEnd> {
+        match &self.sink {
+            Sink::Open(end) => Some(end),
+            Sink::File(_) => None,
+        }
+    }
+
+    /// Whether its reader went away, which is looked for while nothing comes: an input may be idle for hours.
+    pub fn has_lost_reader(&self) -> bool {
+        self.end().is_some_and(StreamEnd::has_lost_reader)
+    }
+
+    /// Gets ready to be written to.
+    pub fn prepare(&self) {
+        if let Sink::Open(end) = &self.sink {
+            sys::widen(end.file());
+        }
+    }
+
+    /// Writes all of `bytes`.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), DropReason> {
+        let end = match &mut self.sink {
+            Sink::File(file) => return file.write(bytes).map_err(DropReason::Failed),
+            Sink::Open(end) => end,
+        };
+        match end.write_all(bytes, || self.context.control.stop.is_urgent()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(DropReason::Stopped),
+            Err(error) => Err(lost(&self.endpoint, "write", error)),
+        }
+    }
+
+    /// Lets `moving` move at most `most` bytes there.
+    pub fn take(
+        &mut self,
+        most: u64,
+        moving: impl FnOnce(&File, u64) -> io::Result<Spliced>,
+    ) -> Result<Spliced, DropReason> {
+        match &mut self.sink {
+            Sink::File(file) => file.take(most, moving).map_err(DropReason::Failed),
+            Sink::Open(end) => {
+                moving(end.file(), most).map_err(|error| lost(&self.endpoint, "copy to", error))
+            }
+        }
+    }
+
+    /// Everything came: the file gets its name, and the manifest beside it its line.
+    pub fn finish(self, content: Option<&StreamContent>) -> OutputOutcome {
+        let Self { endpoint, context, sink, mut manifest, .. } = self;
+        let file = match sink {
+            // What a file system says only now would be lost with the handle.
+            Sink::Open(end) => {
+                return match sys::close_file(end.into_file()) {
+                    Ok(()) => OutputOutcome::Passed,
+                    Err(error) => lost(&endpoint, "close", error).outcome(),
+                };
+            }
+            Sink::File(file) => file,
+        };
+        if context.control.stop.is_urgent() {
+            return OutputOutcome::Stopped(file.abandon());
+        }
+        let (mut warnings, place) = (Vec::new(), file.place().clone());
+        let retire = || manifest.as_mut().map_or(Ok(()), |manifest| manifest.retire(&context));
+        let proof = match file.finish(content, retire, &mut warnings) {
+            Ok(Completion::Stands(proof)) => proof,
+            Ok(Completion::Unproven(error)) => return OutputOutcome::Unproven(error),
+            Ok(Completion::Stopped) => return OutputOutcome::Stopped(warnings),
+            Err(error) => return OutputOutcome::Failed(error),
+        };
+        if let (Some(manifest), Some(content)) = (manifest, content) {
+            let (lines, path) =
+                (&lines_beside(&content.digests, &place)[..], place.name.as_encoded_bytes());
+            let listed = StreamLines { lines, path, content };
+            if let Err(error) = manifest.write(&context, listed, &mut warnings) {
+                return OutputOutcome::Failed(error.with_note("; the file itself is complete"));
+            }
+        }
+        OutputOutcome::Stands { replaced: place.there.is_some(), proof, warnings }
+    }
+
+    /// It is not completed, because of `lost`: removes what there is of it.
+    pub fn discard(self, lost: DropReason) -> OutputOutcome {
+        match (self.sink, lost) {
+            (Sink::File(file), DropReason::Failed(error)) => {
+                OutputOutcome::Failed(file.discard(error))
+            }
+            (Sink::File(file), DropReason::Stopped | DropReason::Closed) => {
+                OutputOutcome::Stopped(file.abandon())
+            }
+            (Sink::Open(_), lost) => lost.outcome(),
+        }
+    }
+
+    /// An input was cut short: a file that would lack a piece is not to stand.
+    pub fn cut_short(&self) -> Error {
+        let finding = "an input could not be read to its end, and a piece would be missing";
+        Error::finding("complete", self.endpoint.path(), finding)
+    }
+}
+
+fn lost(endpoint: &Endpoint, deed: &'static str, error: io::Error) -> DropReason {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => DropReason::Closed,
+        _ => DropReason::Failed(Error::io(deed, endpoint.path(), error)),
+    }
+}

@@ -1,0 +1,596 @@
+//! A check in passes: which files come first, when that is enough, and what was verified when.
+
+use std::{
+    collections::BTreeSet, ffi::OsString, fmt::Write as _, fs::File, io, io::BufWriter, io::Write,
+    path::PathBuf, sync::Mutex, sync::MutexGuard, sync::PoisonError, sync::atomic::AtomicU64,
+    sync::atomic::Ordering::Relaxed, time::Duration, time::Instant, time::SystemTime,
+};
+
+use crate::{
+    error::Error, error::Result, hash::Digest, hash::HashTable, hash::Sha256, manifest::Scanner,
+    manifest::Text, path::RelPath, state::Mark, state::Missing, state::PrivateDir,
+    sys::Uninterrupted, verify::Finding, verify::Target, verify::Verdict,
+};
+
+// Checking a tree a part at a time: each scrub reads the files that were not verified for the longest
+// time, until its budget is spent.
+//
+// Files that were bad come first, then those that were never looked at, then the others by the time of
+// the run that verified them. There is one pass over the manifest for each of these. A bad file is among
+// the first of the next scrub until it is repaired.
+
+/// What was verified is written this often: it is what a kill can lose.
+const SAVE: Duration = Duration::from_secs(60);
+
+/// A scrub on its way; all threads of the check share it.
+#[derive(Debug)]
+pub struct Scrub {
+    allowance: Mutex<Allowance>,
+    skipped: AtomicU64,
+    /// Where private directories are kept, if not in the checked directory.
+    elsewhere: Option<PathBuf>,
+    record: Mutex<ScrubRecord>,
+}
+
+/// What was verified, and where that is kept.
+#[derive(Debug, Default)]
+struct ScrubRecord {
+    verified: Verified,
+    /// Not before the manifest was read.
+    place: Option<(PrivateDir, OsString)>,
+    saved: Option<Instant>,
+}
+
+impl Scrub {
+    /// A scrub that begins now; its record is kept below `elsewhere`, if that is given.
+    pub fn new(budget: Budget, elsewhere: Option<PathBuf>) -> Self {
+        Self {
+            allowance: Mutex::new(Allowance::new(budget)),
+            skipped: AtomicU64::new(0),
+            elsewhere,
+            record: Mutex::default(),
+        }
+    }
+
+    /// From now on the lines of this pass are given out; all those before are begun, or skipped.
+    pub fn begin(&self, pass: Pass) {
+        match pass {
+            Pass::Bad => self.allowance().begin_bad(),
+            Pass::New | Pass::Good(_) => self.allowance().begin_others(),
+        }
+    }
+
+    fn allowance(&self) -> MutexGuard<'_, Allowance> {
+        // Nothing in there can panic half-way.
+        self.allowance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self) -> MutexGuard<'_, ScrubRecord> {
+        // Nothing in there can panic half-way.
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether no more files are to be begun.
+    pub fn is_over(&self) -> bool {
+        self.allowance().is_spent()
+    }
+
+    /// Whether a worker that is free may begin a file.
+    pub fn may_begin(&self) -> bool {
+        self.allowance().may_begin()
+    }
+
+    /// Whether a file of so many bytes may be begun. If not, none may from now on.
+    pub fn takes(&self, size: u64) -> bool {
+        self.allowance().takes(size)
+    }
+
+    /// When a file that is begun now is given up, if it is not read by then.
+    pub fn gives_up_at(&self) -> Option<Instant> {
+        self.allowance().gives_up_at()
+    }
+
+    /// A line that was given out is skipped: another scrub reads its file.
+    pub fn skip(&self) {
+        self.skipped.fetch_add(1, Relaxed);
+    }
+
+    /// How many lines were skipped.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Relaxed)
+    }
+
+    /// Reads what was verified of the lines that were listed, and writes it back, so that a directory that
+    /// cannot be written to is known before anything is read. A record that is of no use is returned as an
+    /// error inside, and is as good as none.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn recall(&self, target: &Target) -> Result<Option<Error>> {
+        let name = record_name(target);
+        let (root, elsewhere) = (target.handle()?, self.elsewhere.as_deref());
+        let private = PrivateDir::open(root, &target.root, elsewhere, Missing::MakeForRecords)?;
+        let none = || Error::finding("make the private directory in", &target.root, "it is gone");
+        let private = private.ok_or_else(none)?;
+        let path = private.path().join(&name);
+        let mut useless = None;
+        {
+            let mut record = self.record();
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            record.verified.begin(u32::try_from(now.as_secs()).unwrap_or(0).max(1));
+            match private.dir().open_file(&name, false) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => {
+                    let mark = private.mark();
+                    if let Err(error) = opened.and_then(|file| record.verified.recall(file, mark)) {
+                        let error = Error::io("read what was verified from", &path, error);
+                        useless = Some(error.with_note("; all of it counts as never verified"));
+                    }
+                }
+            }
+            record.place = Some((private, name));
+        }
+        self.save()?;
+        Ok(useless)
+    }
+
+    /// The manifest has this line.
+    pub fn list(&self, path: &RelPath, digest: &Digest) {
+        self.record().verified.list(path, digest);
+    }
+
+    /// The passes over the manifest, in their order.
+    pub fn passes(&self) -> BTreeSet<Pass> {
+        self.record().verified.passes()
+    }
+
+    /// Whether the line belongs to the pass, and is to be given out now.
+    pub fn give(&self, path: &RelPath, digest: &Digest, pass: Pass) -> bool {
+        self.record().verified.give(path, digest, pass)
+    }
+
+    /// Notes a finding: a good file was verified now, any other was not.
+    pub fn note(&self, finding: &Finding) {
+        if let Finding::File { path, listed, verdict, .. } = finding {
+            let good = matches!(verdict, Verdict::Good(_));
+            self.record().verified.note(path, listed, good);
+        }
+    }
+
+    /// Writes what was verified, if it was not written in the last minute.
+    pub fn save_now_and_then(&self) -> Result<()> {
+        if self.record().saved.is_some_and(|saved| saved.elapsed() < SAVE) {
+            return Ok(());
+        }
+        self.save()
+    }
+
+    /// Writes what was verified; does nothing before the manifest was read.
+    ///
+    /// # Errors
+    /// It cannot be written; the earlier record still stands.
+    pub fn save(&self) -> Result<()> {
+        let mut record = self.record();
+        let ScrubRecord { verified, place: Some((private, name)), saved } = &mut *record else {
+            return Ok(());
+        };
+        // Also if it fails: a failure is told once a minute, not for each file.
+        *saved = Some(Instant::now());
+        private.write(name, true, |file| verified.write(file, private.mark())).map_err(|error| {
+            Error::io("write what was verified to", private.path().join(name), error)
+        })
+    }
+
+    /// What the scrub came to; `None` if the manifest could not be read to its end.
+    pub fn coverage(&self) -> Option<Coverage> {
+        let record = self.record();
+        record.place.as_ref().map(|_| record.verified.coverage())
+    }
+}
+
+/// The name of the file in the private directory that keeps what was verified.
+fn record_name(target: &Target) -> OsString {
+    let name = target.manifest.file_name().filter(|_| target.ours.is_none());
+    let mut name = name.map_or_else(|| OsString::from("dircopy"), OsString::from);
+    name.push(".verified");
+    name
+}
+
+// What was verified when, kept between runs in the private directory (`docs/manifest.md`, M52). One of
+// another directory is not believed, nor is a time that is still to come.
+//
+// A line is known by a hash of its name and digest, not by its place in the manifest. So a manifest that
+// was replaced or grew takes nothing away: a file that is still listed with its digest is still verified.
+// All files of one run get one time, that of its start. A file that is not good loses its time.
+
+/// The first line of the file.
+const HEAD: &str = "dircopy-verified 2";
+
+/// Runs of one second are given seconds that are still to come; nothing later is believed. In seconds.
+const AHEAD: u32 = 24 * 3600;
+
+/// What one scrub came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Coverage {
+    /// Lines that the manifest has, a repeated one counted once.
+    pub listed: u64,
+    /// Of these, those that this run found good.
+    pub now: u64,
+    /// … and those that were never found good, or were not good when they were looked at last.
+    pub never: u64,
+    /// When the one was found good that was not for the longest time, in seconds since 1970; `None` if
+    /// there are some that never were.
+    pub oldest: Option<u64>,
+}
+
+/// The files that one pass over the manifest is for, by what earlier runs say of them; in the order of
+/// the passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pass {
+    /// Not good when they were looked at last.
+    Bad,
+    /// Never looked at.
+    New,
+    /// Good at that time, in seconds since 1970.
+    Good(u32),
+}
+
+/// What is known of the lines of a manifest, 16 bytes for each and the slack of a hash table.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// By the hashes of lines.
+    lines: HashTable<LastCheck>,
+    /// The time of this run.
+    now: u32,
+}
+
+/// What is known of a line.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastCheck {
+    /// When it was verified, in seconds since 1970; 0 for never, and for one that is bad.
+    time: u32,
+    /// Whether it was not good when it was looked at last.
+    bad: bool,
+    /// Whether this run has given it out.
+    given: bool,
+}
+
+impl LastCheck {
+    fn pass(self) -> Pass {
+        match self {
+            Self { bad: true, .. } => Pass::Bad,
+            Self { time: 0, .. } => Pass::New,
+            Self { time, .. } => Pass::Good(time),
+        }
+    }
+}
+
+impl Verified {
+    /// The manifest has this line.
+    pub fn list(&mut self, path: &RelPath, digest: &Digest) {
+        self.lines.entry(key(path, digest)).or_default();
+    }
+
+    /// The passes that all lines need, in their order.
+    pub fn passes(&self) -> BTreeSet<Pass> {
+        self.lines.values().map(|line| line.pass()).collect()
+    }
+
+    /// Whether the line belongs to a pass and was not given out in it yet; it is from now on.
+    pub fn give(&mut self, path: &RelPath, digest: &Digest, pass: Pass) -> bool {
+        match self.lines.get_mut(&key(path, digest)) {
+            Some(line) if line.pass() == pass && !line.given => {
+                line.given = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A file was checked now.
+    pub fn note(&mut self, path: &RelPath, digest: &Digest, good: bool) {
+        let time = if good { self.now } else { 0 };
+        if let Some(line) = self.lines.get_mut(&key(path, digest)) {
+            (line.time, line.bad) = (time, !good);
+        }
+    }
+
+    /// Reads what earlier runs kept of the lines that were listed. An error leaves nothing of it.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not such a file, or is cut off.
+    pub fn recall(&mut self, file: File, mark: &Mark) -> io::Result<()> {
+        let newest = self.read(file, mark).inspect_err(|_| {
+            self.lines.values_mut().for_each(|line| *line = LastCheck::default());
+        })?;
+        self.begin(newest.saturating_add(1));
+        Ok(())
+    }
+
+    /// The time of this run is `seconds` since 1970, unless it is later already: a run is later than those
+    /// before it, whatever the clock says.
+    pub fn begin(&mut self, seconds: u32) {
+        self.now = self.now.max(seconds);
+    }
+
+    /// Returns the newest time in the file.
+    fn read(&mut self, file: File, mark: &Mark) -> io::Result<u32> {
+        let head = head(&mark.of_file(&file));
+        let wrong = || io::Error::from(io::ErrorKind::InvalidData);
+        let (mut scanner, mut number, mut newest) = (Scanner::new(file), 0_u64, 0);
+        let latest = self.now.saturating_add(AHEAD);
+        while let Some(line) = scanner.next_line()? {
+            let (Text::Whole(text), true) = (line.text, line.ended) else { return Err(wrong()) };
+            let text = std::str::from_utf8(text).map_err(|_| wrong())?;
+            if line.number == 1 {
+                if text != head {
+                    return Err(wrong());
+                }
+                continue;
+            }
+            match text.split_once(' ').ok_or_else(wrong)? {
+                ("end", end) if end.parse() == Ok(number) => return Ok(newest),
+                (key, time) => {
+                    let key = u64::from_str_radix(key, 16).map_err(|_| wrong())?;
+                    let time: u32 = time.parse().map_err(|_| wrong())?;
+                    number += 1;
+                    if time > latest {
+                        continue;
+                    }
+                    if let Some(line) = self.lines.get_mut(&key) {
+                        (line.time, line.bad) = (time, time == 0);
+                    }
+                    newest = newest.max(time);
+                }
+            }
+        }
+        // It is cut off.
+        Err(wrong())
+    }
+
+    /// Writes the file; a million lines are 27 MB.
+    pub fn write(&self, file: &mut File, mark: &Mark) -> io::Result<()> {
+        let head = head(&mark.of_file(file));
+        let mut out = BufWriter::new(Uninterrupted(file));
+        let (mut text, mut number) = (String::new(), 0);
+        writeln!(out, "{head}")?;
+        for (key, line) in self.lines.iter().filter(|(_, line)| line.pass() != Pass::New) {
+            text.clear();
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{key:016x} {}", line.time);
+            out.write_all(text.as_bytes())?;
+            number += 1;
+        }
+        writeln!(out, "end {number}")?;
+        out.flush()
+    }
+
+    /// What this run and those before it covered.
+    pub fn coverage(&self) -> Coverage {
+        let count = |time| self.lines.values().filter(|line| line.time == time).count() as u64;
+        let (now, never) = (count(self.now), count(0));
+        let oldest = self.lines.values().map(|line| u64::from(line.time)).min();
+        let oldest = oldest.filter(|time| *time > 0);
+        Coverage { listed: self.lines.len() as u64, now, never, oldest }
+    }
+}
+
+fn head(mark: &Mark) -> String {
+    format!("{HEAD} {}", mark.text())
+}
+
+/// The hash of a line: the first 64 bits of the SHA-256 of the digest's bytes and name.
+fn key(path: &RelPath, digest: &Digest) -> u64 {
+    let Sha256([a, b, c, d, e, f, g, h, ..]) = Sha256::of(&[digest.bytes(), path.as_bytes()]);
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+#[cfg(test)]
+impl Verified {
+    /// When a line was verified.
+    pub fn time_of(&self, path: &RelPath, digest: &Digest) -> Option<u32> {
+        self.lines.get(&key(path, digest)).map(|line| line.time)
+    }
+}
+
+// How much one scrub may read: a time, a number of bytes, or both.
+//
+// Files that were bad before come first, in half of the budget at most. Otherwise a bad file that is
+// larger than the budget, or takes longer, would keep all others from ever being read.
+
+/// How much one scrub may read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Budget {
+    /// After this time no more files are begun.
+    pub time: Option<Duration>,
+    /// Nor if they would be more than so many bytes together; one file is always read.
+    pub bytes: Option<u64>,
+    /// So long after the time the files in hand are given up, too; without it they are read to their ends.
+    pub grace: Option<Duration>,
+}
+
+/// What is left of a budget for the files that are read now.
+#[derive(Debug)]
+pub struct Allowance {
+    budget: Budget,
+    started: Instant,
+    ends: Option<Instant>,
+    /// Bytes that may be read.
+    most: u64,
+    read: u64,
+    spent: bool,
+    /// Whether this is the share of files that were bad before.
+    of_bad: bool,
+    /// Whether these files have at least half of the time from when the first of them can be begun: a single worker may
+    /// still have a bad one in hand.
+    half_is_due: bool,
+}
+
+impl Allowance {
+    /// All of a budget, of which the time begins now.
+    pub fn new(budget: Budget) -> Self {
+        let started = Instant::now();
+        Self {
+            budget,
+            started,
+            ends: budget.time.and_then(|time| started.checked_add(time)),
+            most: budget.bytes.unwrap_or(u64::MAX),
+            read: 0,
+            spent: false,
+            of_bad: false,
+            half_is_due: false,
+        }
+    }
+
+    /// Files that were bad before are read from now on, in half of the budget.
+    pub fn begin_bad(&mut self) {
+        let half = self.budget.time.map(|time| time / 2);
+        self.ends = half.and_then(|half| self.started.checked_add(half));
+        self.most = self.budget.bytes.unwrap_or(u64::MAX) / 2;
+        (self.read, self.spent, self.of_bad) = (0, false, true);
+    }
+
+    /// Other files are read from now on, in at least half of the budget.
+    pub fn begin_others(&mut self) {
+        if !self.of_bad {
+            return;
+        }
+        self.ends = self.budget.time.and_then(|time| self.started.checked_add(time));
+        self.half_is_due = true;
+        let most = self.budget.bytes.unwrap_or(u64::MAX);
+        self.most = most - self.read.min(most / 2);
+        (self.read, self.spent, self.of_bad) = (0, false, false);
+    }
+
+    /// When a file that is begun now is given up, if it is not read by then.
+    pub fn gives_up_at(&self) -> Option<Instant> {
+        self.ends?.checked_add(self.budget.grace?)
+    }
+
+    /// Whether no more files may be begun.
+    pub fn is_spent(&mut self) -> bool {
+        // The first of these was not asked for yet.
+        if self.half_is_due {
+            return false;
+        }
+        self.spent |= self.ends.is_some_and(|ends| Instant::now() >= ends);
+        self.spent
+    }
+
+    /// Whether a worker that is free may begin a file.
+    pub fn may_begin(&mut self) -> bool {
+        if std::mem::take(&mut self.half_is_due) {
+            let half = self.budget.time.and_then(|time| Instant::now().checked_add(time / 2));
+            self.ends = self.ends.max(half);
+        }
+        !self.is_spent()
+    }
+
+    /// Whether a file of so many bytes may be begun. If not, the allowance is spent: the next file is the
+    /// next in the order, not a smaller one.
+    pub fn takes(&mut self, size: u64) -> bool {
+        let read = self.read.saturating_add(size);
+        let fits = self.read == 0 || read <= self.most;
+        match fits {
+            true => self.read = read,
+            false => self.spent = true,
+        }
+        fits
+    }
+}
+
+#[cfg(test)]
+mod pass_tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::io::HashedFrom;
+    use crate::sys::Dir;
+
+    #[test]
+    fn what_was_verified_is_written_once_in_a_while() {
+        let dir = tempfile::tempdir().unwrap();
+        let scrub = Scrub::new(Budget::default(), None);
+        let digest = Digest::sha256([7; 32]);
+        let paths = [&b"a"[..], b"b", b"c"].map(|name| RelPath::parse(name).unwrap());
+        for path in &paths {
+            scrub.list(path, &digest);
+        }
+        let root = Dir::open(dir.path()).unwrap();
+        let private = PrivateDir::open(&root, dir.path(), None, Missing::Make).unwrap().unwrap();
+        let (mark, kept) = (private.mark().clone(), private.path().to_path_buf());
+        let place = (private, "record".into());
+        scrub.record().verified.begin(5);
+        scrub.record().place = Some(place);
+        let verify = |path: &RelPath, verdict| {
+            let path = path.clone();
+            scrub.note(&Finding::File {
+                line: 1,
+                path,
+                listed: digest,
+                verdict,
+                bytes: 1,
+                shared: 0,
+            });
+            scrub.save_now_and_then().unwrap();
+        };
+        let written = || {
+            let mut verified = Verified::default();
+            paths.iter().for_each(|path| verified.list(path, &digest));
+            verified.recall(File::open(kept.join("record")).unwrap(), &mark).unwrap();
+            paths.each_ref().map(|path| verified.time_of(path, &digest).unwrap())
+        };
+        let [a, b, c] = &paths;
+        verify(a, Verdict::Good(HashedFrom::Device));
+        assert_eq!(written(), [5, 0, 0]);
+        verify(b, Verdict::Good(HashedFrom::Device));
+        assert_eq!(written(), [5, 0, 0]);
+        scrub.record().saved = Instant::now().checked_sub(SAVE);
+        verify(c, Verdict::Differs(HashedFrom::Device, None));
+        assert_eq!(written(), [5, 5, 0]);
+        assert_eq!(kept.read_dir().unwrap().count(), 1);
+    }
+}
+
+#[cfg(test)]
+mod budget_tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_hand_has_the_time_and_the_grace() {
+        let second = Duration::from_secs(1);
+        let budget = Budget { time: Some(second), bytes: None, grace: Some(4 * second) };
+        let mut left = Allowance::new(budget);
+        assert_eq!(left.gives_up_at(), Some(left.started + 5 * second));
+        left.begin_bad();
+        assert_eq!(left.gives_up_at(), Some(left.started + 9 * second / 2));
+        for budget in [Budget { grace: None, ..budget }, Budget { time: None, ..budget }] {
+            assert_eq!(Allowance::new(budget).gives_up_at(), None);
+        }
+    }
+
+    /// A bad file, however large it is and however long it takes, leaves half to the others.
+    #[test]
+    fn bad_files_get_half_of_a_budget() {
+        let hour = Duration::from_secs(3600);
+        let mut left = Allowance::new(Budget { time: Some(hour), bytes: Some(100), grace: None });
+        let started = left.started;
+        left.begin_bad();
+        assert!(left.ends == Some(started + hour / 2));
+        assert!(left.takes(30) && left.takes(20) && !left.takes(1) && left.is_spent());
+        left.begin_others();
+        assert!(left.ends == Some(started + hour) && !left.is_spent());
+        left.begin_others();
+        assert!(left.takes(30) && left.takes(20) && !left.takes(1));
+        // One that is too large, and took longer than a scrub may.
+        left.begin_bad();
+        assert!(left.takes(1000) && !left.takes(1));
+        if let Some(earlier) = started.checked_sub(2 * hour) {
+            left.started = earlier;
+            assert!(left.ends < Some(Instant::now() + hour));
+        }
+        left.begin_others();
+        assert!(left.may_begin() && left.ends.is_some_and(|ends| ends > Instant::now()));
+        assert!(left.takes(50) && !left.takes(1));
+    }
+}
