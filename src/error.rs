@@ -142,6 +142,31 @@ impl std::error::Error for Error {
     }
 }
 
+/// Says what was being done, and to what, where the system refused.
+pub trait Deed<T> {
+    /// The system refused `deed` on `path`. `deed` completes the sentence "cannot …".
+    ///
+    /// # Errors
+    /// That of the system.
+    fn deed(self, deed: &'static str, path: impl AsRef<Path>) -> Result<T>;
+
+    /// The same where the path is put together for the error alone.
+    ///
+    /// # Errors
+    /// That of the system.
+    fn deed_at<P: AsRef<Path>>(self, deed: &'static str, path: impl FnOnce() -> P) -> Result<T>;
+}
+
+impl<T> Deed<T> for io::Result<T> {
+    fn deed(self, deed: &'static str, path: impl AsRef<Path>) -> Result<T> {
+        self.map_err(|error| Error::io(deed, path, error))
+    }
+
+    fn deed_at<P: AsRef<Path>>(self, deed: &'static str, path: impl FnOnce() -> P) -> Result<T> {
+        self.map_err(|error| Error::io(deed, path(), error))
+    }
+}
+
 /// What fallible functions of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

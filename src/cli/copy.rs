@@ -16,9 +16,9 @@ use crate::{
     cli::show::stream_summary::verdict, copy::CopyJob, copy::DatedName, copy::GenerationNote,
     copy::GenerationSet, copy::LostNames, copy::OutputJob, copy::Report,
     copy::generations::set::discard, copy::generations::set::hold, copy::run::means::count,
-    copy::run::outputs::copy_to_all, error::Error, error::Result, event::Event, event::Progress,
-    event::Stop, path::Shown, stream::Endpoint, stream::StreamEnding, stream::StreamJob, sys,
-    sys::Dir, sys::PlainUse, tree::NameEnd, tree::NameList,
+    copy::run::outputs::copy_to_all, error::Deed, error::Error, error::Result, event::Event,
+    event::Progress, event::Stop, path::Shown, stream::Endpoint, stream::StreamEnding,
+    stream::StreamJob, sys, sys::Dir, sys::PlainUse, tree::NameEnd, tree::NameList,
 };
 
 /// Copies the source to every output.
@@ -88,7 +88,7 @@ fn read_names(path: &Path, null: bool) -> Result<NameList> {
         return NameList::read(std::io::stdin().lock(), separator, Path::new("standard input"));
     }
     let file = sys::open_plain(path, PlainUse::Read);
-    let file = file.map_err(|error| Error::io("open the list of names", path, error))?;
+    let file = file.deed("open the list of names", path)?;
     NameList::read(file, separator, path)
 }
 
@@ -154,7 +154,7 @@ fn in_time<R>(
             Builder::new()
                 .name("clock".into())
                 .spawn_scoped(scope, watch)
-                .map_err(|error| Error::io("watch the time of the copy to", output, error))?;
+                .deed("watch the time of the copy to", output)?;
         }
         let ran = work();
         drop::<crossbeam_channel::Sender<()>>(running);
@@ -194,7 +194,7 @@ pub fn generations(args: &GenerationsArgs, console: &Console) -> Exit {
 }
 
 fn open(path: &Path) -> Result<(Dir, GenerationSet)> {
-    let root = Dir::open(path).map_err(|error| Error::io("open the output", path, error))?;
+    let root = Dir::open(path).deed("open the output", path)?;
     let set = GenerationSet::read(&root, path)?;
     Ok((root, set))
 }

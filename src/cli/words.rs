@@ -3,7 +3,8 @@
 use std::{path::Path, path::PathBuf, path::is_separator};
 
 use crate::{
-    error::Error, error::Result, path::Shown, path::directory_of, sys, sys::Dir, sys::MountedVolume,
+    error::Deed, error::Error, error::Result, path::Shown, path::directory_of, sys, sys::Dir,
+    sys::MountedVolume,
 };
 
 // Where engines say which task of an array a process is.
@@ -186,8 +187,7 @@ fn named_disk(text: &str) -> Option<NamedDisk<'_>> {
 impl NamedDisk<'_> {
     /// Where it is mounted.
     fn find(&self, given: &Path) -> Result<PathBuf> {
-        let volumes =
-            sys::mounted_volumes().map_err(|error| Error::io("find the disk of", given, error))?;
+        let volumes = sys::mounted_volumes().deed("find the disk of", given)?;
         let is_it = |volume: &MountedVolume| match self.kind {
             "LABEL=" => volume.label.as_ref().is_some_and(|label| label == self.value),
             _ => volume.uuid.as_ref().is_some_and(|uuid| uuid.eq_ignore_ascii_case(self.value)),

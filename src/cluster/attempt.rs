@@ -16,7 +16,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use crate::{
     cluster::PlanDir, cluster::plan_dir::CLAIMED, cluster::plan_dir::FAILED,
     cluster::plan_dir::OPEN, cluster::plan_dir::RUNNING, cluster::plan_dir::shard_number,
-    error::Error, error::Result, sys, sys::Dir, sys::PlainUse, sys::ShardTag, sys::stat::Time,
+    error::Deed, error::Error, error::Result, sys, sys::Dir, sys::PlainUse, sys::ShardTag,
+    sys::stat::Time,
 };
 
 /// So many numbers are tried for an attempt.
@@ -158,7 +159,7 @@ impl Attempt {
 
     /// The attempt is over: what it left is removed.
     pub fn end(self) -> Result<()> {
-        fs::remove_dir_all(&self.dir).map_err(|error| Error::io("remove", &self.dir, error))
+        fs::remove_dir_all(&self.dir).deed("remove", &self.dir)
     }
 }
 
@@ -195,7 +196,7 @@ impl ShardToken {
 pub fn put_out(plan: &PlanDir, shard: u32, cost: u64) -> Result<()> {
     let name = format!("{cost:016x}-{}", ShardToken { shard, attempt: 0 }.name());
     let path = plan.below(OPEN).join(name);
-    fs::File::create_new(&path).map(drop).map_err(|error| Error::io("make", path, error))
+    fs::File::create_new(&path).map(drop).deed("make", path)
 }
 
 /// Puts tokens out for `shards`, which the end of the plan found not done, where there are none: a shard that was done

@@ -4,11 +4,11 @@
 use std::{fs::File, io, io::Read, io::Seek, io::SeekFrom, ops::AddAssign, path::Path};
 
 use crate::{
-    cluster::PlanDir, error::Error, error::Result, hash::Digest, hash::Sha256, manifest::Blocks,
-    manifest::Parsed, manifest::Parser, manifest::ReadAhead, manifest::SummedFile,
-    manifest::SummedReader, manifest::SummedWriter, manifest::Trailer, manifest::line,
-    manifest::read::escape, path::RelPath, sys, sys::Dir, sys::DirListing, sys::PlainUse,
-    sys::Uninterrupted, tree::dirs::open_source_below,
+    cluster::PlanDir, error::Deed, error::Error, error::Result, hash::Digest, hash::Sha256,
+    manifest::Blocks, manifest::Parsed, manifest::Parser, manifest::ReadAhead,
+    manifest::SummedFile, manifest::SummedReader, manifest::SummedWriter, manifest::Trailer,
+    manifest::line, manifest::read::escape, path::RelPath, sys, sys::Dir, sys::DirListing,
+    sys::PlainUse, sys::Uninterrupted, tree::dirs::open_source_below,
 };
 
 /// Before the line of a file that is of another size than planned.
@@ -310,7 +310,7 @@ impl SourceSearch {
     /// Opens the source.
     pub fn new(plan: &PlanDir) -> Result<Self> {
         let source = &plan.plan.source;
-        let root = Dir::open(source).map_err(|error| Error::io("open", source, error))?;
+        let root = Dir::open(source).deed("open", source)?;
         Ok(Self { root, follow_links: plan.plan.options.follow_links, last: None })
     }
 

@@ -9,8 +9,8 @@ use std::{
 use crate::{
     cluster::PlanDir, cluster::end_list::EndEntry, cluster::end_list::FINISH,
     cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::record_check, copy::First,
-    copy::Link, copy::LinkOutcome, copy::Prepared, copy::hard_link, copy::links, error::Error,
-    error::Result, event::Done, event::Event, event::EventObserver, event::Gate,
+    copy::Link, copy::LinkOutcome, copy::Prepared, copy::hard_link, copy::links, error::Deed,
+    error::Error, error::Result, event::Done, event::Event, event::EventObserver, event::Gate,
     manifest::SummedReader, path::DirPath, path::RelPath, path::Shown, sys, sys::Attributes,
     sys::Dir, sys::DirReader, sys::stat::Stat, tree::Cleanup, tree::LabelChange, tree::OutputDir,
     tree::Protected, tree::SourceDir, tree::SourceEntry, tree::Ways, tree::cleanup,
@@ -186,7 +186,7 @@ impl<'a> FinishTree<'a> {
         let Some(handle) = root.handle.as_ref().filter(|_| sync) else { return Ok(()) };
         let persisted =
             if handle.can_persist_all() { handle.persist_all() } else { handle.persist() };
-        persisted.map_err(|error| Error::io("make durable", root.path(), error))
+        persisted.deed_at("make durable", || root.path())
     }
 
     fn list(&self, name: &str) -> Result<SummedReader> {
@@ -216,7 +216,7 @@ impl<'a> FinishTree<'a> {
         let root = source.handle.try_clone();
         let handle = root
             .and_then(|root| path.components().try_fold(root, enter))
-            .map_err(|error| Error::io("open directory", source.path_below(path), error))?;
+            .deed_at("open directory", || source.path_below(path))?;
         let (root, rel) = (Arc::clone(&source.root), output.rel.clone());
         Ok(SourceDir { handle, root, rel })
     }
@@ -261,7 +261,7 @@ impl<'a> FinishTree<'a> {
             return Err(Error::finding("make", pair.output.path_of(name), OPEN_TO_OTHERS));
         }
         let stat = pair.source.handle.stat(name, false);
-        let stat = stat.map_err(|error| Error::io("look at", pair.source.path_of(name), error))?;
+        let stat = stat.deed_at("look at", || pair.source.path_of(name))?;
         Ok((pair, SourceEntry { name: name.into(), stat }))
     }
 
@@ -283,7 +283,7 @@ impl<'a> FinishTree<'a> {
             first_output.handle.as_ref().map(|dir| Ok(dir.inode(&first_entry.name)?.known()));
         let path_of_first = || first_output.path_of(&first_entry.name);
         let stands: io::Result<_> = stands.transpose();
-        let stands = stands.map_err(|error| Error::io("look at", path_of_first(), error))?;
+        let stands = stands.deed_at("look at", path_of_first)?;
         let dir = pair.path;
         let (DirPair { output, .. }, entry) = self.entry(path)?;
         if first_entry.stat.id != entry.stat.id {
@@ -315,7 +315,7 @@ impl<'a> FinishTree<'a> {
         let at_once = self.prepared.output.handle.as_ref().is_some_and(Dir::can_persist_all);
         match self.last.as_ref().filter(|_| !at_once) {
             Some(DirPair { output, .. }) => {
-                output.persist().map_err(|error| Error::io("make durable", output.path(), error))
+                output.persist().deed_at("make durable", || output.path())
             }
             None => Ok(()),
         }

@@ -12,9 +12,10 @@ use crate::{
     cluster::pack::Packer, cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan,
     cluster::plan_dir::FrozenWalk, cluster::plan_dir::PlanOptions, cluster::plan_dir::Seal,
     copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations, copy::before::open_source,
-    error::Error, error::Result, event::Event, event::EventObserver, manifest::SummedWriter,
-    manifest::readers::ours, sys, sys::Dir, sys::stat::Kind, tree::OutputDir, tree::Patience,
-    tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
+    error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
+    manifest::SummedWriter, manifest::readers::ours, sys, sys::Dir, sys::stat::Kind,
+    tree::OutputDir, tree::Patience, tree::SortedRecords, tree::Sorter, tree::SourceEntry,
+    tree::WalkEvent, tree::WalkItem,
 };
 
 /// A plan to be made.
@@ -72,7 +73,7 @@ impl PlanJob {
             // Shards may begin while the walk goes on; only a run that wants to be alone is kept out.
             for dir in private.locked() {
                 let shared = dir.lock_shared();
-                shared.map_err(|error| Error::io("lock", private.path(), error))?;
+                shared.deed_at("lock", || private.path())?;
             }
         }
         let unused = self.unused_records(&prepared);
@@ -127,8 +128,7 @@ impl PlanJob {
             return Err(Error::finding("plan a copy of", &job.source, finding));
         }
         let whole = |path: &Path| {
-            let whole =
-                std::path::absolute(path).map_err(|error| Error::io("find", path, error))?;
+            let whole = std::path::absolute(path).deed("find", path)?;
             match whole.to_str() {
                 Some(_) => Ok(whole),
                 None => Err(Error::finding("plan with", path, "its path is not UTF-8")),
@@ -298,7 +298,7 @@ impl Planner<'_> {
         }
         if !(self.at_once && output.volume.with_root) {
             let persisted = output.persist();
-            persisted.map_err(|error| Error::io("make durable", output.path(), error))?;
+            persisted.deed_at("make durable", || output.path())?;
         }
         Ok(())
     }
@@ -306,9 +306,7 @@ impl Planner<'_> {
     fn write(&mut self, entry: &EndEntry) -> Result<()> {
         let mut record = Vec::new();
         entry.write(&mut record);
-        self.ends
-            .add(&record)
-            .map_err(|error| Error::io("write the plan for", self.root.path(), error))
+        self.ends.add(&record).deed_at("write the plan for", || self.root.path())
     }
 
     /// Writes what is left, and says that the plan is complete.
@@ -316,7 +314,7 @@ impl Planner<'_> {
         let fail = |error| Error::io("write the plan", &plan.path, error);
         if let Some(root) = self.root.handle.as_ref().filter(|_| self.at_once) {
             let persisted = root.persist_all();
-            persisted.map_err(|error| Error::io("make durable", self.root.path(), error))?;
+            persisted.deed_at("make durable", || self.root.path())?;
         }
         let sorted = self.sort_names()?;
         let packed = self.packer.finish()?;

@@ -15,11 +15,11 @@ use crate::{
     cluster::Departed, cluster::PlanDir, cluster::attempt, cluster::attempt::Attempt,
     cluster::done, cluster::done::DoneWriter, cluster::done::look_again,
     cluster::shard_files::ShardFiles, copy::CopyJob, copy::Counts, copy::Ending, copy::Report,
-    copy::ShardRole, error::Cause, error::Error, error::Result, event::Event, event::EventObserver,
-    event::Observer, event::Progress, io::Resume, manifest::SummedReader, manifest::states_name,
-    part::publish::is_taken, path::RelPath, path::directory_of, sys, sys::Dir, sys::ShardTag,
-    tree::ChangedFiles, tree::NameList, tree::SortedRecords, tree::names::compare,
-    tree::names::planned::planned_size,
+    copy::ShardRole, error::Cause, error::Deed, error::Error, error::Result, event::Event,
+    event::EventObserver, event::Observer, event::Progress, io::Resume, manifest::SummedReader,
+    manifest::states_name, part::publish::is_taken, path::RelPath, path::directory_of, sys,
+    sys::Dir, sys::ShardTag, tree::ChangedFiles, tree::NameList, tree::SortedRecords,
+    tree::names::compare, tree::names::planned::planned_size,
 };
 
 /// How often it is looked up whether a list has appeared.
@@ -95,7 +95,7 @@ impl ShardJob {
         let ran = scope(|scope| {
             let (running, over) = bounded(0);
             let begun = attempt.beat_beside(scope, over, self.dead);
-            begun.map_err(|error| Error::io("start the threads for", &attempt.dir, error))?;
+            begun.deed("start the threads for", &attempt.dir)?;
             let ran = self.copy(&list, &attempt, &dead, observer);
             drop::<Sender<()>>(running);
             ran
@@ -156,7 +156,7 @@ impl ShardJob {
             }
         };
         let aside = std::fs::rename(&path, path.with_extension(extension));
-        aside.map(|()| None).map_err(|error| Error::io("put aside", &path, error))
+        aside.map(|()| None).deed("put aside", &path)
     }
 
     /// Refuses roots that are not those of the plan: a disk that is not mounted on this machine, for one.

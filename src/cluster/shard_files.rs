@@ -4,10 +4,9 @@ use std::{collections::BTreeMap, fs::File, io, io::Read, path::Path};
 
 use crate::{
     cluster::Departed, cluster::PlanDir, cluster::done::DoneFile, cluster::done::DoneWriter,
-    cluster::done::Presence, cluster::done::SourceSearch, error::Error, error::Result,
-    hash::Sha256, manifest::Parsed, manifest::Parser, path::RelPath, sys::Uninterrupted,
-    tree::RecordReader, tree::SortedRecords, tree::names::compare,
-    tree::names::planned::planned_size,
+    cluster::done::Presence, cluster::done::SourceSearch, error::Deed, error::Result, hash::Sha256,
+    manifest::Parsed, manifest::Parser, path::RelPath, sys::Uninterrupted, tree::RecordReader,
+    tree::SortedRecords, tree::names::compare, tree::names::planned::planned_size,
 };
 
 /// No manifest of a shard is longer, because its list is not; bytes.
@@ -49,8 +48,7 @@ impl<'a> ShardFiles<'a> {
         manifest: &Path,
         changed: &'a BTreeMap<Vec<u8>, u64>,
     ) -> Result<Self> {
-        let lines = SortedLines::read(manifest)
-            .map_err(|error| Error::io("read the manifest of the shard", manifest, error))?;
+        let lines = SortedLines::read(manifest).deed("read the manifest of the shard", manifest)?;
         let (departed, search) = (Departed::default(), SourceSearch::new(plan)?);
         Ok(Self { list: records.reader(), lines, changed, search, departed, is_missing: false })
     }

@@ -6,9 +6,9 @@ use std::{
 
 use crate::{
     copy::CopyJob, copy::Counts, copy::LinkOutcome, copy::Plan, copy::Prepared, copy::links,
-    error::Error, error::Result, event::Done, event::Event, event::EventObserver, event::Stop,
-    hash::Algorithm, manifest::NextLine, state::Belief, state::Knowledge, state::Missing,
-    state::PrivateDir, sys::stat::Stat, transfer::BothFiles, transfer::LateCopy,
+    error::Deed, error::Error, error::Result, event::Done, event::Event, event::EventObserver,
+    event::Stop, hash::Algorithm, manifest::NextLine, state::Belief, state::Knowledge,
+    state::Missing, state::PrivateDir, sys::stat::Stat, transfer::BothFiles, transfer::LateCopy,
     transfer::prepare::belief, transfer::prepare::compare_times, tree::Batch, tree::Decision,
     tree::DestinationStat, tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry,
     tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite,
@@ -163,7 +163,7 @@ impl DryRun<'_> {
             source
                 .handle
                 .open_file(&entry.name, self.follow)
-                .map_err(|error| Error::io("open", source.path_of(&entry.name), error))?;
+                .deed_at("open", || source.path_of(&entry.name))?;
         }
         Ok(decision)
     }

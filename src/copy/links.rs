@@ -4,8 +4,8 @@ use std::{io, sync::Arc, sync::atomic::Ordering::Relaxed};
 
 use crate::{
     copy::First, copy::Link, copy::commit::Committer, copy::commit::group::ReadBackQueue,
-    copy::hard_link, copy::record::row_of, error::Error, error::Result, event::Done, event::Gate,
-    hash::Digest, state::Origin, state::Row, state::Trace, sys::Attributes, sys::Dir,
+    copy::hard_link, copy::record::row_of, error::Deed, error::Error, error::Result, event::Done,
+    event::Gate, hash::Digest, state::Origin, state::Row, state::Trace, sys::Attributes, sys::Dir,
     sys::LinkTarget, sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
     transfer::Context, transfer::LinkedCopy, transfer::outcome, transfer::rot_check,
     tree::Decision, tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry,
@@ -347,8 +347,5 @@ pub fn decide(policy: Policy, link: &Stat, there: Option<&Stat>, is_same: bool) 
 }
 
 fn read(source: &SourceDir, entry: &SourceEntry) -> Result<LinkTarget> {
-    source
-        .handle
-        .read_link(&entry.name)
-        .map_err(|error| Error::io("read the link", source.path_of(&entry.name), error))
+    source.handle.read_link(&entry.name).deed_at("read the link", || source.path_of(&entry.name))
 }

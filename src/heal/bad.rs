@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::{
-    chain::Damage, error::Error, error::Result, event::Stop, hash::Chain, hash::Digest,
-    heal::copies::FileCopy, heal::copies::Parents, heal::new_file::ClosedFile,
+    chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
+    hash::Digest, heal::copies::FileCopy, heal::copies::Parents, heal::new_file::ClosedFile,
     manifest::archive::mhl::is_chain, path::RelPath, path::Shown, state::Missing, state::OpenedDir,
     state::PrivateDir, state::private_dir::NAME, sys::Dir, sys::is_on_turning_disk,
     sys::stat::Identity, tree::Patience, verify::Finding, verify::ManifestLines, verify::Mend,
@@ -289,11 +289,7 @@ impl Tree {
         for opened in specs.iter().filter_map(|spec| spec.open().ok()) {
             targets.push(Arc::clone(&opened.target));
             let again = opened.manifest.try_clone();
-            manifests.push(
-                again.map_err(|error| {
-                    Error::io("read the manifest", &opened.target.manifest, error)
-                })?,
-            );
+            manifests.push(again.deed("read the manifest", &opened.target.manifest)?);
             listed.push(ListedTree { target: opened.target, manifest: opened.manifest });
         }
         let turns = is_on_turning_disk(&dir);
@@ -326,7 +322,7 @@ impl Tree {
         let Some(private) = &self.private else { return Ok(()) };
         let Some(opened) = OpenedDir::read(private) else { return Ok(()) };
         let closed = opened.close(&self.dir).and_then(|()| OpenedDir::forget(private));
-        closed.map_err(|error| Error::io("close again what was opened in", &self.root, error))
+        closed.deed("close again what was opened in", &self.root)
     }
 
     /// What keeps other runs out, and notes for later ones.

@@ -3,10 +3,10 @@
 use std::{ffi::OsStr, fs::File, io, path::Path};
 
 use crate::{
-    error::Error, error::Result, hash::Digest, hash::Stream, heal::bad::Tree, heal::bad::Unmended,
-    io::AlignedBuffer, io::ChainedContent, path::RelPath, path::Shown, state::OpenedDir,
-    state::PrivateDir, sys, sys::ALIGNMENT, sys::Attributes, sys::Dir, sys::Medium, sys::PartOwner,
-    sys::stat::Kind, sys::stat::Stat,
+    error::Deed, error::Error, error::Result, hash::Digest, hash::Stream, heal::bad::Tree,
+    heal::bad::Unmended, io::AlignedBuffer, io::ChainedContent, path::RelPath, path::Shown,
+    state::OpenedDir, state::PrivateDir, sys, sys::ALIGNMENT, sys::Attributes, sys::Dir,
+    sys::Medium, sys::PartOwner, sys::stat::Kind, sys::stat::Stat,
 };
 
 /// The longest link that is proven in memory before it is written; files of more than 16 TiB have longer ones.
@@ -361,8 +361,7 @@ impl Parents {
                 }
             }
             let durable = dir.persist();
-            settled = settled
-                .and(durable.map_err(|error| Error::io("make durable the directory", path, error)));
+            settled = settled.and(durable.deed("make durable the directory", path));
         }
         if let Some(private) = private.filter(|_| was_opened)
             && let Err(error) = OpenedDir::forget(private)

@@ -3,14 +3,14 @@
 use std::{ffi::OsStr, io, io::Seek, path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed};
 
 use crate::{
-    chain::Damage, error::Error, event::Progress, event::Stop, hash::Backend, hash::Chain,
-    heal::bad::BadFile, heal::bad::BadFiles, heal::bad::Case, heal::bad::Filled, heal::bad::Harm,
-    heal::bad::Mended, heal::bad::ReadyFile, heal::bad::TakenLink, heal::bad::Tree,
-    heal::bad::Unmended, heal::copies::DirPlace, heal::copies::FileCopy, heal::copies::LinkProver,
-    heal::copies::OpenCopies, heal::copies::Parents, heal::new_file::NewFile,
-    heal::new_file::has_digest, io::ChainedContent, io::LinkCheck, io::LinkReads, io::ReadBack,
-    io::link_check::Helpers, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Stat,
-    verify::Mend,
+    chain::Damage, error::Deed, error::Error, event::Progress, event::Stop, hash::Backend,
+    hash::Chain, heal::bad::BadFile, heal::bad::BadFiles, heal::bad::Case, heal::bad::Filled,
+    heal::bad::Harm, heal::bad::Mended, heal::bad::ReadyFile, heal::bad::TakenLink,
+    heal::bad::Tree, heal::bad::Unmended, heal::copies::DirPlace, heal::copies::FileCopy,
+    heal::copies::LinkProver, heal::copies::OpenCopies, heal::copies::Parents,
+    heal::new_file::NewFile, heal::new_file::has_digest, io::ChainedContent, io::LinkCheck,
+    io::LinkReads, io::ReadBack, io::link_check::Helpers, sys, sys::Attributes, sys::Dir,
+    sys::Medium, sys::stat::Stat, verify::Mend,
 };
 
 /// Makes files whole, one after the other.
@@ -69,7 +69,7 @@ impl Mender<'_> {
         let mut copies = Vec::new();
         if bad.harm != Harm::Missing {
             let own = FileCopy::open(bad.tree, own, &bad.path);
-            copies.push(own.map_err(|error| Error::io("open", path, error))?);
+            copies.push(own.deed("open", path)?);
         }
         let others = self.trees.iter().enumerate().filter(|(number, _)| *number != bad.tree);
         for (number, tree) in others {
@@ -303,7 +303,7 @@ impl Mender<'_> {
         let Case { bad, path, .. } = case;
         let own = self.trees.get(bad.tree).ok_or(Unmended::Nowhere)?;
         let (above, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
-        let name = sys::name_from_bytes(name).map_err(|error| Error::io("open", path, error))?;
+        let name = sys::name_from_bytes(name).deed("open", path)?;
         let dir_path = path.parent().unwrap_or(path);
         let place = DirPlace { tree: own, below: &above, path: dir_path };
         let sources = self.sources(case, like, &good);
@@ -346,7 +346,7 @@ impl Mender<'_> {
         let ReadyFile { parents, file, replaces } = ready;
         let private = self.trees.get(bad.tree).and_then(Tree::private);
         let (_, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
-        let name = sys::name_from_bytes(name).map_err(|error| Error::io("open", path, error))?;
+        let name = sys::name_from_bytes(name).deed("open", path)?;
         let published = match parents.dir() {
             Some(dir) => file.publish(dir, name, path, replaces).map_err(Unmended::from),
             None => Err(Unmended::Nowhere),
@@ -400,7 +400,7 @@ impl Mender<'_> {
         let own = case.own().map(|own| (own, Dir::stat_file(&own.file)));
         match own {
             Some((own, now)) => {
-                let now = now.map_err(|error| Error::io("look at", path, error))?;
+                let now = now.deed("look at", path)?;
                 match own.stat.change(&now) {
                     Some(_) => {
                         let finding = "it was written to meanwhile";

@@ -5,7 +5,7 @@ use std::{
 };
 
 use crate::{
-    error::Error, error::Result, hash::Digest, io::ReadBack, io::Segment,
+    error::Deed, error::Error, error::Result, hash::Digest, io::ReadBack, io::Segment,
     io::hash_thread::segments, part::publish, sys, sys::Attributes, sys::Cloned, sys::Dir,
     sys::Medium, sys::stat::Stat,
 };
@@ -39,7 +39,7 @@ impl<'a> NewFile<'a> {
     ) -> Result<Self> {
         publish::sweep(dir, name, is_data);
         let made = publish::create(dir, name);
-        let (file, part) = made.map_err(|error| Error::io("create", path, error))?;
+        let (file, part) = made.deed("create", path)?;
         Ok(Self { dir, part, file: Some(file), path, makes_holes: false })
     }
 

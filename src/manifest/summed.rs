@@ -9,8 +9,8 @@ use std::{
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::{
-    error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Hasher, sys, sys::PlainUse,
-    sys::Uninterrupted,
+    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Hasher, sys,
+    sys::PlainUse, sys::Uninterrupted,
 };
 
 // Summed files that a thread of its own reads and hashes, one after the other, while another thread looks at their
@@ -239,7 +239,7 @@ impl SummedReader {
 
     /// Opens any such file, to do this with it.
     pub fn open_to(deed: &'static str, path: &Path, end: u8, header: &str) -> Result<Self> {
-        let blocks = SummedFile::open(path).map_err(|error| Error::io(deed, path, error))?;
+        let blocks = SummedFile::open(path).deed(deed, path)?;
         Self::begin(blocks, deed, path, end, header)
     }
 
@@ -300,7 +300,7 @@ impl<B: Blocks> SummedReader<B> {
             }
             self.taken = 0;
             let more = self.blocks.next_block(&mut self.block);
-            if !more.map_err(|error| Error::io(self.deed, &self.path, error))? {
+            if !more.deed(self.deed, &self.path)? {
                 self.block.clear();
                 return match self.carried.is_empty() {
                     true => Ok(false),

@@ -5,10 +5,11 @@ use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, path::PathBuf, sy
 use jiff::SignedDuration;
 
 use crate::{
-    error::Error, error::Result, hash::Algorithm, hash::Hasher, hash::Sha256, manifest::ListKind,
-    manifest::ListSink, manifest::ManifestName, manifest::Readers, manifest::name::both,
-    manifest::name::is_absent, manifest::name::next, manifest::readers::HashedReader,
-    manifest::readers::Rewrite, sys, sys::Dir, sys::PartOwner, sys::stat::Time,
+    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Hasher, hash::Sha256,
+    manifest::ListKind, manifest::ListSink, manifest::ManifestName, manifest::Readers,
+    manifest::name::both, manifest::name::is_absent, manifest::name::next,
+    manifest::readers::HashedReader, manifest::readers::Rewrite, sys, sys::Dir, sys::PartOwner,
+    sys::stat::Time,
 };
 
 /// So far ahead of the clock runs of one second get in each other's way.
@@ -365,13 +366,9 @@ impl ManifestFile {
                 Ok(()) => {
                     let path = self.path.join(&finished);
                     if durable {
-                        self.root.persist().map_err(|error| {
-                            Error::io("make durable the name of the manifest", &path, error)
-                        })?;
+                        self.root.persist().deed("make durable the name of the manifest", &path)?;
                     }
-                    self.file
-                        .map_or(Ok(()), sys::close_file)
-                        .map_err(|error| Error::io("close the manifest", &path, error))?;
+                    self.file.map_or(Ok(()), sys::close_file).deed("close the manifest", &path)?;
                     return Ok(path);
                 }
                 // A file of the source may have been given that name meanwhile.

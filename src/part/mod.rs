@@ -11,8 +11,8 @@ pub use resume::{CheckpointPlan, ReadyPart, Resumed};
 use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::PathBuf, sync::Arc};
 
 use crate::{
-    error::Error, error::Result, hash::Algorithm, io::Control, io::Durability, io::Options,
-    io::Sparse, io::WatchedFile, part::content::CopyTarget, part::content::Method,
+    error::Deed, error::Error, error::Result, hash::Algorithm, io::Control, io::Durability,
+    io::Options, io::Sparse, io::WatchedFile, part::content::CopyTarget, part::content::Method,
     part::content::PartContent, part::publish::cannot_publish, part::publish::remove,
     part::resume::Checkpoints, sys, sys::Attributes, sys::CachePolicy, sys::Dir, sys::stat::Inode,
     sys::stat::Stat, tree::Checkpoint, tree::Journal, tree::OutputDir, tree::SourceEntry,
@@ -82,8 +82,7 @@ impl Part {
             let (file, name) = make(dir)?;
             Ok((file, Some(PartName { name, journal: None }), None))
         };
-        let (file, part, born) = create()
-            .map_err(|error: io::Error| Error::io("create", output.path_of(name), error))?;
+        let (file, part, born) = create().deed_at("create", || output.path_of(name))?;
         let (output, name) = (Arc::clone(output), Arc::clone(name));
         let mut part = Self::new(options, output, name, file, part);
         part.born = born;
@@ -354,7 +353,7 @@ impl Part {
             }
             attributes
                 .apply_to_written(content.file(), &entry.stat, gid, born, warn)
-                .map_err(|error| Error::io("write", self.path(), error))?;
+                .deed_at("write", || self.path())?;
         }
         if let Durability::Grouped { at_once } = options.durability
             && !(at_once && self.output.volume.with_root)
@@ -400,12 +399,12 @@ impl Part {
 
     /// What the system says of it.
     pub fn stat(&self) -> Result<Stat> {
-        Dir::stat_file(self.file()?).map_err(|error| Error::io("look at", self.path(), error))
+        Dir::stat_file(self.file()?).deed_at("look at", || self.path())
     }
 
     /// The same, and when it was made.
     pub fn inode(&self) -> Result<Inode> {
-        Dir::inode_of(self.file()?).map_err(|error| Error::io("look at", self.path(), error))
+        Dir::inode_of(self.file()?).deed_at("look at", || self.path())
     }
 
     /// Opens it to be read from its start; `stat` is what it is and `path` where.
@@ -415,7 +414,7 @@ impl Part {
         path: &'a dyn Fn() -> PathBuf,
     ) -> Result<WatchedFile<'a>> {
         let file = self.file()?.try_clone();
-        let file = file.map_err(|error| Error::io("open again", self.path(), error))?;
+        let file = file.deed_at("open again", || self.path())?;
         Ok(WatchedFile::of(file, stat, path))
     }
 
@@ -425,7 +424,7 @@ impl Part {
         act: impl FnOnce(&mut PartContent) -> io::Result<T>,
     ) -> Result<T> {
         let done = self.content.as_mut().ok_or(io::ErrorKind::BrokenPipe.into()).and_then(act);
-        done.map_err(|error| Error::io(deed, self.path(), error))
+        done.deed_at(deed, || self.path())
     }
 }
 

@@ -3,8 +3,8 @@
 use std::{ffi::OsStr, ffi::OsString, fs::File, io};
 
 use crate::{
-    error::Cause, error::Error, error::Result, hash::Sha256, part::content::Method, sys, sys::Dir,
-    sys::PartOwner, sys::stat::Inode, tree::OutputDir, tree::cleanup,
+    error::Cause, error::Deed, error::Error, error::Result, hash::Sha256, part::content::Method,
+    sys, sys::Dir, sys::PartOwner, sys::stat::Inode, tree::OutputDir, tree::cleanup,
 };
 
 /// What a part file is called.
@@ -43,7 +43,7 @@ pub fn publish(
     let fail = |error| cannot_publish(output, name, error);
     let dir = output.handle.as_ref().ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
     dir.publish(&part.name, name, replaces).map_err(fail)?;
-    let now = dir.inode(name).map_err(|error| Error::io("look at", output.path_of(name), error))?;
+    let now = dir.inode(name).deed_at("look at", || output.path_of(name))?;
     match output.volume.is_same(&made.known(), &now) {
         true => Ok(now),
         false => Err(Error::finding("publish", output.path_of(name), SWAPPED)),

@@ -10,8 +10,8 @@ use std::{
 };
 
 use crate::{
-    error::Error, error::Result, hash::Sha256, sys, sys::Dir, sys::PartOwner, sys::PartTag,
-    sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
+    error::Deed, error::Error, error::Result, hash::Sha256, sys, sys::Dir, sys::PartOwner,
+    sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
 };
 
 /// What the private directory is called in the root of an output. Nothing of this name in the root of
@@ -169,7 +169,7 @@ impl PrivateDir {
         };
         let fail = |error| Error::io("open the directory for private records", elsewhere, error);
         let above = Dir::open(elsewhere).map_err(fail)?;
-        let name = name_elsewhere(path).map_err(|error| Error::io("look at", path, error))?;
+        let name = name_elsewhere(path).deed("look at", path)?;
         let opened = Self::open_in(root, &above, &name, elsewhere.join(&name), missing)?;
         let there = if missing == Missing::Make { missing } else { Missing::Leave };
         let at_output = Self::open_in(root, root, NAME.as_ref(), path.join(NAME), there);
@@ -197,7 +197,7 @@ impl PrivateDir {
             },
             opened => opened,
         };
-        let dir = dir.map_err(|error| Error::io("open the private directory", &path, error))?;
+        let dir = dir.deed("open the private directory", &path)?;
         let look = |error| Error::io("look at", &path, error);
         if !dir.is_private().map_err(look)? {
             let finding = "it is not a directory of this user's alone";

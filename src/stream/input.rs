@@ -3,7 +3,7 @@
 use std::{ffi::OsStr, fs::File, io, io::Seek, path::Path, path::PathBuf};
 
 use crate::{
-    error::Error, error::Result, io::Cache, io::WatchedFile, path::directory_of, sys,
+    error::Deed, error::Error, error::Result, io::Cache, io::WatchedFile, path::directory_of, sys,
     sys::CachePolicy, sys::Dir, sys::StreamEnd, sys::stat::Kind, sys::stat::Stat,
     transfer::Context,
 };
@@ -72,7 +72,7 @@ impl<'a> Input<'a> {
             Kind::File => {
                 let mut file = end.into_file();
                 let start = file.stream_position();
-                let start = start.map_err(|error| Error::io("look at", path(), error))?;
+                let start = start.deed_at("look at", path)?;
                 let sparing = match context.options.cache {
                     Cache::Drop => CachePolicy::of(&file),
                     Cache::Keep => CachePolicy::None,
@@ -124,7 +124,7 @@ impl<'a> Input<'a> {
                 InputKind::Flow(end) if filled == 0 => end.read(rest),
                 InputKind::Flow(end) => end.read_at_once(rest),
             };
-            match read.map_err(|error| Error::io("read", (self.path)(), error))? {
+            match read.deed_at("read", || (self.path)())? {
                 // An end is found again.
                 None | Some(0) if filled > 0 => break,
                 None => return Ok(ReadResult::Nothing),

@@ -4,14 +4,14 @@
 use std::{fs::File, io, sync::Arc};
 
 use crate::{
-    chain::side_file::SideFile, chain::side_file_of, error::Error, error::Result, hash::Algorithms,
-    hash::Digests, io::Cache, io::Durability, io::HashedFrom, manifest::Form, manifest::line,
-    manifest::states_name, part, part::Complete, part::Part, part::content::CopyTarget,
-    stream::Endpoint, stream::outcome::StreamContent, stream::place::FilePlace,
-    stream::place::OutputPlace, sys, sys::Attributes, sys::CachePolicy, sys::PartOwner,
-    sys::Spliced, sys::StreamEnd, sys::stat::Kind, sys::stat::Stat, transfer::Context,
-    transfer::PendingPublish, transfer::ReadBackVerdict, transfer::ReadBackVerifier,
-    transfer::WrittenPart, tree::Policy, tree::SourceEntry,
+    chain::side_file::SideFile, chain::side_file_of, error::Deed, error::Error, error::Result,
+    hash::Algorithms, hash::Digests, io::Cache, io::Durability, io::HashedFrom, manifest::Form,
+    manifest::line, manifest::states_name, part, part::Complete, part::Part,
+    part::content::CopyTarget, stream::Endpoint, stream::outcome::StreamContent,
+    stream::place::FilePlace, stream::place::OutputPlace, sys, sys::Attributes, sys::CachePolicy,
+    sys::PartOwner, sys::Spliced, sys::StreamEnd, sys::stat::Kind, sys::stat::Stat,
+    transfer::Context, transfer::PendingPublish, transfer::ReadBackVerdict,
+    transfer::ReadBackVerifier, transfer::WrittenPart, tree::Policy, tree::SourceEntry,
 };
 
 /// What stands after a file's name in that of its manifest: that of the list of all its digests.
@@ -69,7 +69,7 @@ impl StreamManifest {
             Durability::Off => Ok(()),
             Durability::Grouped { .. } => dir.persist(),
         });
-        removed.map_err(|error| Error::io("remove the old manifest", place.path(), error))
+        removed.deed_at("remove the old manifest", || place.path())
     }
 
     /// Writes the lines about `content`, the first of which is of `path`, and before that its states.
@@ -107,11 +107,10 @@ impl StreamManifest {
             }
             ManifestSink::Open(end) => {
                 let written = end.write_all(lines, || context.control.stop.is_urgent());
-                if !written.map_err(|error| Error::io("write", "the manifest", error))? {
+                if !written.deed_at("write", || "the manifest")? {
                     return Err(Error::finding("write", "the manifest", "interrupted"));
                 }
-                sys::close_file(end.into_file())
-                    .map_err(|error| Error::io("close", "the manifest", error))
+                sys::close_file(end.into_file()).deed_at("close", || "the manifest")
             }
         }
     }
@@ -301,7 +300,7 @@ impl<'a> AtomicFile<'a> {
         let mut spliced = Spliced::NotHere;
         self.part.take_by(most, |part, most| {
             let moved = moving(part.file()?, most);
-            spliced = moved.map_err(|error| Error::io("copy to", part.path(), error))?;
+            spliced = moved.deed_at("copy to", || part.path())?;
             Ok(match spliced {
                 Spliced::Bytes(bytes) => Some(bytes),
                 Spliced::Wait | Spliced::NotHere => None,
@@ -365,7 +364,7 @@ impl<'a> AtomicFile<'a> {
         drop(claim);
         if context.options.durability != Durability::Off {
             let durable = place.dir.persist();
-            durable.map_err(|error| Error::io("make durable the name of", place.path(), error))?;
+            durable.deed_at("make durable the name of", || place.path())?;
         }
         Ok(Completion::Stands(proof))
     }

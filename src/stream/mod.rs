@@ -26,7 +26,7 @@ use std::{
 };
 
 use crate::{
-    error::Error, error::Result, event::EventObserver, event::Gate, event::Observer,
+    error::Deed, error::Error, error::Result, event::EventObserver, event::Gate, event::Observer,
     event::Progress, hash::Algorithm, hash::Algorithms, hash::Backend, io::Cache, io::Control,
     io::Damaged, io::Durability, io::Options, io::RateLimit, io::Reflink, io::Sparse, io::States,
     io::link_check::Helpers, io::read_back::Residency, stream::input::stat,
@@ -301,11 +301,11 @@ pub fn keep_apart(
 /// Refuses an input that is not there, or may not be read.
 pub fn look_at_input(endpoint: &Endpoint) -> Result<()> {
     let Endpoint::Path(path) = endpoint else { return Ok(()) };
-    let stat = endpoint.stat_input().map_err(|error| Error::io("open", path, error))?;
+    let stat = endpoint.stat_input().deed("open", path)?;
     match stat.kind {
         Kind::Dir => Err(Error::finding("read", path, "it is a directory")),
         Kind::Socket => Err(Error::finding("read", path, "it is a socket")),
-        _ => sys::may_read(path).map_err(|error| Error::io("open", path, error)),
+        _ => sys::may_read(path).deed("open", path),
     }
 }
 

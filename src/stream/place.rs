@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    error::Error, error::Result, event::Stop, hash::Algorithms, path::directory_of,
+    error::Deed, error::Error, error::Result, event::Stop, hash::Algorithms, path::directory_of,
     stream::Endpoint, stream::OutputOutcome, stream::input::names_directory,
     stream::manifest::AtomicFile, stream::manifest::Completion, stream::manifest::ManifestSink,
     stream::manifest::StreamLines, stream::manifest::StreamManifest,
@@ -135,7 +135,7 @@ fn standard_output() -> Result<OutputPlace> {
         return Err(Error::finding("write to", path, "standard output is closed"));
     }
     let end = StreamEnd::standard_output();
-    end.map(OutputPlace::Open).map_err(|error| Error::io("write to", path, error))
+    end.map(OutputPlace::Open).deed("write to", path)
 }
 
 /// Opens what is there, waiting for a FIFO to get a reader.
@@ -143,7 +143,7 @@ fn open(path: &Path, stop: &Stop) -> Result<OutputPlace> {
     const NAP: std::time::Duration = std::time::Duration::from_millis(20);
     loop {
         let opened = StreamEnd::open_output(path);
-        match opened.map_err(|error| Error::io("open for writing", path, error))? {
+        match opened.deed("open for writing", path)? {
             Some(end) => return Ok(OutputPlace::Open(end)),
             None if stop.is_urgent() => {
                 return Err(Error::finding("open for writing", path, "it has no reader"));

@@ -10,11 +10,11 @@ use std::{
 };
 
 use crate::{
-    error::Cause, error::Error, error::Result, hash::Algorithm, hash::Chain, io::BlockPool,
-    io::Damaged, io::HashedFrom, io::ReadBack, part, part::Transfer, part::publish::SWAPPED,
-    path::Shown, sys, sys::Dir, sys::Medium, sys::stat::Stat, transfer::Context, transfer::Outcome,
-    transfer::PendingPublish, transfer::prepare::ChainedCopy, transfer::prepare::CheckControl,
-    transfer::small_file::SmallFile,
+    error::Cause, error::Deed, error::Error, error::Result, hash::Algorithm, hash::Chain,
+    io::BlockPool, io::Damaged, io::HashedFrom, io::ReadBack, part, part::Transfer,
+    part::publish::SWAPPED, path::Shown, sys, sys::Dir, sys::Medium, sys::stat::Stat,
+    transfer::Context, transfer::Outcome, transfer::PendingPublish, transfer::prepare::ChainedCopy,
+    transfer::prepare::CheckControl, transfer::small_file::SmallFile,
 };
 
 /// Why what is copied so could not be read back and compared.
@@ -229,8 +229,7 @@ fn open(file: &PendingPublish) -> Result<(std::fs::File, Stat)> {
         let now = Dir::inode_of(&opened)?;
         Ok((opened, now))
     };
-    let opened =
-        open().map_err(|error: io::Error| Error::io("read back", file.target.path(), error));
+    let opened = open().deed_at("read back", || file.target.path());
     let (opened, now) = opened?;
     match output.volume.is_same(&file.written.made.known(), &now) {
         true => Ok((opened, now.stat)),

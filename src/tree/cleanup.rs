@@ -15,12 +15,12 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    error::Error, error::Result, event::Stop, hash::Sha256, path::Shown, state::Missing,
-    state::PrivateDir, state::Secret, sys, sys::Dir, sys::DirListing, sys::DirReader,
-    sys::ListedEntry, sys::Lock, sys::ShardTag, sys::is_journal_name, sys::is_part_name,
-    sys::shard_of_part, sys::stat::Kind, tree::Found, tree::Journal, tree::NameCount,
-    tree::OutputDir, tree::SourceDir, tree::Version, tree::WalkItem, tree::found::Emit,
-    tree::journal,
+    error::Deed, error::Error, error::Result, event::Stop, hash::Sha256, path::Shown,
+    state::Missing, state::PrivateDir, state::Secret, sys, sys::Dir, sys::DirListing,
+    sys::DirReader, sys::ListedEntry, sys::Lock, sys::ShardTag, sys::is_journal_name,
+    sys::is_part_name, sys::shard_of_part, sys::stat::Kind, tree::Found, tree::Journal,
+    tree::NameCount, tree::OutputDir, tree::SourceDir, tree::Version, tree::WalkItem,
+    tree::found::Emit, tree::journal,
 };
 
 /// The beginning of a large file that a killed run left.
@@ -337,7 +337,7 @@ impl Patience<'_> {
                 LockShare::Alone => dir.lock(),
                 LockShare::WithShards => dir.lock_shared(),
             };
-            let lock = lock.map_err(|error| Error::io("lock", path, error))?;
+            let lock = lock.deed("lock", path)?;
             if lock != Lock::Taken {
                 return Ok(lock);
             }

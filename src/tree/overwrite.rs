@@ -9,10 +9,10 @@ use std::{ffi::OsStr, io, sync::Arc, sync::Mutex};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Error, path::Shown, state::MovedTimes, state::PrivateDir, sys::Attributes, sys::Dir,
-    sys::DirListing, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, tree::HandOver,
-    tree::OutputDir, tree::Walk, tree::WalkItem, tree::dirs::in_the_way, tree::found::Emit,
-    volume::TriedVolume,
+    error::Deed, error::Error, path::Shown, state::MovedTimes, state::PrivateDir, sys::Attributes,
+    sys::Dir, sys::DirListing, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
+    tree::HandOver, tree::OutputDir, tree::Walk, tree::WalkItem, tree::dirs::in_the_way,
+    tree::found::Emit, volume::TriedVolume,
 };
 
 /// What to do about a destination that is there already and is not the same file.
@@ -122,7 +122,7 @@ impl Walk<'_> {
         emit: &mut impl Emit,
     ) -> Result<(), Error> {
         let to = output.path();
-        let there = handle.stat_self().map_err(|error| Error::io("look at", &to, error))?;
+        let there = handle.stat_self().deed("look at", &to)?;
         output.ways = output.ways.into_output(&there);
         if is_source(there.id) {
             return Err(Error::finding("write to", to, "it is a directory of the source"));
@@ -146,11 +146,10 @@ impl Walk<'_> {
             let finding = "it is where runs keep their private records: it was moved there; move it back, or remove it";
             return Err(Error::finding("write to", to, finding));
         }
-        self.attach(output, parent, handle, &there, fresh)
-            .map_err(|error| Error::io("make writable", &to, error))?;
+        self.attach(output, parent, handle, &there, fresh).deed("make writable", &to)?;
         if is_of_others && !self.dry {
             let over = HandOver::begin(output, parent, &there, || self.may_make());
-            output.work.hand_over = over.map_err(|error| Error::io("list", &to, error))?;
+            output.work.hand_over = over.deed("list", &to)?;
         }
         Ok(())
     }
@@ -245,9 +244,7 @@ impl Walk<'_> {
             ),
             _ => Error::io("make directory", path(), error),
         })?;
-        let handle = above
-            .open_dir(name, false)
-            .map_err(|error| Error::io("open directory", path(), error))?;
+        let handle = above.open_dir(name, false).deed_at("open directory", path)?;
         // Who may write there can have put another in its place since.
         let is_doubtful = !parent.fresh && parent.others_may_write();
         let fresh = !is_doubtful
@@ -255,7 +252,7 @@ impl Walk<'_> {
                 let is_ours = private || !parent.volume.tried.traits.permissions;
                 Ok(is_ours && DirListing::is_empty(&handle)?)
             }))
-            .map_err(|error| Error::io("look at", path(), error))?;
+            .deed_at("look at", path)?;
         Ok(Some((handle, fresh)))
     }
 }

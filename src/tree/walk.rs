@@ -8,13 +8,13 @@
 use std::{ffi::OsStr, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use crate::{
-    error::Error, event::Gate, path::RelPath, state::Knowledge, state::private_dir::NAME,
-    state::private_dir::TRASH, sys, sys::Attributes, sys::DirReader, sys::ListedEntry,
-    sys::stat::Identity, sys::stat::Kind, tree::Classifier, tree::Cleanup, tree::Inclusion,
-    tree::Leftovers, tree::NameCount, tree::NameList, tree::OutputDir, tree::Protected,
-    tree::SourceDir, tree::Unclassified, tree::WalkItem, tree::classify::DirMemory,
-    tree::classify::PendingLinks, tree::classify::Subdir, tree::cleanup, tree::dirs::LiveDirs,
-    tree::dirs::OTHERS_MAY_WRITE, tree::found::Emit,
+    error::Deed, error::Error, event::Gate, path::RelPath, state::Knowledge,
+    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes, sys::DirReader,
+    sys::ListedEntry, sys::stat::Identity, sys::stat::Kind, tree::Classifier, tree::Cleanup,
+    tree::Inclusion, tree::Leftovers, tree::NameCount, tree::NameList, tree::OutputDir,
+    tree::Protected, tree::SourceDir, tree::Unclassified, tree::WalkItem,
+    tree::classify::DirMemory, tree::classify::PendingLinks, tree::classify::Subdir, tree::cleanup,
+    tree::dirs::LiveDirs, tree::dirs::OTHERS_MAY_WRITE, tree::found::Emit,
 };
 
 /// Why a link is not followed to a directory or file of such a file system.
@@ -314,8 +314,8 @@ impl Walk<'_> {
             .source
             .handle
             .open_dir(name, self.classifier.follow)
-            .map_err(|error| Error::io("open directory", from(), error))?;
-        let stat = handle.stat_self().map_err(|error| Error::io("look at", from(), error))?;
+            .deed_at("open directory", from)?;
+        let stat = handle.stat_self().deed_at("look at", from)?;
         if stack.iter().any(|above| above.id == stat.id) {
             return Err(Error::finding("enter", from(), "it leads back to a directory above it"));
         }

@@ -7,9 +7,9 @@ use std::{
 };
 
 use crate::{
-    error::Error, error::Result, hash::Digest, hash::HashTable, hash::Sha256, manifest::Scanner,
-    manifest::Text, path::RelPath, state::Mark, state::Missing, state::PrivateDir,
-    sys::Uninterrupted, verify::Finding, verify::Target, verify::Verdict,
+    error::Deed, error::Error, error::Result, hash::Digest, hash::HashTable, hash::Sha256,
+    manifest::Scanner, manifest::Text, path::RelPath, state::Mark, state::Missing,
+    state::PrivateDir, sys::Uninterrupted, verify::Finding, verify::Target, verify::Verdict,
 };
 
 // Checking a tree a part at a time: each scrub reads the files that were not verified for the longest
@@ -176,9 +176,9 @@ impl Scrub {
         };
         // Also if it fails: a failure is told once a minute, not for each file.
         *saved = Some(Instant::now());
-        private.write(name, true, |file| verified.write(file, private.mark())).map_err(|error| {
-            Error::io("write what was verified to", private.path().join(name), error)
-        })
+        private
+            .write(name, true, |file| verified.write(file, private.mark()))
+            .deed_at("write what was verified to", || private.path().join(name))
     }
 
     /// What the scrub came to; `None` if the manifest could not be read to its end.

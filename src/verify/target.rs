@@ -3,10 +3,10 @@
 use std::{ffi::OsStr, fs::File, io, path::Path, path::PathBuf, sync::Arc, sync::OnceLock};
 
 use crate::{
-    chain::side_file::MOST_RECORDS, chain::side_file::SideFile, error::Error, error::Result,
-    hash::Chain, hash::Digest, manifest::ManifestName, manifest::states_name, path::RelPath,
-    path::directory_of, sys, sys::Dir, sys::stat::Identity, sys::stat::Kind, verify::PartOf,
-    verify::Rival, verify::choice::OwnManifests, verify::unlisted::other_lists,
+    chain::side_file::MOST_RECORDS, chain::side_file::SideFile, error::Deed, error::Error,
+    error::Result, hash::Chain, hash::Digest, manifest::ManifestName, manifest::states_name,
+    path::RelPath, path::directory_of, sys, sys::Dir, sys::stat::Identity, sys::stat::Kind,
+    verify::PartOf, verify::Rival, verify::choice::OwnManifests, verify::unlisted::other_lists,
 };
 
 /// Where a manifest is.
@@ -87,7 +87,7 @@ impl Target {
     /// # Errors
     /// The directory cannot be looked at.
     pub fn of_dir(manifest: PathBuf, root: PathBuf, dir: Dir, part: PartOf) -> Result<Self> {
-        let root_id = dir.identity().map_err(|error| Error::io("look at", &root, error))?;
+        let root_id = dir.identity().deed("look at", &root)?;
         Ok(Self { root_id, part, handle: Some(dir), ..Self::unopened(manifest, root) })
     }
 
@@ -196,8 +196,7 @@ impl TargetSpec {
         let (manifest, mut unfinished, rivals) = match &self.manifest {
             Some(ManifestAt::StandardInput) => {
                 target.manifest = "standard input".into();
-                let input = sys::standard_input()
-                    .map_err(|error| Error::io("read", &target.manifest, error))?;
+                let input = sys::standard_input().deed("read", &target.manifest)?;
                 (input, None, Vec::new())
             }
             Some(ManifestAt::File(path)) => {
@@ -222,7 +221,7 @@ impl TargetSpec {
             }
         };
         let path = &target.manifest;
-        let stat = Dir::stat_file(&manifest).map_err(|error| Error::io("look at", path, error))?;
+        let stat = Dir::stat_file(&manifest).deed("look at", path)?;
         if stat.kind == Kind::Dir {
             return Err(Error::finding("read the manifest", path, "it is a directory"));
         }

@@ -14,7 +14,9 @@ use clap::{
 };
 use toml::{Spanned, de::DeTable, de::DeValue};
 
-use crate::{error::Error, error::Result, path::Shown, sys, sys::PlainUse, sys::Uninterrupted};
+use crate::{
+    error::Deed, error::Error, error::Result, path::Shown, sys, sys::PlainUse, sys::Uninterrupted,
+};
 
 /// Long options that are no keys: those that end the program, that name the job itself, or that make a job
 /// do nothing.
@@ -187,8 +189,7 @@ fn find(name: &OsStr) -> Result<(PathBuf, File)> {
 /// another user's HOME, in which a job is looked for first.
 fn refuse_foreign(path: &Path, file: &File) -> Result<()> {
     let looked = sys::who_else_changes(path, file);
-    let Some(by) = looked.map_err(|error| Error::io("look who may change the job", path, error))?
-    else {
+    let Some(by) = looked.deed("look who may change the job", path)? else {
         return Ok(());
     };
     let finding = format!(

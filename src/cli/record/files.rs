@@ -8,9 +8,9 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    cli::report::MARK, cli::report::is_page, error::Error, error::Result, manifest::Stamp,
-    path::Shown, path::directory_of, sys::Dir, sys::DirListing, sys::Uninterrupted,
-    sys::stat::Kind,
+    cli::report::MARK, cli::report::is_page, error::Deed, error::Error, error::Result,
+    manifest::Stamp, path::Shown, path::directory_of, sys::Dir, sys::DirListing,
+    sys::Uninterrupted, sys::stat::Kind,
 };
 
 // The destination of a file that is written when the run ends. What is there is replaced only if an earlier run
@@ -101,7 +101,7 @@ impl Destination {
         }
         let (mark, is_none) = kind.mark();
         let begin = self.read(mark.len() as u64);
-        let begin = begin.map_err(|error| Error::io("replace", path, error))?;
+        let begin = begin.deed("replace", path)?;
         if begin.is_empty() || begin == mark.as_bytes() {
             return Ok(());
         }
@@ -283,7 +283,7 @@ impl ReportDirectory {
             Err(io::ErrorKind::AlreadyExists.into())
         };
         let written = self.dir.write_atomically(true, fill, publish);
-        written.map_err(|error| Error::io(WRITE, &self.path, error))
+        written.deed(WRITE, &self.path)
     }
 
     fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {

@@ -34,9 +34,9 @@ use crate::{
     cli::report::receipt::Spool, cli::report::receipt::ThreadCounts,
     cli::report::receipt::VolumeSection, cli::session::OnEnd, cli::show::Detail,
     cli::show::ScreenLine, cli::show::copy_messages::message, cli::words::is_plain, copy::Report,
-    error::Error, error::Result, event::Event, event::SampleSeries, hash::Algorithm, hash::Digest,
-    path::Shown, path::directory_of, stream::Endpoint, sys, verify::Finding, verify::Target,
-    verify::Verdict,
+    error::Deed, error::Error, error::Result, event::Event, event::SampleSeries, hash::Algorithm,
+    hash::Digest, path::Shown, path::directory_of, stream::Endpoint, sys, verify::Finding,
+    verify::Target, verify::Verdict,
 };
 
 // Everything that a run records for programs, from its start to its end.
@@ -83,7 +83,7 @@ impl<'a> Records<'a> {
             check(path)?;
             let place = options.report_destination(&task, started.0)?;
             let dir = if is_directory(path) { path } else { directory_of(path) };
-            let spool = Spool::new(dir).map_err(|error| Error::io(WRITE, path, error))?;
+            let spool = Spool::new(dir).deed(WRITE, path)?;
             Ok(place.map(|place| (place, Mutex::new(spool))))
         });
         let metrics =

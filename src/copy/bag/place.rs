@@ -11,8 +11,8 @@ use std::{
 
 use crate::{
     copy::CopyJob, copy::before::check, copy::before::check::Opened, copy::before::check::new_name,
-    error::Error, error::Result, event::Stop, hash::Algorithm, hash::Algorithms, hash::Digest,
-    hash::Digests, hash::Hasher, io::ReadBack, manifest::ManifestName,
+    error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm, hash::Algorithms,
+    hash::Digest, hash::Digests, hash::Hasher, io::ReadBack, manifest::ManifestName,
     manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
     manifest::archive::bag::manifest_name, state::Missing, state::PrivateDir,
     state::private_dir::NAME, sys, sys::Dir, sys::DirListing, sys::DirReader, sys::Medium,
@@ -280,7 +280,7 @@ impl<'a> TagWriting<'a> {
     pub fn begin(self, name: &str) -> Result<TagFile<'a>> {
         let path = self.root.path.join(name);
         let made = self.root.dir.create_part(PartOwner::default());
-        let (file, part) = made.map_err(|error| Error::io("begin", path, error))?;
+        let (file, part) = made.deed("begin", path)?;
         let (name, text, mode) = (name.to_owned(), Vec::new(), sys::new_file_mode());
         let hasher = self.algorithms.start();
         Ok(TagFile { with: self, name, part, file, hasher, mode, text })

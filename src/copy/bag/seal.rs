@@ -6,10 +6,11 @@ use jiff::Timestamp;
 
 use crate::{
     copy::CopyJob, copy::bag::BagOptions, copy::bag::place::BagRoot, copy::bag::place::TagWriting,
-    copy::bag::place::WrittenTag, error::Error, error::Result, event::Stop, hash::Algorithm,
-    hash::Algorithms, manifest::Entries, manifest::InfoTag, manifest::ManifestName,
-    manifest::Parsed, manifest::archive::bag::DECLARATION, manifest::archive::bag::DECLARED,
-    manifest::archive::bag::INFO, manifest::archive::bag::PAYLOAD, manifest::archive::bag::escaped,
+    copy::bag::place::WrittenTag, error::Deed, error::Error, error::Result, event::Stop,
+    hash::Algorithm, hash::Algorithms, manifest::Entries, manifest::InfoTag,
+    manifest::ManifestName, manifest::Parsed, manifest::archive::bag::DECLARATION,
+    manifest::archive::bag::DECLARED, manifest::archive::bag::INFO,
+    manifest::archive::bag::PAYLOAD, manifest::archive::bag::escaped,
     manifest::archive::bag::unescaped, manifest::archive::bag_list::AGENT,
     manifest::archive::bag_list::DATE, manifest::archive::bag_list::OXUM, path::Shown, sys::Dir,
     sys::Uninterrupted, sys::stat::Kind, tree::RecordReader, tree::SortedRecords, tree::Sorter,
@@ -212,7 +213,7 @@ fn read_file(root: &BagRoot, name: &str) -> Result<Option<Vec<u8>>> {
 
 fn persist(root: &BagRoot, durable: bool) -> Result<()> {
     let persisted = if durable { root.dir.persist() } else { Ok(()) };
-    persisted.map_err(|error| Error::io("make durable", &root.path, error))
+    persisted.deed("make durable", &root.path)
 }
 
 // What a bag lists: the lists of the copy, sorted by path, and the payload as it lies there, which must be the same.
@@ -330,14 +331,14 @@ impl FoundPayload {
             if entry.stat.kind != Kind::Dir {
                 (bytes, number) = (bytes.saturating_add(entry.stat.size), number + 1);
                 begin(&mut record, entry.path.as_bytes());
-                sorter.add(&record).map_err(|error| Error::io("list", path, error))?;
+                sorter.add(&record).deed("list", path)?;
             }
             Ok(true)
         })?;
         if !is_whole {
             return Ok(None);
         }
-        let files = sorter.finish().map_err(|error| Error::io("list", path, error))?;
+        let files = sorter.finish().deed("list", path)?;
         Ok(Some(Self { files, bytes, number }))
     }
 

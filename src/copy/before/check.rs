@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use crate::{
     copy::CopyJob, copy::Prepared, copy::bag::PayloadRole, copy::bag::place::BagRoot,
     copy::before::Demands, copy::before::is_inside, copy::before::open_source,
-    copy::before::prepare, error::Error, error::Result, event::Stop, hash::Algorithm, io::Reflink,
-    manifest::ManifestName, path::Shown, path::directory_of, state::Missing, state::OtherOutputs,
-    state::PrivateDir, state::PrivatePlace, sys, sys::Dir, sys::NoOwnMount, sys::stat::Identity,
-    transfer::baseline::Baseline, tree::Patience, volume::UntriedNames,
+    copy::before::prepare, error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm,
+    io::Reflink, manifest::ManifestName, path::Shown, path::directory_of, state::Missing,
+    state::OtherOutputs, state::PrivateDir, state::PrivatePlace, sys, sys::Dir, sys::NoOwnMount,
+    sys::stat::Identity, transfer::baseline::Baseline, tree::Patience, volume::UntriedNames,
 };
 
 impl CopyJob {
@@ -107,7 +107,7 @@ impl<'a> FoundOutput<'a> {
     fn look(job: &'a CopyJob) -> Result<Self> {
         let path = &*job.output;
         let opened = open(path, job.require_mount)?;
-        let id = opened.dir().identity().map_err(|error| Error::io("look at", path, error))?;
+        let id = opened.dir().identity().deed("look at", path)?;
         let private = match &opened {
             // What cannot be opened is told when something is to be made.
             Opened::There(dir) => {

@@ -10,11 +10,12 @@ use std::{io, path::Path, sync::Arc};
 use crate::{
     copy::before::check::Opened, copy::before::check::another, copy::before::check::make_output,
     copy::before::check::new_name, copy::before::exchange::Pair, copy::before::exchange::is_empty,
-    error::Error, error::Result, path::DirPath, path::directory_of, state::Missing, state::NewRoot,
-    state::PrivateDir, state::PrivatePlace, state::Secret, state::private_dir::NAME, sys,
-    sys::Attributes, sys::Dir, sys::Lock, sys::PartOwner, sys::Place, sys::ShardTag,
-    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, tree::LockShare, tree::OutputDir,
-    tree::Patience, tree::SourceDir, tree::SourceEntry, tree::Ways, volume::UntriedNames,
+    error::Deed, error::Error, error::Result, path::DirPath, path::directory_of, state::Missing,
+    state::NewRoot, state::PrivateDir, state::PrivatePlace, state::Secret,
+    state::private_dir::NAME, sys, sys::Attributes, sys::Dir, sys::Lock, sys::PartOwner,
+    sys::Place, sys::ShardTag, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
+    tree::LockShare, tree::OutputDir, tree::Patience, tree::SourceDir, tree::SourceEntry,
+    tree::Ways, volume::UntriedNames,
 };
 
 // Opening both sides before anything is touched, and refusing what could harm the source.
@@ -123,7 +124,7 @@ pub fn prepare(
             output.finish = Some((stat, Attributes::default()));
         } else if !root.fresh && !dry {
             let opened = handle.open_up(&stat);
-            if opened.map_err(|error| Error::io("make writable", to, error))? {
+            if opened.deed("make writable", to)? {
                 // As it was before, in the end.
                 output.finish = Some((stat, Attributes::default()));
             }

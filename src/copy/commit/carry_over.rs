@@ -11,7 +11,7 @@ use std::{collections::HashSet, io, sync::Arc};
 use crate::{
     copy::commit::Committer, copy::commit::accounting::copy_of,
     copy::mirror::departures::Departures, copy::record::PendingRows, copy::record::Recording,
-    copy::record::row_of, error::Error, error::Result, hash::Algorithms, hash::Digest,
+    copy::record::row_of, error::Deed, error::Error, error::Result, hash::Algorithms, hash::Digest,
     hash::Digests, io::ReadBack, io::WatchedFile, manifest::Readers,
     manifest::archive::mhl::is_chain, manifest::line, part::content::CopyTarget, path::RelPath,
     state::Origin, state::Remembered, state::Row, state::Trace, state::Unsettled, sys, sys::Dir,
@@ -54,7 +54,7 @@ impl Committer<'_> {
             let stop = self.context.control.stop;
             let named = |list| departures.named_in(list, root.handle.as_ref(), stop);
             let named = manifest.open().and_then(named);
-            stay = named.map_err(|error| Error::io("read the manifest", manifest.path(), error))?;
+            stay = named.deed_at("read the manifest", || manifest.path())?;
         }
         let fate = |piece: RelPath| if stay.contains(&piece) { Fate::Stays } else { Fate::Goes };
         self.carry(source, &|path| piece(path).map(fate))?;

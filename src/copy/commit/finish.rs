@@ -5,10 +5,10 @@ use std::{collections::HashSet, ffi::OsStr, io, path::Path, path::PathBuf, sync:
 use crate::{
     copy::commit::Committer, copy::commit::accounting::copy_of, copy::media::seal::MediaSeal,
     copy::mirror::removal::Removal, copy::record::DEED, copy::record::Recording,
-    copy::record::beside, copy::record::rotation::Rotation, error::Error, error::Result,
-    hash::Sha256, io::Durability, io::read_back::is_proven, manifest::ManifestFile, path::Shown,
-    state::FinishedManifest, sys::Attributes, sys::Dir, sys::stat::Stat, tree::HandOver,
-    tree::OutputDir, tree::SourceDir,
+    copy::record::beside, copy::record::rotation::Rotation, error::Deed, error::Error,
+    error::Result, hash::Sha256, io::Durability, io::read_back::is_proven, manifest::ManifestFile,
+    path::Shown, state::FinishedManifest, sys::Attributes, sys::Dir, sys::stat::Stat,
+    tree::HandOver, tree::OutputDir, tree::SourceDir,
 };
 
 /// What could not be done for a directory that stays closed.
@@ -320,9 +320,9 @@ impl Committer<'_> {
     /// Not once more where a sync failed: then the run ends without that.
     fn sync_root(&self) -> Result<()> {
         match (self.context.options.durability, &self.root().handle) {
-            (Durability::Grouped { at_once: true }, Some(root)) if !self.syncs.is_failed() => root
-                .persist_all()
-                .map_err(|error| Error::io("make durable", self.root().path(), error)),
+            (Durability::Grouped { at_once: true }, Some(root)) if !self.syncs.is_failed() => {
+                root.persist_all().deed_at("make durable", || self.root().path())
+            }
             _ => Ok(()),
         }
     }

@@ -10,10 +10,10 @@ use std::{
 
 use crate::{
     copy::DatedName, copy::LostNames, copy::mirror::Trash, copy::mirror::removal::TreeRemoval,
-    error::Error, error::Result, event::Event, event::Stop, path::RelPath, state::Missing,
-    state::PrivateDir, state::private_dir::NAME, state::row::FINISHED, sys, sys::Dir,
-    sys::DirListing, sys::Uninterrupted, sys::stat::Kind, tree::HeldTree, tree::OutputDir,
-    tree::Patience,
+    error::Deed, error::Error, error::Result, event::Event, event::Stop, path::RelPath,
+    state::Missing, state::PrivateDir, state::private_dir::NAME, state::row::FINISHED, sys,
+    sys::Dir, sys::DirListing, sys::Uninterrupted, sys::stat::Kind, tree::HeldTree,
+    tree::OutputDir, tree::Patience,
 };
 
 /// What stands behind the date while a tree is not finished.
@@ -292,7 +292,7 @@ pub fn discard(
     stop: &Stop,
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<Option<PathBuf>> {
-    let handle = root.try_clone().map_err(|error| Error::io("open", path, error))?;
+    let handle = root.try_clone().deed("open", path)?;
     let output = OutputDir { handle: Some(handle), ..OutputDir::absent(path.into()) };
     let mut trash = Trash::new(&output);
     for name in surplus {

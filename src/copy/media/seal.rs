@@ -8,9 +8,9 @@ use crate::{
     copy::media::join::Join, copy::media::join::sorted, copy::media::one_history::HistoryRoot,
     copy::media::one_history::MediaRole, copy::media::one_history::left_out,
     copy::media::one_history::patterns, copy::media::write, copy::media::write::MediaWriting,
-    copy::media::write::creator, copy::media::write_generations::OpenLists, error::Error,
-    error::Result, event::Stop, path::RelPath, state::Secret, sys::PartOwner, tree::RecordOrder,
-    tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::names::compare,
+    copy::media::write::creator, copy::media::write_generations::OpenLists, error::Deed,
+    error::Error, error::Result, event::Stop, path::RelPath, state::Secret, sys::PartOwner,
+    tree::RecordOrder, tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::names::compare,
 };
 
 const DEED: &str = "write the Media Hash List of";
@@ -58,7 +58,7 @@ impl<'a> MediaSeal<'a> {
         kept: File,
         tell: &mut dyn FnMut(MediaFinding),
     ) -> Result<Option<PathBuf>> {
-        let kept = sorted(kept).map_err(|error| Error::io(DEED, root.path, error))?;
+        let kept = sorted(kept).deed(DEED, root.path)?;
         match &self.role.histories {
             Some(histories) => self.generations(root, histories, &kept, tell),
             None => {

@@ -13,9 +13,9 @@ use crate::{
     copy::media::seal::PathReader, copy::media::seal::PathRecord, copy::media::seal::from_hex,
     copy::media::write::MediaFile, copy::media::write::MediaWriting, copy::media::write::below,
     copy::media::write::date_of, copy::media::write::folder, copy::media::write::ordered,
-    copy::media::write::place, copy::media::write::remove_leftovers, error::Error, error::Result,
-    hash::Digest, manifest::ChainLink, manifest::Creator, manifest::DirHash, manifest::KeptFile,
-    manifest::MediaEntry, manifest::MhlWriter, manifest::archive::mhl::CHAIN,
+    copy::media::write::place, copy::media::write::remove_leftovers, error::Deed, error::Error,
+    error::Result, hash::Digest, manifest::ChainLink, manifest::Creator, manifest::DirHash,
+    manifest::KeptFile, manifest::MediaEntry, manifest::MhlWriter, manifest::archive::mhl::CHAIN,
     manifest::archive::mhl::HISTORY, manifest::archive::mhl::OF_HISTORIES,
     manifest::archive::mhl::read_chain, path::RelPath, sys::Dir, sys::Uninterrupted,
     sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::names::is_within,
@@ -154,7 +154,7 @@ impl<'a> OpenLists<'a> {
         let Some(path) = below(path, rel).filter(|_| !hashes.is_empty()) else { return Ok(()) };
         let written =
             list.writer.directory(path, &date_of(modified), hashes, &self.creator.finished);
-        written.map_err(|error| Error::io(DEED, root, error))
+        written.deed(DEED, root)
     }
 
     fn file(&mut self, path: &[u8], file: &ToList, previous: Option<&str>) -> Result<()> {
@@ -173,7 +173,7 @@ impl<'a> OpenLists<'a> {
             read: kept.is_read.then_some(self.creator.finished.as_str()),
             previous: previous.and_then(|it| below(it.as_bytes(), rel)),
         };
-        list.writer.file(&file).map_err(|error| Error::io(DEED, root, error))
+        list.writer.file(&file).deed(DEED, root)
     }
 
     /// Begins the generation of the directory `rel`, which has these digests.
@@ -280,7 +280,7 @@ fn open_up(dir: &Dir) -> io::Result<Option<Stat>> {
 /// Takes that back, in the directory `dir`, which is at `path`.
 fn close_up(dir: &Dir, closed: Option<Stat>, path: &Path) -> Result<()> {
     let closed = closed.map_or(Ok(()), |stat| dir.close_up(&stat));
-    closed.map_err(|error| Error::io("set the permissions of", path, error))
+    closed.deed("set the permissions of", path)
 }
 
 /// Whether the chain in `dir`, which is at `path`, has all of these; each must be there.

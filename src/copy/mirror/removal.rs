@@ -12,11 +12,11 @@ use std::{
 use crate::{
     copy::LostNames, copy::commit::accounting::Accounting, copy::mirror::Mirror,
     copy::mirror::Trash, copy::mirror::departures::DepartedItem,
-    copy::mirror::departures::Departures, copy::mirror::departures::TreeRecord, error::Error,
-    error::Result, event::Event, event::Stop, hash::Algorithm, path::DirPath, path::RelPath,
-    state::Departing, state::Knowledge, state::PrivateDir, sys, sys::Attributes, sys::Dir,
-    sys::DirReader, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::Cleanup,
-    tree::OutputDir, tree::Protected, tree::SourceDir, tree::cleanup,
+    copy::mirror::departures::Departures, copy::mirror::departures::TreeRecord, error::Deed,
+    error::Error, error::Result, event::Event, event::Stop, hash::Algorithm, path::DirPath,
+    path::RelPath, state::Departing, state::Knowledge, state::PrivateDir, sys, sys::Attributes,
+    sys::Dir, sys::DirReader, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
+    tree::Cleanup, tree::OutputDir, tree::Protected, tree::SourceDir, tree::cleanup,
     tree::dirs::open_source_below, tree::walk::most_levels,
 };
 
@@ -163,10 +163,10 @@ impl Removal<'_> {
         let root = self.output.handle.as_ref();
         let open = |root: &Dir| root.open_below(path);
         let opened = root.map_or_else(|| Err(io::ErrorKind::NotFound.into()), open);
-        let from = opened.map_err(|error| Error::io("open directory", full(), error))?;
+        let from = opened.deed_at("open directory", full)?;
         let look = |error| Error::io("look at", full(), error);
         let before = from.stat_self().map_err(look)?;
-        from.open_up(&before).map_err(|error| Error::io("make writable", full(), error))?;
+        from.open_up(&before).deed_at("make writable", full)?;
         let to = trash.dir(path)?;
         for &item in items {
             if self.stop.is_requested() {

@@ -7,12 +7,12 @@
 use std::{collections::HashMap, ffi::OsStr, ffi::OsString, io, sync::Arc};
 
 use crate::{
-    copy::mirror::departures::DepartedItem, copy::mirror::departures::Departures, error::Error,
-    error::Result, event::Event, event::Stop, manifest::ManifestName, path::DirPath, path::RelPath,
-    path::Shown, state::SourceMark, state::private_dir::NAME, state::private_dir::TRASH, sys::Dir,
-    sys::DirReader, sys::ListedEntry, sys::is_journal_name, sys::is_part_name, sys::stat::Kind,
-    sys::stat::Stat, tree::Classifier, tree::Inclusion, tree::OutputDir, tree::SourceDir,
-    volume::Counterpart, volume::NameSet, volume::SpellingLook,
+    copy::mirror::departures::DepartedItem, copy::mirror::departures::Departures, error::Deed,
+    error::Error, error::Result, event::Event, event::Stop, manifest::ManifestName, path::DirPath,
+    path::RelPath, path::Shown, state::SourceMark, state::private_dir::NAME,
+    state::private_dir::TRASH, sys::Dir, sys::DirReader, sys::ListedEntry, sys::is_journal_name,
+    sys::is_part_name, sys::stat::Kind, sys::stat::Stat, tree::Classifier, tree::Inclusion,
+    tree::OutputDir, tree::SourceDir, volume::Counterpart, volume::NameSet, volume::SpellingLook,
 };
 
 /// The number of what a subvolume is in a snapshot of what it is in: an empty directory, in which nothing can be made.
@@ -80,7 +80,7 @@ impl DepartureSearch<'_> {
         let Some(output) = self.output.handle.as_ref().filter(|_| !self.output.fresh) else {
             return Ok(departures);
         };
-        let output = here(output).map_err(|error| Error::io("list", self.output.path(), error))?;
+        let output = here(output).deed_at("list", || self.output.path())?;
         let inclusion = self.classifier.filter.root();
         let root = ComparedDir::new(Some(source), output, DirPath::root(), inclusion);
         let (mut stack, mut reader) = (vec![root], DirReader::default());
@@ -208,7 +208,7 @@ impl DepartureSearch<'_> {
             Some(source) => {
                 let names = NameSet::read(source, reader);
                 let path = || self.source.path_below(&top.rel.path());
-                let names = names.map_err(|error| Error::io("list", path(), error))?;
+                let names = names.deed_at("list", path)?;
                 departures.may_lack_unfit |= self.unfit && names.lacks_kinds;
                 Some(names)
             }
@@ -217,7 +217,7 @@ impl DepartureSearch<'_> {
         loop {
             let listed = reader.next_batch(&top.output);
             let path = || self.output.path_below(&top.rel.path());
-            let batch = listed.map_err(|error| Error::io("list", path(), error))?;
+            let batch = listed.deed_at("list", path)?;
             if batch.is_empty() {
                 break;
             }
@@ -265,7 +265,7 @@ impl DepartureSearch<'_> {
                 let path = || self.output.path_below(&top.rel.path());
                 let is_copied = &|entry: &ListedEntry| self.is_copied(top, source, entry);
                 let look = SpellingLook { source, output, listed, missing, is_copied };
-                look.run(reader).map_err(|error| Error::io("compare", path(), error))?
+                look.run(reader).deed_at("compare", path)?
             }
             _ => HashMap::new(),
         };

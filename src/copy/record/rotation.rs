@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
 
 use crate::{
     chain::side_file::SideFile, copy::CopyJob, copy::commit::Committer, copy::record::beside,
-    copy::record::beside::is_made_here, error::Error, error::Result, hash::Algorithms,
+    copy::record::beside::is_made_here, error::Deed, error::Error, error::Result, hash::Algorithms,
     manifest::Entries, manifest::Form, manifest::ManifestName, manifest::Parsed,
     manifest::readers::ours, sys::Dir, sys::DirListing, sys::ListedEntry, sys::stat::Kind,
     tree::OutputDir, tree::SourceDir,
@@ -51,9 +51,8 @@ impl Rotation {
                 let file_name = name.to_string();
                 // They are known by what it lists.
                 let lists = beside::lists_of(root, name, &is_copied);
-                root.remove(file_name.as_ref()).map_err(|error| {
-                    Error::io("remove the old manifest", output.path_of(file_name.as_ref()), error)
-                })?;
+                root.remove(file_name.as_ref())
+                    .deed_at("remove the old manifest", || output.path_of(file_name.as_ref()))?;
                 self.remove_states(root, name);
                 // One that stays is in nothing's way.
                 lists.iter().for_each(|list| drop(root.remove(list.as_ref())));
@@ -132,8 +131,7 @@ fn clear(root: &Dir, output: &OutputDir, newest: &Path) -> Result<()> {
     };
     for name in strays.iter().filter(|name| !name.to_str().is_some_and(|it| listed.contains(it))) {
         // All of the last generation may be protected, of which this is a snapshot.
-        root.remove_protected(name)
-            .map_err(|error| Error::io("remove the old manifest", output.path_of(name), error))?;
+        root.remove_protected(name).deed_at("remove the old manifest", || output.path_of(name))?;
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ use crate::{
     copy::record::rotation::Rotation, copy::run::earlier::EarlierRecords,
     copy::run::earlier::known, copy::run::means::Means, copy::run::outputs::LateLook,
     copy::run::outputs::RecordedFiles, copy::run::outputs::SpaceLook,
-    copy::run::threads::CopyThreads, copy::run::threads::ThreadResults, error::Error,
+    copy::run::threads::CopyThreads, copy::run::threads::ThreadResults, error::Deed, error::Error,
     error::Result, event::Event, event::EventObserver, event::Gate, event::Progress, event::Stop,
     fanout::Slot, hash::Algorithm, io::Control, io::FurtherDigests, io::RateLimit,
     io::link_check::Helpers, io::read_back::Residency, manifest::ManifestFile,
@@ -395,7 +395,7 @@ impl OutputRun<'_> {
             (None, Some(payload)) => (&payload.lists_path, payload.lists.try_clone()),
             (None, None) => (&self.job.output, root.try_clone()),
         };
-        let root = root.map_err(|error| Error::io("open", path, error))?;
+        let root = root.deed("open", path)?;
         let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
         let (path, name) =
             (path.as_path().into(), ManifestName::new(Timestamp::now()).of(algorithm));

@@ -15,7 +15,7 @@ use crate::{
     copy::CopyJob, copy::Ending, copy::OutputRun, copy::Prepared, copy::Report, copy::Reservations,
     copy::before::check, copy::before::fit::TreeCopy, copy::before::space::SpaceAnswer,
     copy::before::space::SpaceCheck, copy::run::means::Means, copy::run::threads::WorkerCount,
-    error::Error, error::Result, event::EndState, event::Event, event::EventObserver,
+    error::Deed, error::Error, error::Result, event::EndState, event::Event, event::EventObserver,
     event::Progress, event::Stop, fanout::Hub, fanout::Slot, hash::Backend, io::Durability,
     io::Options, io::Reflink, io::SharedBlocks, io::Sparse, state::Knowledge, state::Missing,
     state::OtherOutputs, state::PrivateDir, sys, sys::Cloned, sys::Dir,
@@ -119,9 +119,7 @@ fn run_all(
                 report
             };
             let thread = Builder::new().name(format!("output-{number}")).spawn_scoped(scope, run);
-            threads.push(
-                thread.map_err(|error| Error::io("start the threads for", &job.output, error)),
-            );
+            threads.push(thread.deed("start the threads for", &job.output));
         }
         let finish = |(thread, output): (Result<ScopedJoinHandle<'_, _>>, &OutputJob<'_>)| {
             thread?.join().unwrap_or_else(|_| {

@@ -6,9 +6,9 @@
 use std::{ffi::OsString, fs::File, io, io::Read, path::Path, path::PathBuf};
 
 use crate::{
-    error::Error, error::Result, hash::Algorithm, manifest::Declaration, manifest::Encoding,
-    manifest::OtherName, manifest::Scanner, manifest::Text, manifest::Utf16Reader,
-    manifest::archive::bag, manifest::archive::bag::DECLARATION,
+    error::Deed, error::Error, error::Result, hash::Algorithm, manifest::Declaration,
+    manifest::Encoding, manifest::OtherName, manifest::Scanner, manifest::Text,
+    manifest::Utf16Reader, manifest::archive::bag, manifest::archive::bag::DECLARATION,
     manifest::archive::bag::OTHER_ENCODING, manifest::archive::bag::lines, manifest::line,
     manifest::read::is_utf16, path::Shown, path::directory_of, sys, sys::Dir, sys::FileRange,
     sys::PlainUse, sys::Uninterrupted,
@@ -38,7 +38,7 @@ pub fn manifest_of(path: &Path) -> Result<Option<PathBuf>> {
     if !path.is_dir() {
         return Ok(None);
     }
-    let found = payload_manifests(path).map_err(|error| Error::io("list", path, error))?;
+    let found = payload_manifests(path).deed("list", path)?;
     let of = |one: Algorithm| found.iter().find(|(_, by)| *by == Ok(one));
     let there = Algorithm::listed().find_map(of).map(|(name, _)| path.join(name));
     let declared = path.join(DECLARATION);

@@ -4,7 +4,7 @@
 use std::{collections::HashMap, ffi::OsStr, ops::ControlFlow, sync::Arc};
 
 use crate::{
-    error::Error, error::Result, path::RelPath, state::private_dir::NAME,
+    error::Deed, error::Error, error::Result, path::RelPath, state::private_dir::NAME,
     state::private_dir::TRASH, sys, sys::ListedEntry, sys::stat::Stat, tree::Batch,
     tree::ChangedFiles, tree::Classifier, tree::NameList, tree::PlannedStat, tree::SourceEntry,
     tree::Unclassified, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::classify::Subdir,
@@ -241,7 +241,7 @@ impl Walk<'_> {
         let is_root = descent.stack.len() == 1;
         let path = descent.path();
         let Some(top) = descent.stack.last_mut() else { return Ok(false) };
-        let name = sys::name_from_bytes(name).map_err(|error| Error::io("enter", &path, error))?;
+        let name = sys::name_from_bytes(name).deed("enter", &path)?;
         if is_root && (name == NAME || name == TRASH) {
             let finding = "it is what runs keep for themselves, and no part of a source";
             return Err(Error::finding("copy", top.source.path_of(name), finding));

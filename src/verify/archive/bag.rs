@@ -3,13 +3,13 @@
 use std::{ffi::OsStr, io, path::Path, sync::Arc};
 
 use crate::{
-    error::Error, event::Stop, manifest::Declaration, manifest::Encoding, manifest::LineEnds,
-    manifest::Scanner, manifest::Text, manifest::Utf16Reader, manifest::archive::bag,
-    manifest::archive::bag::DECLARATION, manifest::archive::bag::INFO, manifest::read::is_utf16,
-    path::RelPath, path::Shown, sys::Dir, sys::DirListing, sys::DirReader, sys::stat::Kind,
-    verify::Bag, verify::Expanded, verify::Finding, verify::ManifestAt, verify::NameHasher,
-    verify::PartOf, verify::SeenNames, verify::Target, verify::TargetSpec,
-    verify::archive::expand::UnknownList, verify::archive::expand::open,
+    error::Deed, error::Error, event::Stop, manifest::Declaration, manifest::Encoding,
+    manifest::LineEnds, manifest::Scanner, manifest::Text, manifest::Utf16Reader,
+    manifest::archive::bag, manifest::archive::bag::DECLARATION, manifest::archive::bag::INFO,
+    manifest::read::is_utf16, path::RelPath, path::Shown, sys::Dir, sys::DirListing,
+    sys::DirReader, sys::stat::Kind, verify::Bag, verify::Expanded, verify::Finding,
+    verify::ManifestAt, verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target,
+    verify::TargetSpec, verify::archive::expand::UnknownList, verify::archive::expand::open,
     verify::archive::expand::read_begin, verify::archive::expand::read_short,
     verify::archive::expand::root_of, verify::archive::history::BagPart,
     verify::lines::seen::ListedRoot,
@@ -58,7 +58,7 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
         oxum: None,
     };
     let read = open(&dir, DECLARATION).and_then(|file| read_short(file, MOST_DECLARATION));
-    let text = read.map_err(|error| Error::io("read", &declared, error));
+    let text = read.deed("read", &declared);
     let parse = |text: Vec<u8>| {
         Declaration::parse(&text).map_err(|why| Error::finding("take for a bag's", &declared, why))
     };
@@ -170,10 +170,9 @@ impl BagDir<'_> {
         let path = self.root.join("bag-info.txt");
         let file = match open(self.dir, "bag-info.txt") {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(|error| Error::io("read", &path, error))?,
+            file => file.deed("read", &path)?,
         };
-        let text = read_short(Utf16Reader::new(file), MOST_INFO)
-            .map_err(|error| Error::io("read", &path, error))?;
+        let text = read_short(Utf16Reader::new(file), MOST_INFO).deed("read", &path)?;
         let text = self.text(text);
         bag::payload_oxum(&text).map_err(|why| Error::finding("take for a bag's", &path, why))
     }

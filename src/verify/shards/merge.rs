@@ -10,9 +10,9 @@ use std::{
 use crossbeam_channel::bounded;
 
 use crate::{
-    error::Error, error::Result, event::Observer, path::Shown, verify::Expanded, verify::Finding,
-    verify::FindingObserver, verify::Findings, verify::ShardCoverage, verify::Target,
-    verify::TargetSpec, verify::VerifyJob, verify::VerifyReport, verify::expand,
+    error::Deed, error::Error, error::Result, event::Observer, path::Shown, verify::Expanded,
+    verify::Finding, verify::FindingObserver, verify::Findings, verify::ShardCoverage,
+    verify::Target, verify::TargetSpec, verify::VerifyJob, verify::VerifyReport, verify::expand,
     verify::lines::LineReader, verify::lines::LinesRead, verify::lines::shards::LineSum,
     verify::lines::shards::LinesWanted, verify::shards::FoundResult, verify::shards::ResultsDir,
     verify::shards::ShardResult, verify::shards::only_spec, verify::shards::root_inode,
@@ -194,7 +194,7 @@ fn read_manifest(
     let read = scope(|scope| {
         let work = || line_reader.work(std::slice::from_ref(spec));
         let reading = Builder::new().name("lines".into()).spawn_scoped(scope, work);
-        let reading = reading.map_err(|error| Error::io("start the threads for", ".", error))?;
+        let reading = reading.deed_at("start the threads for", || ".")?;
         collector.take_all(&inbox);
         reading.join().map_err(|_| died())
     });

@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Sha256, io::HashedFrom,
-    manifest::SummedReader, manifest::SummedWriter, manifest::read::escape, path::RelPath,
-    path::Shown, path::directory_of, sys::Dir, sys::stat::Kind, tree::SortedRecords, tree::Sorter,
-    verify::Bag, verify::CheckShard, verify::Checked, verify::Finding, verify::ManifestAt,
-    verify::PartOf, verify::ShardCoverage, verify::Target, verify::TargetSpec, verify::Verdict,
-    verify::lines::shards::LineSum,
+    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Sha256,
+    io::HashedFrom, manifest::SummedReader, manifest::SummedWriter, manifest::read::escape,
+    path::RelPath, path::Shown, path::directory_of, sys::Dir, sys::stat::Kind, tree::SortedRecords,
+    tree::Sorter, verify::Bag, verify::CheckShard, verify::Checked, verify::Finding,
+    verify::ManifestAt, verify::PartOf, verify::ShardCoverage, verify::Target, verify::TargetSpec,
+    verify::Verdict, verify::lines::shards::LineSum,
 };
 
 // A shard of a check from its refusals to its result.
@@ -84,7 +84,7 @@ pub fn only_as_a_whole(deed: &'static str, specs: &[TargetSpec], bags: &[Bag]) -
 pub fn root_inode(spec: &TargetSpec) -> Result<u64> {
     let root = spec.names_start_at();
     let identity = Dir::open(&root).and_then(|root| root.identity());
-    identity.map(|id| id.ino).map_err(|error| Error::io("open the directory", &root, error))
+    identity.map(|id| id.ino).deed("open the directory", &root)
 }
 
 impl ShardRun {
@@ -112,9 +112,7 @@ impl ShardRun {
         counts: &Checked,
     ) -> Result<ShardCoverage> {
         let Self { shard: CheckShard { index, of }, results, root, root_inode, began } = self;
-        let noted = notes
-            .finish()
-            .map_err(|error| Error::io("keep what was found of a shard of", root, error))?;
+        let noted = notes.finish().deed("keep what was found of a shard of", root)?;
         let Checked { good, bytes, from_device, from_cache, .. } = *counts;
         let coverage = ShardCoverage {
             index: Some(*index),
@@ -248,7 +246,7 @@ impl ResultsDir {
         };
         let publish = |part: &std::ffi::OsStr| self.dir.publish(part, name.as_ref(), true);
         let written = self.dir.write_atomically(false, fill, publish);
-        written.map_err(|error| Error::io("write the result", self.path.join(&name), error))
+        written.deed_at("write the result", || self.path.join(&name))
     }
 
     /// Everything that is a result by its name, each read to its end.
