@@ -46,7 +46,7 @@ pub enum Rival {
 pub struct ValidManifest {
     pub name: ManifestName,
     pub file: File,
-    /// Whether it is what this user's last run wrote.
+    /// True if this user's last run wrote it.
     pub is_recorded: bool,
     /// The newest of those of runs that were cut short.
     pub unfinished: Option<ManifestName>,
@@ -60,11 +60,11 @@ pub struct OwnManifests {
     finished: Vec<ManifestName>,
     /// Those that have the name of an unfinished one.
     unfinished: Vec<ManifestName>,
-    /// What the private record says.
+    /// The answer of the private record.
     record: Recorded,
 }
 
-/// What a private record says of the manifest that it was finished with.
+/// The answer of a private record about the manifest that it was finished with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Recorded {
     /// There is none that can be read.
@@ -271,13 +271,13 @@ impl OwnManifests {
     }
 }
 
-/// Whether a manifest of dircopy in the directory `dir` holds, or says why none does.
+/// True if the directory `dir` has a manifest of dircopy, or says why it has none.
 pub fn has_own_manifest(dir: &Path, state: Option<&Path>) -> bool {
     let found = OwnManifests::look(dir, state);
     found.is_ok_and(|found| !(found.finished.is_empty() && found.unfinished.is_empty()))
 }
 
-/// How a directory without a manifest of dircopy is checked.
+/// Advice on checking a directory without a manifest of dircopy.
 fn remedy(dir: &Path) -> String {
     let lists = Dir::open(dir).map(|here| lists_by_name(&here)).unwrap_or_default();
     let at = |name: &String| Shown::path(&dir.join(name)).to_string();
@@ -294,7 +294,7 @@ fn remedy(dir: &Path) -> String {
     }
 }
 
-/// What the private record of the directory `here`, at `dir`, says. One that was copied there with its output counts
+/// The answer of the private record of the directory `here`, at `dir`. One that was copied there with its output counts
 /// if the manifest that it names is there, as it was written.
 fn recorded(here: &Dir, dir: &Path, state: Option<&Path>) -> Recorded {
     look_up(here, dir, state).ok().flatten().unwrap_or(Recorded::Nothing)
@@ -346,12 +346,12 @@ fn digest_of(file: &mut File) -> io::Result<Sha256> {
     digest.ok_or_else(|| io::ErrorKind::Interrupted.into())
 }
 
-/// Whether a file has this line.
+/// True if a file has this line.
 fn has_line(file: File, line: &[u8]) -> io::Result<bool> {
     any_line(file, |next| next == line)
 }
 
-/// Whether a file has a line of which that holds; no further one is read.
+/// True if `is_one` holds for a line of the file; no further line is read.
 fn any_line(file: File, mut is_one: impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
     let mut scanner = Scanner::new(file);
     while let Some(next) = scanner.next_line()? {
@@ -420,14 +420,14 @@ impl OwnLists {
         Ok(())
     }
 
-    /// Whether the file `name` in `dir`, the last of the path with this hash, is one of them.
+    /// True if the file `name` in `dir`, the last component of the path with this hash, is one of them.
     pub fn has(&self, hash: u64, dir: &Dir, path: &RelPath, name: &OsStr) -> bool {
         let is_in_root = path.components().nth(1).is_none();
         self.near.contains(&hash) || is_in_root && is_legacy(dir, name).unwrap_or(false)
     }
 }
 
-/// Whether a file is a legacy Media Hash List of ours.
+/// True if a file is a legacy Media Hash List of ours.
 fn is_legacy(dir: &Dir, name: &OsStr) -> io::Result<bool> {
     let Some(name) = name.to_str().filter(|name| name.ends_with(".mhl")) else { return Ok(false) };
     Ok(is_legacy_of_ours(&read_begin(open(dir, name)?, BEGIN)?))

@@ -1,4 +1,4 @@
-//! What a check finds, and how a program hears of it.
+//! The findings of a check, and the way a program hears of them.
 
 use std::{path::Path, path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     verify::lines::shards::WantedLines, verify::target::OpenTarget,
 };
 
-/// What became of a listed file.
+/// The verdict on a listed file.
 #[derive(Debug)]
 pub enum Verdict {
     /// It has the listed digest.
@@ -24,7 +24,7 @@ pub enum Verdict {
     Missing,
     /// Its name leads through something that is not a directory; symbolic links are not followed.
     NotThrough(Kind),
-    /// What has its name is not a regular file, and was not opened.
+    /// The name belongs to something that is not a regular file, and was not opened.
     NotAFile(Kind),
     /// It could not be read, or changed meanwhile.
     Unreadable(Error),
@@ -46,7 +46,7 @@ pub struct Comparison {
     pub other: Vec<PathBuf>,
 }
 
-/// How a bad file was made whole, or could be.
+/// The repair of a bad file, done or possible.
 #[derive(Debug)]
 pub struct Mend {
     /// Its name below its root.
@@ -55,13 +55,13 @@ pub struct Mend {
     pub from: Vec<PathBuf>,
     /// So many bytes were taken from them.
     pub bytes: u64,
-    /// Whether all the rest is shared with the bad file, instead of written once more.
+    /// True if all the rest is shared with the bad file, instead of written once more.
     pub is_cloned: bool,
-    /// Whether nothing was done.
+    /// True if nothing was done.
     pub dry_run: bool,
 }
 
-/// What became of the files that are listed of one of several directories.
+/// The verdict on the files that are listed of one of several directories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeVerdict {
     /// Files that have the listed digest.
@@ -72,21 +72,21 @@ pub struct TreeVerdict {
     pub missing: u64,
     /// Files that could not be read.
     pub unreadable: u64,
-    /// What else was amiss, with the manifest, its lines, or files that are not listed.
+    /// Other trouble: with the manifest, its lines, or files that are not listed.
     pub other: u64,
-    /// Whether its manifest lists nothing because the last run found nothing.
+    /// True if its manifest lists nothing because the last run found nothing.
     pub none_found: bool,
 }
 
 impl TreeVerdict {
-    /// Whether all that is listed is as listed, and something is, or nothing was found to be listed.
+    /// True if all that is listed is as listed, and something is, or nothing was found to be listed.
     pub fn is_good(&self) -> bool {
         (self.good > 0 || self.none_found)
             && self.differ + self.missing + self.unreadable + self.other == 0
     }
 }
 
-/// What a bag is by all that was found of it (RFC 8493).
+/// The verdict on a bag by all that was found of it (RFC 8493).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BagVerdict {
     /// Complete, and every file has its listed digests.
@@ -107,7 +107,7 @@ impl std::fmt::Display for BagVerdict {
     }
 }
 
-/// What a check finds. Lines are counted from 1.
+/// A finding of a check. Lines are counted from 1.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Finding {
@@ -119,7 +119,7 @@ pub enum Finding {
         path: RelPath,
         /// The digest on the line.
         listed: Digest,
-        /// What became of it.
+        /// The verdict on it.
         verdict: Verdict,
         /// So many bytes were hashed.
         bytes: u64,
@@ -152,7 +152,7 @@ pub enum Finding {
         first: u64,
         /// The name that both lines have.
         path: RelPath,
-        /// Whether both have the same digest. If so, the file is checked once.
+        /// True if both have the same digest. If so, the file is checked once.
         same: bool,
     },
     /// A later generation of the same history has another digest of the file.
@@ -173,7 +173,7 @@ pub enum Finding {
     Torn {
         /// Where in the manifest, from 1.
         line: u64,
-        /// Whether the manifest is that of a run that did not come to its end, which explains it.
+        /// True if the manifest is that of a run that did not come to its end, which explains the finding.
         unfinished: bool,
     },
     /// Lines of a manifest with SHA-256 digests have digests of another algorithm: their files are not
@@ -183,27 +183,27 @@ pub enum Finding {
         line: u64,
         /// Its name, as in `SHA512`.
         algorithm: OtherName,
-        /// How many there are.
+        /// Number of such lines.
         lines: u64,
     },
     /// Files are listed with no digest that can be checked, on this line or another: they are not checked.
     Unproven {
         /// The first of these lines.
         line: u64,
-        /// What its digest is by; `None` if it has only such that failed.
+        /// The algorithm of its digest; `None` if all its digests failed.
         algorithm: Option<OtherName>,
-        /// How many files there are.
+        /// Number of such files.
         files: u64,
-        /// Whether the list, or the history, has no digest that can be checked.
+        /// True if nothing in the list, or the history, has a digest that can be checked.
         is_all: bool,
     },
     /// Something is odd and nothing is amiss.
     Notice(Error),
-    /// What must be there of an archive is not there, or is not what the archive says of itself.
+    /// A part of an archive is not there, or is not as the archive describes it.
     Incomplete(Error),
-    /// What became of all that is listed of one of several directories; told at the end, for each.
+    /// The verdict on all that is listed of one of several directories; told at the end, for each.
     Tree(PathBuf, TreeVerdict),
-    /// What became of a bag as a whole.
+    /// The verdict on a bag as a whole.
     Bag(BagVerdict),
     /// The manifest is UTF-16 text. It is read all the same.
     Utf16,
@@ -213,7 +213,7 @@ pub enum Finding {
     NoneFound,
     /// The check waits for another run to end; what is known of that one.
     Waiting(String),
-    /// What earlier scrubs verified is not known, for this reason.
+    /// The record of earlier scrubs is lost, for this reason.
     Forgotten(Error),
     /// A later run than that of the newest finished manifest was cut short.
     Unfinished(ManifestName),
@@ -242,7 +242,7 @@ pub enum Finding {
     NotHealed {
         /// Its name below its root.
         path: RelPath,
-        /// What was in the way.
+        /// The obstacle.
         why: String,
         /// The places that no tree has good, as far as that is known.
         lost: Option<Box<Damage>>,
@@ -256,7 +256,7 @@ pub enum Finding {
 /// Hears what a check finds, and where.
 pub type FindingListener<'a> = dyn Fn(&Target, &Finding) + Sync + 'a;
 
-/// What is told of a check: each finding as it comes, and how far it is.
+/// The observer of a check: each finding as it comes, and the progress.
 pub type FindingObserver<'a> = Observer<FindingListener<'a>>;
 
 /// Findings of one target, on their way to the thread that tells them.
@@ -305,7 +305,7 @@ pub fn count(plans: &[TargetSpec], wanted: Option<LinesWanted>, progress: &Progr
     progress.counted.store(true, Relaxed);
 }
 
-/// Whether a second reading takes nothing from the check, as it would from a pipe.
+/// True if a second reading takes nothing from the check, as it would from a pipe.
 pub fn can_be_read_twice(plan: &TargetSpec) -> bool {
     match &plan.manifest {
         None => true,
@@ -322,7 +322,7 @@ fn size(target: &Target, path: &RelPath, last: &mut LastDir) -> Option<u64> {
 
 // What a check leaves to say.
 
-/// What became of the lines. The names of the fields are part of the format of reports.
+/// Number of lines by verdict. The names of the fields are part of the format of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Files that have the listed digest.
@@ -371,7 +371,7 @@ pub struct Checked {
     pub empty: u64,
     /// Manifests and roots that could not be used.
     pub unusable: u64,
-    /// What else could not be done.
+    /// Number of other failures.
     pub broken: u64,
     /// Bytes that were hashed.
     pub bytes: u64,
@@ -454,34 +454,34 @@ impl Checked {
         *counter += 1;
     }
 
-    /// Whether a listed file is not what its manifest says, or a file is not listed that should be.
+    /// True if a listed file differs from its manifest, or a file is not listed that should be.
     pub fn is_untrue(&self) -> bool {
         let wrong = self.differ + self.missing + self.incomplete + self.contradicted;
         wrong + self.unlisted + self.conflicting > 0
     }
 
-    /// Whether a manifest could not be read as one or has nothing to check, or there was none.
+    /// True if a manifest could not be read as one or has nothing to check, or there was none.
     pub fn is_unusable(&self) -> bool {
         self.malformed + self.refused + self.empty + self.unusable > 0
     }
 
-    /// Whether manifests could be read, and all that was amiss with any of them is that it has nothing to check.
+    /// True if manifests could be read, and their only fault is that they have nothing to check.
     pub fn is_empty(&self) -> bool {
         self.empty > 0 && self.malformed + self.refused + self.unusable == 0
     }
 
-    /// Whether something could not be found out.
+    /// True if a question remained open because of an error.
     pub fn is_incomplete(&self) -> bool {
         self.unreadable + self.unproven + self.broken > 0
     }
 }
 
-/// What the shards of a check covered.
+/// The coverage of the shards of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardCoverage {
     /// Which shard was checked; `None` if the results of all were merged.
     pub index: Option<u32>,
-    /// How many there are.
+    /// Number of shards in all.
     pub of: u32,
     /// Lines whose files were looked for.
     pub lines: u64,
@@ -491,25 +491,25 @@ pub struct ShardCoverage {
     pub ended: i64,
 }
 
-/// What a check leaves to say.
+/// The report of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyReport {
-    /// What became of the lines.
+    /// Number of lines by verdict.
     pub counts: Checked,
-    /// What it covered, if it was a scrub.
+    /// The coverage of a scrub.
     pub covered: Option<Coverage>,
-    /// What it covered, if it was one of the shards of a check, or merged their results.
+    /// The coverage of one of the shards of a check, or of their merged results.
     pub shard: Option<ShardCoverage>,
     /// The code it was asked to stop with, if it was.
     pub interrupted: Option<usize>,
-    /// How long it took.
+    /// Duration of the check.
     pub elapsed: Duration,
 }
 
 // Whether a list that is checked against names a file: such a file is content, which nothing but a copy replaces.
 
 impl VerifyJob {
-    /// Whether a list of this check names the file at `path`, which is canonical. What cannot be read names none.
+    /// True if a list of this check names the file at `path`, which is canonical. What cannot be read names none.
     ///
     /// Lists are read to their end, so it is for a file that lies below one of the directories by chance.
     pub fn lists(&self, path: &Path) -> bool {

@@ -54,7 +54,7 @@ use crate::{
 /// as fast with eight as with one (measured, two cores). Also the most there are by default.
 const MOST_WORKERS: usize = 8;
 
-/// What to check, and how. Make one with [`new`](Self::new) and change what should differ.
+/// A check: the targets, and the way they are checked. Make one with [`new`](Self::new) and change what should differ.
 #[derive(Clone, Debug)]
 pub struct VerifyJob {
     /// The directories. Without `manifests`, each is checked against the manifest of dircopy in it that
@@ -71,7 +71,7 @@ pub struct VerifyJob {
     pub convert_paths: bool,
     /// Where the bytes must come from.
     pub from: ReadFrom,
-    /// How several files are hashed at a time.
+    /// The way to hash several files at a time.
     pub backend: Backend,
     /// Scrub: check only the files that were not verified for the longest time. When each file was verified is kept
     /// in a file beside the manifest (`docs/manifest.md`). Needs one directory and a manifest that is a regular file,
@@ -216,7 +216,7 @@ impl VerifyJob {
         }
     }
 
-    /// What of the lines is to be checked, if not all.
+    /// The lines that are to be checked, if not all.
     fn wanted(&self) -> Option<LinesWanted> {
         self.shard.as_ref().map(|shard| LinesWanted::Of(shard.shard))
     }
@@ -335,7 +335,7 @@ impl VerifyJob {
         Ok(dirs.iter().flat_map(of_all).collect())
     }
 
-    /// What is to be opened for one of the directories.
+    /// The targets of one of the directories.
     pub(crate) fn specs_of(&self, dir: &Path) -> Vec<TargetSpec> {
         let spec = |manifest| TargetSpec {
             manifest,
@@ -350,7 +350,7 @@ impl VerifyJob {
         }
     }
 
-    /// How many workers there are, and in which order they read.
+    /// The number of workers, and the order in which they read.
     fn division(&self, specs: &[TargetSpec]) -> Division {
         let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let turns = |spec: &TargetSpec| {

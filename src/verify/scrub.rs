@@ -19,7 +19,7 @@ use crate::{
 // the run that verified them. There is one pass over the manifest for each of these. A bad file is among
 // the first of the next scrub until it is repaired.
 
-/// What was verified is written this often: it is what a kill can lose.
+/// Time between two writings of the record: a kill can lose this much.
 const SAVE: Duration = Duration::from_secs(60);
 
 /// A scrub on its way; all threads of the check share it.
@@ -32,7 +32,7 @@ pub struct Scrub {
     record: Mutex<ScrubRecord>,
 }
 
-/// What was verified, and where that is kept.
+/// The record of what was verified, and the place where it is kept.
 #[derive(Debug, Default)]
 struct ScrubRecord {
     verified: Verified,
@@ -70,17 +70,17 @@ impl Scrub {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether no more files are to be begun.
+    /// True if no more files are to be begun.
     pub fn is_over(&self) -> bool {
         self.allowance().is_spent()
     }
 
-    /// Whether a worker that is free may begin a file.
+    /// True if a worker that is free may begin a file.
     pub fn may_begin(&self) -> bool {
         self.allowance().may_begin()
     }
 
-    /// Whether a file of so many bytes may be begun. If not, none may from now on.
+    /// True if a file of so many bytes may be begun. If not, none may from now on.
     pub fn takes(&self, size: u64) -> bool {
         self.allowance().takes(size)
     }
@@ -95,7 +95,7 @@ impl Scrub {
         self.skipped.fetch_add(1, Relaxed);
     }
 
-    /// How many lines were skipped.
+    /// Number of lines skipped.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Relaxed)
     }
@@ -144,7 +144,7 @@ impl Scrub {
         self.record().verified.passes()
     }
 
-    /// Whether the line belongs to the pass, and is to be given out now.
+    /// True if the line belongs to the pass, and is to be given out now.
     pub fn give(&self, path: &RelPath, digest: &Digest, pass: Pass) -> bool {
         self.record().verified.give(path, digest, pass)
     }
@@ -181,7 +181,7 @@ impl Scrub {
             .deed_at("write what was verified to", || private.path().join(name))
     }
 
-    /// What the scrub came to; `None` if the manifest could not be read to its end.
+    /// The coverage of the scrub; `None` if the manifest could not be read to its end.
     pub fn coverage(&self) -> Option<Coverage> {
         let record = self.record();
         record.place.as_ref().map(|_| record.verified.coverage())
@@ -209,7 +209,7 @@ const HEAD: &str = "dircopy-verified 2";
 /// Runs of one second are given seconds that are still to come; nothing later is believed. In seconds.
 const AHEAD: u32 = 24 * 3600;
 
-/// What one scrub came to.
+/// The coverage of one scrub.
 #[derive(Clone, Copy, Debug)]
 pub struct Coverage {
     /// Lines that the manifest has, a repeated one counted once.
@@ -235,7 +235,7 @@ pub enum Pass {
     Good(u32),
 }
 
-/// What is known of the lines of a manifest, 16 bytes for each and the slack of a hash table.
+/// The last checks of a manifest's lines: 16 bytes for each, and the slack of a hash table.
 #[derive(Debug, Default)]
 pub struct Verified {
     /// By the hashes of lines.
@@ -244,14 +244,14 @@ pub struct Verified {
     now: u32,
 }
 
-/// What is known of a line.
+/// The last check of a line.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastCheck {
     /// When it was verified, in seconds since 1970; 0 for never, and for one that is bad.
     time: u32,
-    /// Whether it was not good when it was looked at last.
+    /// True if the last look found it bad.
     bad: bool,
-    /// Whether this run has given it out.
+    /// True if this run has given it out.
     given: bool,
 }
 
@@ -276,7 +276,7 @@ impl Verified {
         self.lines.values().map(|line| line.pass()).collect()
     }
 
-    /// Whether the line belongs to a pass and was not given out in it yet; it is from now on.
+    /// True if the line belongs to a pass and was not given out in it yet; it is from now on.
     pub fn give(&mut self, path: &RelPath, digest: &Digest, pass: Pass) -> bool {
         match self.lines.get_mut(&key(path, digest)) {
             Some(line) if line.pass() == pass && !line.given => {
@@ -365,7 +365,7 @@ impl Verified {
         out.flush()
     }
 
-    /// What this run and those before it covered.
+    /// The coverage of this run and those before it.
     pub fn coverage(&self) -> Coverage {
         let count = |time| self.lines.values().filter(|line| line.time == time).count() as u64;
         let (now, never) = (count(self.now), count(0));
@@ -398,7 +398,7 @@ impl Verified {
 // Files that were bad before come first, in half of the budget at most. Otherwise a bad file that is
 // larger than the budget, or takes longer, would keep all others from ever being read.
 
-/// How much one scrub may read.
+/// Limits for one scrub: time and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budget {
     /// After this time no more files are begun.
@@ -409,7 +409,7 @@ pub struct Budget {
     pub grace: Option<Duration>,
 }
 
-/// What is left of a budget for the files that are read now.
+/// The rest of a budget for the files that are read now.
 #[derive(Debug)]
 pub struct Allowance {
     budget: Budget,
@@ -419,9 +419,9 @@ pub struct Allowance {
     most: u64,
     read: u64,
     spent: bool,
-    /// Whether this is the share of files that were bad before.
+    /// True for the share of files that were bad before.
     of_bad: bool,
-    /// Whether these files have at least half of the time from when the first of them can be begun: a single worker may
+    /// True if these files have at least half of the time from when the first of them can be begun: a single worker may
     /// still have a bad one in hand.
     half_is_due: bool,
 }
@@ -467,7 +467,7 @@ impl Allowance {
         self.ends?.checked_add(self.budget.grace?)
     }
 
-    /// Whether no more files may be begun.
+    /// True if no more files may be begun.
     pub fn is_spent(&mut self) -> bool {
         // The first of these was not asked for yet.
         if self.half_is_due {
@@ -477,7 +477,7 @@ impl Allowance {
         self.spent
     }
 
-    /// Whether a worker that is free may begin a file.
+    /// True if a worker that is free may begin a file.
     pub fn may_begin(&mut self) -> bool {
         if std::mem::take(&mut self.half_is_due) {
             let half = self.budget.time.and_then(|time| Instant::now().checked_add(time / 2));
@@ -486,8 +486,8 @@ impl Allowance {
         !self.is_spent()
     }
 
-    /// Whether a file of so many bytes may be begun. If not, the allowance is spent: the next file is the
-    /// next in the order, not a smaller one.
+    /// True if a file of so many bytes may be begun. If not, the allowance is spent: the next file is the next in the
+    /// order, not a smaller one.
     pub fn takes(&mut self, size: u64) -> bool {
         let read = self.read.saturating_add(size);
         let fits = self.read == 0 || read <= self.most;

@@ -33,7 +33,7 @@ pub struct RereadableManifest {
 /// The bad files of all replicas.
 #[derive(Debug)]
 pub struct Replicas {
-    /// How many directories there are.
+    /// Number of directories.
     number: usize,
     directories: Vec<(Identity, PathBuf)>,
     /// Bad files, and each as it is in each of the directories.
@@ -166,8 +166,8 @@ impl Replicas {
         Ok(())
     }
 
-    /// What there is to say of a file; nothing if only one directory knows of it: then these are no copies
-    /// of each other.
+    /// The comparison of a file between the directories; nothing if only one knows of it: then these are no copies of
+    /// each other.
     fn comparison(
         &self,
         path: RelPath,
@@ -202,7 +202,7 @@ impl Replicas {
     }
 }
 
-/// What is known of a file in a directory.
+/// The state of a file in a directory.
 fn at(known: &mut Vec<InReplica>, directory: usize) -> Option<&mut InReplica> {
     if known.len() <= directory {
         known.resize(directory + 1, InReplica::default());
@@ -217,7 +217,7 @@ fn at(known: &mut Vec<InReplica>, directory: usize) -> Option<&mut InReplica> {
 struct CheckedTree {
     dir: PathBuf,
     counts: Checked,
-    /// Whether its manifest lists nothing because the last run found nothing.
+    /// True if its manifest lists nothing because the last run found nothing.
     none_found: bool,
 }
 

@@ -45,14 +45,14 @@ pub struct SharedReads {
 struct ReadState {
     /// Data and the digest that it has, in a hash; the last bit says where it was read from.
     good: HashSet<u128>,
-    /// What is being read, and the lines that wait for it.
+    /// The data that is being read, and the lines that wait for it.
     in_hand: HashMap<DataKey, Vec<WaitingLine>>,
     waiting: usize,
-    /// What is known of file systems, by their device numbers.
+    /// The facts about file systems, by their device numbers.
     volumes: HashMap<u64, VolumeData>,
 }
 
-/// How the data of files on a file system is told apart.
+/// The way to tell the data of files on a file system apart.
 #[derive(Clone, Copy, Debug)]
 struct VolumeData {
     sharing: DataSharing,
@@ -68,7 +68,7 @@ impl Default for SharedReads {
 }
 
 impl SharedReads {
-    /// What is to be done about a listed file that was found.
+    /// The instruction for a listed file that was found.
     pub fn claim(
         &self,
         target: &Arc<Target>,
@@ -122,7 +122,7 @@ impl SharedReads {
         lines
     }
 
-    /// What tells the data of a file from other data, if more files may have it.
+    /// The key that tells the data of a file from other data, if more files may have it.
     fn key(&self, file: &File, stat: &Stat) -> Option<DataKey> {
         if stat.size == 0 || stat.ctime > self.before {
             return None;
@@ -148,7 +148,7 @@ impl SharedReads {
         (stat.ctime <= placed).then_some(place)
     }
 
-    /// What is known of the file system of a file.
+    /// The facts about the file system of a file.
     fn volume(&self, file: &File, stat: &Stat) -> VolumeData {
         let look = || VolumeData { sharing: sys::data_sharing(file), placed: None };
         *self.state().volumes.entry(stat.id.dev).or_insert_with(look)
@@ -215,12 +215,12 @@ pub struct Claimed<'a> {
     pub key: DataKey,
     pub target: &'a Target,
     pub file: &'a File,
-    /// What the file was when it was claimed.
+    /// The file's metadata when it was claimed.
     pub stat: &'a Stat,
     pub digest: &'a Digest,
 }
 
-/// What is to be done about a file.
+/// An instruction for a listed file.
 #[derive(Debug)]
 pub enum DataClaim {
     /// It is to be read; its data is its own, as far as that is known.
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Whether the system tells what these tests are about.
+    /// True if the system tells what these tests are about.
     fn is_known(scene: &Scene) -> bool {
         sys::data_sharing(&scene.open().0) != DataSharing::Unknown
     }

@@ -1,4 +1,4 @@
-//! What is checked: a manifest and the directory its names start at.
+//! A target of a check: a manifest and the directory its names start at.
 
 use std::{ffi::OsStr, fs::File, io, path::Path, path::PathBuf, sync::Arc, sync::OnceLock};
 
@@ -25,11 +25,11 @@ pub struct Target {
     pub manifest: PathBuf,
     /// The directory that names start at.
     pub root: PathBuf,
-    /// Whether the manifest is called as dircopy calls its own, and whether as a finished one.
+    /// The manifest's name, if it is one that dircopy gives: finished or not.
     pub ours: Option<ManifestName>,
     /// Which directory `root` is.
     pub root_id: Identity,
-    /// What the manifest is a part of.
+    /// The archive that the manifest is a part of.
     pub part: PartOf,
     handle: Option<Dir>,
     /// The directory that the manifest was opened in; `None` if it was moved from there at that moment.
@@ -45,7 +45,7 @@ pub struct OpenTarget {
     /// Which file it is.
     pub id: Identity,
     pub root_id: Identity,
-    /// Whether it is what the last run of this user wrote, by what that recorded.
+    /// True if the last run of this user wrote it, as its record says.
     pub is_recorded: bool,
     /// A manifest of a later run that was cut short.
     pub unfinished: Option<ManifestName>,
@@ -55,7 +55,7 @@ pub struct OpenTarget {
     pub others: Vec<String>,
 }
 
-/// What is to be opened.
+/// A target that is to be opened.
 #[derive(Clone, Debug)]
 pub struct TargetSpec {
     /// The manifest; the one of dircopy in `dir` that holds if `None`.
@@ -66,7 +66,7 @@ pub struct TargetSpec {
     pub root: Option<PathBuf>,
     /// Where private directories are kept, if not in `dir`.
     pub state: Option<PathBuf>,
-    /// What the manifest is a part of. Then it is not opened through a link.
+    /// The archive that the manifest is a part of. Then it is not opened through a link.
     pub part: PartOf,
 }
 
@@ -127,7 +127,7 @@ impl Target {
         self.beside.as_ref().ok_or_else(moved)
     }
 
-    /// Whether the manifest is that of a run of dircopy that did not come to its end.
+    /// True for the manifest of a run of dircopy that did not come to its end.
     pub fn is_unfinished(&self) -> bool {
         self.ours.is_some_and(|name| !name.is_finished())
     }
@@ -236,7 +236,7 @@ impl TargetSpec {
         Ok(ReadyManifest { manifest, id: stat.id, is_recorded, unfinished, rivals })
     }
 
-    /// What of the directory that the manifest at `path` is in took the place of it, called `name`.
+    /// The manifest in the same directory that took the place of the one at `path`, called `name`.
     fn superseding(&self, path: &Path, name: ManifestName) -> Option<Rival> {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = dir.unwrap_or(".".as_ref());
@@ -247,7 +247,7 @@ impl TargetSpec {
     }
 }
 
-/// What opening a target came to, beside what is in the target.
+/// The manifest of an opened target, with what is known of it beside the target.
 struct ReadyManifest {
     manifest: File,
     id: Identity,

@@ -126,7 +126,7 @@ fn has_history(known: &ListedNames<'_>, dir: &Dir, name: &OsStr) -> bool {
     !known.histories.is_empty() && dir.stat(name, false).is_ok_and(is_one)
 }
 
-/// Whether a file in the directory called [`NAME`] is what runs keep where they can keep nothing private.
+/// True for a file in the directory called [`NAME`] that runs keep where they can keep nothing private.
 fn is_note(dir: &Dir, name: &OsStr) -> bool {
     dir.stat(name, false).is_ok_and(|stat| is_kept_in_the_open(name, stat.size))
 }
@@ -154,7 +154,7 @@ fn is_listed(
     is_ours || is_manifest() || is_side_file() || own.has(hash, dir, path, name)
 }
 
-/// Whether it is the chain or a generation of a history of ASC MHL, which lists files and is on no list itself.
+/// True for the chain or a generation of a history of ASC MHL, which lists files and is on no list itself.
 fn is_of_history(above: &RelPath, name: &OsStr) -> bool {
     let is_in_history = above.components().last() == Some(HISTORY.as_bytes());
     is_in_history && (name == CHAIN || name.as_encoded_bytes().ends_with(b".mhl"))
@@ -168,7 +168,7 @@ const MOST: usize = 4;
 /// Lists that programs of checksums leave in a directory.
 const SUMS: &[u8] = b"SUMS";
 
-/// What the names of lists end with.
+/// The endings of the names of lists.
 const ENDINGS: [&str; 15] = [
     "sha256",
     "sha256sum",
@@ -213,7 +213,7 @@ pub fn other_lists(here: &Dir, name: ManifestName) -> Vec<String> {
     others
 }
 
-/// Whether there is a history.
+/// True if there is a history.
 fn is_there_below(here: &Dir) -> bool {
     let history = here.open_dir(HISTORY.as_ref(), false);
     let stat = history.and_then(|history| history.stat(CHAIN.as_ref(), false));

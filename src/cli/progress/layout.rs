@@ -28,11 +28,11 @@ pub struct Room {
     pub charset: Charset,
 }
 
-/// What a row says, column by column. A column without text in any row is left out.
+/// One row of the view, column by column. A column without text in any row is left out.
 #[derive(Default)]
 struct ViewRow {
     name: String,
-    /// What is done, of how much.
+    /// Work done and in all.
     done: Option<(u64, u64)>,
     percent: String,
     state: String,

@@ -1,4 +1,4 @@
-//! What a person sees while a run goes on: a row for each output and one for the file in hand, or a line.
+//! The view of a run while it goes on: a row for each output and one for the file in hand, or a line.
 
 mod layout;
 pub mod snapshot;
@@ -23,13 +23,13 @@ use crate::{
 // when a signal asks for one, takes the samples of the report, and looks whether a call does not come back. The run
 // never waits for it.
 
-/// How often the thread looks and the rows are drawn: smooth to the eye, and no load.
+/// Time between two looks of the thread and drawings of the rows: smooth to the eye, and no load.
 const DRAW: Duration = Duration::from_millis(100);
 
-/// How often a plain line is written.
+/// Time between two plain lines.
 const LINE: Duration = Duration::from_secs(5);
 
-/// How long who asks how far a run is waits for the total.
+/// Longest wait for the total before a request for progress is answered.
 const COUNTING: Duration = Duration::from_secs(1);
 
 /// Counts what there is to do into the totals, until it is stopped.
@@ -44,7 +44,7 @@ pub enum When {
     Never,
 }
 
-/// How progress is shown.
+/// The form in which progress is shown.
 pub enum View {
     /// Not at all.
     None,
@@ -53,7 +53,7 @@ pub enum View {
     Lines,
 }
 
-/// What the thread looks at, and what it serves beside the view.
+/// The counters that the thread looks at, and the requests and logs that it serves beside the view.
 pub struct Watched<'a> {
     /// The names of the outputs, where they have some.
     pub names: &'a [String],
@@ -73,7 +73,7 @@ pub struct Watched<'a> {
     pub stuck: &'a (dyn Fn(&Error) + Sync),
 }
 
-/// What asked how far the run is, and still waits for the answer.
+/// A request for progress that still waits for its answer.
 #[derive(Default)]
 struct Request {
     since: Option<Instant>,
@@ -81,7 +81,7 @@ struct Request {
 }
 
 impl View {
-    /// What is asked for and possible.
+    /// The view that is asked for and possible.
     pub fn new(when: When, quiet: bool) -> Self {
         match (when, std::io::stderr().is_terminal()) {
             (When::Never, _) | (When::Auto, false) => View::None,
@@ -95,7 +95,7 @@ impl View {
         }
     }
 
-    /// What draws the rows, if there are some.
+    /// The bar that draws the rows, if there are some.
     pub fn bar(&self) -> Option<ProgressBar> {
         match self {
             View::Rows(bar) => Some(bar.clone()),
@@ -197,7 +197,7 @@ pub enum Charset {
 }
 
 impl Charset {
-    /// What the locale promises.
+    /// The characters that the locale promises.
     pub fn of_terminal() -> Self {
         if sys::shows_unicode() { Charset::Unicode } else { Charset::Ascii }
     }
@@ -251,7 +251,7 @@ pub fn path_end(path: &str, width: usize, charset: Charset) -> String {
 // Calls that do not come back: a server that does not answer, a disk that tries again and again. The thread that
 // hangs can say nothing, so another says for it what the run waits for, and ends the program if it was asked to end.
 
-/// How often is looked …
+/// Time between two looks …
 const LOOK: Duration = Duration::from_secs(1);
 
 /// … and once the run is to stop.

@@ -1,4 +1,4 @@
-//! How far each output is at a moment, from the counters of the run.
+//! The progress of each output at a moment, from the counters of the run.
 
 use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration, time::Instant};
 
@@ -37,11 +37,11 @@ pub struct OutputSnapshot {
     pub failed: u64,
     /// Bytes in a second, of the last seconds.
     pub rate: u64,
-    /// How long the rest takes.
+    /// Estimated time for the rest.
     pub left: Option<Duration>,
     /// Where everything was written and is being read back: how much of it was, in percent.
     pub read_back: Option<u64>,
-    /// How it ended.
+    /// The end of the run, once it is there.
     pub end: Option<RunEnd>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Tracker<'a> {
         Self { started: Instant::now(), names, progress, rates }
     }
 
-    /// How far the run is. The rates are of the time between calls, so call it often.
+    /// Takes the state of the run. The rates are of the time between calls, so call it often.
     pub fn look(&mut self) -> RunSnapshot {
         let elapsed = self.started.elapsed();
         // Every output has the same total, and it is counted once.
@@ -123,7 +123,7 @@ impl OutputSnapshot {
         }
     }
 
-    /// How much is done, in percent; 100 only when nothing is left to read.
+    /// Percentage done; 100 only when nothing is left to read.
     pub fn percent(&self) -> Option<u64> {
         self.total_bytes.map(|total| percent(self.bytes, total))
     }
@@ -144,7 +144,7 @@ impl OutputSnapshot {
         }
     }
 
-    /// What the output is doing when all is read, how long the rest takes, or how it ended.
+    /// The state of the output in words: its work after all is read, the time that is left, or how it ended.
     pub fn state(&self) -> String {
         match (self.end, self.left, self.read_back) {
             (Some(end), ..) => end_title(end),
@@ -203,7 +203,7 @@ pub fn clock(time: Duration) -> String {
     }
 }
 
-/// How an output ended, and after what time.
+/// The words for the end of an output, with the time it took.
 pub fn end_title(RunEnd { state, elapsed }: RunEnd) -> String {
     match state {
         EndState::Refused => "REFUSED".into(),
@@ -212,7 +212,7 @@ pub fn end_title(RunEnd { state, elapsed }: RunEnd) -> String {
     }
 }
 
-/// What may be done with an output that ended so.
+/// Advice on an output that ended so.
 pub fn end_note(RunEnd { state, .. }: RunEnd) -> &'static str {
     match state {
         EndState::Refused | EndState::Amiss => "",
@@ -223,12 +223,12 @@ pub fn end_note(RunEnd { state, .. }: RunEnd) -> &'static str {
 }
 
 impl RunSnapshot {
-    /// Whether it is known how much there is to do.
+    /// True if the amount of work is known.
     pub fn has_total(&self) -> bool {
         self.outputs.iter().any(|output| output.total_bytes.is_some())
     }
 
-    /// How far the run is, in a line.
+    /// The progress of the run in one line.
     pub fn line(&self) -> String {
         let each = |output: &OutputSnapshot| match (&*output.name, self.outputs.len()) {
             ("", _) | (_, 1) => output.sentence(),
@@ -250,10 +250,12 @@ impl RunSnapshot {
 
 // How fast it goes, and how long the rest takes.
 
-/// How long something tells in the speed that is shown: as long as a cache takes to fill, so that it is no flicker.
+/// Time for which a sample counts in the speed that is shown: as long as a cache takes to fill, so that it is no
+/// flicker.
 const RECENT: Duration = Duration::from_secs(10);
 
-/// How long it tells in the time that is left: three times as long, because the mix of files changes the speed.
+/// Time for which a sample counts in the time that is left: three times as long, because the mix of files changes the
+/// speed.
 const LASTING: Duration = Duration::from_secs(30);
 
 /// Before so much time was spent with bytes, a run says nothing about the rest: at first buffers fill, and
@@ -312,8 +314,7 @@ impl Rates {
         self.shown.per_second()
     }
 
-    /// How long `rest` bytes take, unless that is shorter than the display can be trusted for or it is too early
-    /// to say.
+    /// Time for `rest` bytes, unless it is shorter than the display can be trusted for or it is too early to say.
     pub fn left(&self, rest: u64) -> Option<Duration> {
         let warm = self.begun.is_some_and(|begun| self.at.saturating_sub(begun) >= WARM_UP);
         let seconds = rest as f64 / self.lasting.per_second();

@@ -1,4 +1,4 @@
-//! What happened to an entry, as an object for the report and the log.
+//! One event of an entry, as an object for the report and the log.
 
 use std::{borrow::Cow, ops::Range, path::PathBuf};
 
@@ -16,12 +16,12 @@ use crate::{
 /// Something that happened to an entry, or an error.
 #[derive(Debug, Default, Serialize)]
 pub struct RecordEntry<'a> {
-    /// What happened, in a word.
+    /// The event, in a word.
     pub event: &'static str,
-    /// What could not be done; completes "cannot …".
+    /// The deed that failed; completes "cannot …".
     #[serde(skip_serializing_if = "Option::is_none")]
     deed: Option<&'static str>,
-    /// What it happened to.
+    /// The entry's name.
     #[serde(flatten)]
     name: JsonName,
     /// The manifest and the line in it that names it (of a check).
@@ -161,7 +161,7 @@ impl<'a> RecordEntry<'a> {
         Self { text: Some(format!("{text} was read as that of another file").into()), ..self }
     }
 
-    /// What the directories that are copies of each other have of a file that is bad in one of them.
+    /// The states, in directories that are copies of each other, of a file that is bad in one of them.
     fn compared(comparison: &Comparison) -> Self {
         let names = |roots: &[PathBuf]| roots.iter().map(|root| JsonName::path(root)).collect();
         let bad: Vec<_> = comparison.bad.iter().map(|(_, root)| root.clone()).collect();
@@ -173,7 +173,7 @@ impl<'a> RecordEntry<'a> {
         }
     }
 
-    /// What became of a bad file that was to be made whole.
+    /// The result of making a bad file whole.
     fn healing(target: &Target, finding: &Finding) -> Self {
         let full = |event, path, text| {
             let full = target.path_of(path);
@@ -315,7 +315,7 @@ impl<'a> RecordEntry<'a> {
     }
 }
 
-/// What became of what a finding is an error of, in a word.
+/// The consequence for the entry that a finding is an error of, in a word.
 fn effect(finding: &Finding) -> &'static str {
     match finding {
         Finding::Incomplete(_) => "incomplete",

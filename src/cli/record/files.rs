@@ -25,7 +25,7 @@ pub struct Destination {
     kind: RecordKind,
 }
 
-/// What a file is that a run leaves.
+/// The kinds of file that a run leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     Receipt,
@@ -47,7 +47,7 @@ impl RecordKind {
         }
     }
 
-    /// What every such file begins with, and what it is called.
+    /// The first bytes of every such file, and its name in messages.
     fn mark(self) -> (&'static str, &'static str) {
         match self {
             Self::Receipt => ("{\n  \"format\": \"dircopy-report\",\n", "is no report of dircopy"),
@@ -176,7 +176,7 @@ pub struct ReportDirectory {
     path: PathBuf,
     /// The kind of run, in the names of its reports.
     kind: &'static str,
-    /// How many of the newest stay.
+    /// Number of the newest that stay.
     keep: Option<NonZero<usize>>,
     own: Mutex<OwnReport>,
 }
@@ -185,11 +185,11 @@ pub struct ReportDirectory {
 #[derive(Clone, Copy)]
 struct OwnReport {
     stamp: Stamp,
-    /// Whether it is there.
+    /// True once it is on disk.
     written: bool,
 }
 
-/// Whether a report that is to go to `path` goes into a directory.
+/// True if `path`, given for a report, means a directory for reports.
 pub fn is_directory(path: &Path) -> bool {
     let ends = path.as_os_str().to_string_lossy().ends_with(std::path::is_separator);
     ends || path.is_dir()
@@ -340,7 +340,7 @@ impl ReportDirectory {
         Ok(surplus)
     }
 
-    /// Whether the report of that name is one of a run that did everything; `None` if it is no report.
+    /// True if the report of that name tells of a run that did everything; `None` if it is no report.
     fn was_complete(&self, name: &OsStr) -> Option<bool> {
         if self.dir.stat(name, false).ok()?.kind != Kind::File {
             return None;

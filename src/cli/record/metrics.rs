@@ -13,18 +13,18 @@ use crate::{
 
 /// A file of metrics.
 pub struct MetricsFile<'a> {
-    /// What the names of the metrics start with.
+    /// The prefix of all metric names.
     pub prefix: &'static str,
     /// The label that tells two jobs apart.
     pub label: &'static str,
     /// When the run started and ended, in seconds since 1970.
     pub started: f64,
     pub ended: f64,
-    /// How long it took; seconds.
+    /// Duration of the run; seconds.
     pub elapsed: f64,
     /// For each value of the label.
     pub rows: Vec<MetricsRow>,
-    /// What the file says that is there now.
+    /// The present content of the file.
     pub before: &'a [u8],
 }
 
@@ -32,12 +32,12 @@ pub struct MetricsFile<'a> {
 pub struct MetricsRow {
     pub label: String,
     pub exit_code: u8,
-    /// How many files had which fate.
+    /// Number of files by fate.
     pub files: Vec<(&'static str, u64)>,
     pub bytes: Vec<(&'static str, u64)>,
-    /// How many files were as expected, and how many not.
+    /// Number of files that were as expected, and of those that were not, by kind.
     pub expected: Vec<(&'static str, u64)>,
-    /// What a scrub covered.
+    /// The part that a scrub covered.
     pub covered: Option<Coverage>,
 }
 

@@ -1,4 +1,4 @@
-//! What a run records for programs: events as JSON lines, a report, and figures for Prometheus.
+//! Records of a run for programs: events as JSON lines, a report, and figures for Prometheus.
 //!
 //! The formats are promised: `docs/report.schema.json` and `docs/guide/scheduled.md` say what is in them.
 
@@ -54,9 +54,9 @@ pub struct Records<'a> {
     pub(crate) on_end: Option<OnEnd>,
     pub(crate) json_on_stderr: bool,
     pub(crate) file: Option<JobSection>,
-    /// How the run went on, if it has a report.
+    /// The course of the run over time, if it has a report.
     samples: Option<SampleSeries>,
-    /// How fast the source may be read; bytes in a second.
+    /// Limit for reading the source; bytes in a second.
     limit_rate: Option<u64>,
     /// Where the JSON is while a page is made of it, if the report is to be one.
     page_beside: Option<PathBuf>,
@@ -376,7 +376,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// What was opened; `refused` keeps the first error.
+/// The opened file; `refused` keeps the first error.
 fn or_refuse<T>(opened: Result<Option<T>>, refused: &mut Result<()>) -> Option<T> {
     opened.unwrap_or_else(|error| {
         if refused.is_ok() {

@@ -86,7 +86,7 @@ pub struct ScrubSection {
 }
 
 impl ScrubSection {
-    /// What a scrub covered.
+    /// The section for the coverage of a scrub.
     pub fn of(covered: &Coverage) -> Self {
         let Coverage { listed, now, never, oldest } = *covered;
         let time = |seconds| Timestamp::from_second(i64::try_from(seconds).ok()?).ok();
@@ -107,7 +107,7 @@ pub struct ShardSection {
 }
 
 impl ShardSection {
-    /// What shards covered.
+    /// The section for the coverage of shards.
     pub fn of(covered: &ShardCoverage) -> Self {
         let ShardCoverage { index, of, lines, began, ended } = *covered;
         let time = |seconds| Timestamp::from_second(seconds).ok().map(stamp);
@@ -129,12 +129,12 @@ pub struct CopySection<'a> {
     pub work: Option<WorkSection<'a>>,
 }
 
-/// How many threads worked, and where the time went.
+/// The numbers of threads, and where the time went.
 #[derive(Serialize)]
 pub struct WorkSection<'a> {
-    /// How many workers there were.
+    /// Number of workers.
     workers: usize,
-    /// How many threads read copies back.
+    /// Number of threads that read copies back.
     verifiers: usize,
     stages: &'a Stages,
 }
@@ -166,18 +166,18 @@ pub struct OutputSection<'a> {
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<&'a Counts>,
-    /// Whether the run continued from the records of one that was cut short.
+    /// True if the run continued from the records of one that was cut short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed: Option<bool>,
-    /// How long the run to it took.
+    /// Duration of the run that the figures are held against.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elapsed_seconds: Option<f64>,
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume: Option<VolumeSection>,
-    /// How the bytes of files were moved: for each way, how many of them.
+    /// The copy methods, with the number of files and bytes that each moved.
     pub methods: BTreeMap<&'static str, Tally>,
-    /// What stayed in memory; missing when the run was refused.
+    /// The part that stayed in memory; missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheSection>,
     /// Missing when there is none.
@@ -194,7 +194,7 @@ pub struct OutputSection<'a> {
     pub work: Option<WorkSection<'a>>,
 }
 
-/// What of large files came into memory by the run and stayed there.
+/// The part of large files that came into memory by the run and stayed there.
 #[derive(Serialize)]
 pub struct CacheSection {
     source_bytes: u64,
@@ -287,7 +287,7 @@ pub fn methods(report: &Report) -> BTreeMap<&'static str, Tally> {
 pub struct ManifestSection {
     #[serde(flatten)]
     name: JsonName,
-    /// Whether it has its final name, which it gets only when the run came to its end.
+    /// True if the file has its final name, which it gets only when the run came to its end.
     finished: bool,
     /// Its own digest; missing when it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -376,17 +376,17 @@ struct RemovedLine {
     path: JsonName,
 }
 
-/// What is amiss where something could not be written.
+/// The trouble that is told where something could not be written.
 pub const UNWRITTEN: &str = "not every message or record could be written";
 
 /// … and where only the command failed.
 const NOT_TOLD: &str = "the command of --on-end failed";
 
-/// How the end of a run is told.
+/// The words for the end of a run.
 pub struct Closing<'c> {
     /// The last line for this exit code, and for what was amiss at the end if the run itself was complete.
     pub verdict: &'c dyn Fn(Exit, &str) -> String,
-    /// Whether it is shown on the screen.
+    /// True if it is shown on the screen.
     pub is_shown: bool,
     /// Signals ask for the end of what still runs.
     pub stop: &'c Stop,

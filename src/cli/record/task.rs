@@ -1,4 +1,4 @@
-//! What a run does and how it ended, as reports, metrics and logs have it.
+//! The task and the end of a run, as reports, metrics and logs have them.
 
 use std::{ffi::OsStr, ffi::OsString, num::NonZero, path::Path, path::PathBuf};
 
@@ -15,7 +15,7 @@ use crate::{
     stream::StreamReport, sys::Dir, tree::Filter, verify::VerifyJob, verify::VerifyReport,
 };
 
-/// What a run is about.
+/// The task of a run.
 pub enum Task<'a> {
     /// A copy from one path to others.
     Copy {
@@ -59,7 +59,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// What it is called in reports.
+    /// The task's name in reports.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Task::Copy { .. } => "copy",
@@ -69,7 +69,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// How a run ended.
+/// The end of a run.
 pub enum RunResult<'a> {
     Refused(&'a Error),
     /// A call did not come back after the run was asked to stop.
@@ -80,16 +80,16 @@ pub enum RunResult<'a> {
     Checked(&'a VerifyReport),
 }
 
-/// How a run ended, with what could not be written of it.
+/// The end of a run, with the messages and records that could not be written.
 pub(crate) struct Finished<'r> {
     pub(crate) ran: &'r RunResult<'r>,
-    /// How it ended if everything that it says and records was written.
+    /// The exit code of the run if everything that it says and records was written.
     pub(crate) exit_before: Exit,
     pub(crate) all_written: bool,
 }
 
 impl Finished<'_> {
-    /// What the program exits with.
+    /// The exit code of the program.
     pub(crate) fn exit(&self) -> Exit {
         if self.all_written { self.exit_before } else { self.exit_before.unwritten() }
     }
@@ -125,14 +125,14 @@ pub(crate) fn error(ran: &Result<Report>) -> Option<RecordEntry<'static>> {
 // Which files a run records itself in, and what keeps them from being written: a record replaces the file
 // that is there, or adds to it, so its path may be none that the run reads or writes, nor that of a listed file.
 
-/// What a run records, and where.
+/// The records that a run makes, and their places.
 #[derive(Default)]
 pub struct RecordOptions<'a> {
     pub report: Option<&'a Path>,
-    /// How many reports stay, if it goes into a directory.
+    /// Number of reports that stay, if the report goes into a directory.
     pub keep_reports: Option<NonZero<usize>>,
     pub metrics: Option<&'a Path>,
-    /// Whether standard error gets JSON.
+    /// True if standard error gets JSON.
     pub json_on_stderr: bool,
     /// The log, and whether it is JSON.
     pub log: Option<(&'a Path, bool)>,
@@ -140,22 +140,22 @@ pub struct RecordOptions<'a> {
     pub detail: Option<Detail>,
     /// The list of failed files of a check.
     pub list: Option<&'a Path>,
-    /// What is run when the run has ended.
+    /// The command to run after the end.
     pub on_end: Option<&'a OnEnd>,
     /// The program's name, for messages.
     pub name: &'static str,
-    /// How fast the source may be read, which a report says where it was the limit; bytes in a second.
+    /// Limit for reading the source, which a report names where it was the limit; bytes in a second.
     pub limit_rate: Option<u64>,
     /// The job file that was used.
     pub file: Option<&'a JobFile>,
-    /// What no record may change.
+    /// The directories that no record may be put into.
     pub content: Content,
 }
 
 /// The files of the trees that a run is about.
 #[derive(Default)]
 pub struct Content {
-    /// What of the source takes part.
+    /// The filter for entries of the source.
     filter: Filter,
     /// A check with the lists that stand at the outputs, or that are checked against.
     lists: Option<VerifyJob>,
@@ -167,8 +167,7 @@ impl RecordOptions<'_> {
         paths.into_iter().flatten()
     }
 
-    /// What would keep these files from being written, as far as it can be known before; nothing is
-    /// made.
+    /// Obstacles to writing these files, as far as they can be known before; nothing is made.
     pub fn problems(&self, task: &Task<'_>) -> Vec<Error> {
         let report = self.report_destination(task, Timestamp::now()).map(drop);
         let metrics = self.metrics_destination().map(drop);
@@ -273,7 +272,7 @@ impl Content {
     }
 }
 
-/// Whether a directory is private to runs: that of an output, or one that a run made somewhere.
+/// True if a directory is private to runs: that of an output, or one that a run made somewhere.
 fn is_private(path: &Path, task: &Task<'_>) -> bool {
     let is_output = |above: &Path| match task {
         Task::Copy { outputs, .. } => outputs.iter().any(|output| full(output) == above),
@@ -317,7 +316,7 @@ fn full(path: &Path) -> PathBuf {
     })
 }
 
-/// Whether several writers do no harm there.
+/// True for a device, where several writers do no harm.
 fn is_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|it| !it.is_file() && !it.is_dir())
 }

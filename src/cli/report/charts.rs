@@ -23,7 +23,7 @@ pub struct ChartedOutput {
     pub seconds: Option<f64>,
 }
 
-/// What can limit an output, and the words for it.
+/// The possible limits of an output, with the words for each.
 const LIMITS: [(&str, &str); 6] = [
     ("read", "reading the source"),
     ("hash", "hashing (the processor)"),
@@ -162,7 +162,7 @@ const MOST_NAMED: usize = 3;
 /// The height of the bars; the picture's own units.
 const HISTORY_HEIGHT: f64 = 60.0;
 
-/// What a run comes down to.
+/// The main figures of a run.
 pub struct RunFigures {
     pub started: String,
     kind: String,

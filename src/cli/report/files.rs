@@ -24,7 +24,7 @@ const MOST_DIRECTORIES: usize = 500;
 /// A manifest that is larger is not read; bytes.
 const MOST_BYTES: u64 = 4 << 30;
 
-/// What a manifest lists.
+/// The files that a manifest lists.
 #[derive(Default)]
 struct FileList {
     /// By which its digests are.
@@ -103,7 +103,7 @@ fn path_of(name: &ReceiptName, working_directory: Option<&ReceiptName>) -> Optio
     }
 }
 
-/// What the manifest lists, if it is the one that the receipt has the digest of.
+/// The files that the manifest lists, if it is the one that the receipt has the digest of.
 fn read(path: &Path, digest: &str) -> io::Result<FileList> {
     let Some(name) = path.file_name().and_then(ManifestName::parse) else {
         return Err(io::Error::other("it has not the name of a manifest"));

@@ -66,10 +66,10 @@ fn open(path: &Path) -> Result<Destination> {
 /// The style; the only thing that comes with the page.
 const STYLE: &str = include_str!("style.css");
 
-/// What every page begins with, by which it is known again.
+/// The first bytes of every page, by which it is known again.
 pub const MARK: &str = "<!DOCTYPE html><html lang=\"en\" data-made-by=\"dircopy report\">";
 
-/// What no page does: load, run or send anything.
+/// The policy of every page: it loads, runs and sends nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// A page with this title and these sections.
@@ -178,7 +178,7 @@ pub fn moment(stamp: &str) -> String {
 
 // From receipts to a page.
 
-/// Whether a path is that of a page.
+/// True for the path of a page.
 pub fn is_page(path: &Path) -> bool {
     path.extension()
         .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))

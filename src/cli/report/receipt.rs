@@ -68,7 +68,7 @@ impl Spool {
         self.waiting = 0;
     }
 
-    /// How many entries could not be kept.
+    /// Number of entries that could not be kept.
     pub fn left_out(&mut self) -> u64 {
         self.flush();
         self.left_out
@@ -131,7 +131,7 @@ impl<T, const N: usize> Default for AtMost<T, N> {
 }
 
 impl<T, const N: usize> AtMost<T, N> {
-    /// How many are not kept.
+    /// Number of entries that are not kept.
     pub fn left_out(&self) -> u64 {
         self.all - self.kept.len() as u64
     }
@@ -170,17 +170,17 @@ impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for AtMost<T, N>
 /// The stages in the order of a sample's clocks, as receipts name them.
 pub const STAGE_NAMES: [&str; STAGES] = ["read", "hash", "write", "read_back", "commit"];
 
-/// What limits an output that reads as fast as `--limit-rate` allows.
+/// The limit of an output that reads as fast as `--limit-rate` allows.
 pub const RATE_LIMIT: &str = "limit_rate";
 
-/// How many threads an output had.
+/// Number of threads of an output, by stage.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadCounts {
     pub workers: usize,
     pub verifiers: usize,
 }
 
-/// What the samples are judged by.
+/// The facts that samples are judged by.
 pub struct SampleContext {
     /// For each output; none for one that was refused, and for runs that have no stages.
     pub threads: Vec<Option<ThreadCounts>>,
@@ -217,7 +217,7 @@ impl SampleContext {
         lines
     }
 
-    /// What limited an output between two samples, if that is certain.
+    /// The limit of an output between two samples, if it is certain.
     fn limit(
         &self,
         at: usize,

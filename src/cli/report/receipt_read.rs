@@ -83,13 +83,13 @@ impl ReceiptOutput {
         ReceiptName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
     }
 
-    /// Whether it is one of several and has everything.
+    /// True if it is one of several outputs and has everything.
     pub fn is_complete(&self) -> bool {
         self.error.is_none() && self.ending.as_ref().is_some_and(|it| it.0 == "complete")
     }
 }
 
-/// What became of the entries at an output.
+/// Number of entries at an output, by fate.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReceiptCounts {
@@ -108,7 +108,7 @@ pub struct ReceiptCounts {
     pub from_cache: u64,
 }
 
-/// What is known of the file system of a source or an output.
+/// The file system of a source or an output, as far as it is known.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReceiptVolume {
@@ -168,7 +168,7 @@ impl ReceiptDigests {
     }
 }
 
-/// What a check found.
+/// The results of a check.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReceiptChecked {
@@ -185,7 +185,7 @@ pub struct ReceiptChecked {
     pub from_cache: u64,
 }
 
-/// How far a scrub is.
+/// The progress of a scrub.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReceiptScrub {
@@ -195,7 +195,7 @@ pub struct ReceiptScrub {
     pub oldest_verification: Option<ClippedText>,
 }
 
-/// How far a run was at a moment.
+/// The progress of a run at a moment.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReceiptSample {

@@ -59,7 +59,7 @@ pub fn verdict(receipt: &Receipt) -> ShownVerdict {
     }
 }
 
-/// How many outputs of several have everything.
+/// Number of outputs, of several, that have everything.
 fn complete(receipt: &Receipt) -> usize {
     receipt.outputs.kept.iter().filter(|output| output.is_complete()).count()
 }
@@ -185,7 +185,7 @@ fn ends(receipt: &Receipt) -> Markup {
     }
 }
 
-/// What is known of what was written.
+/// The proof that the written content has.
 fn proof(counts: &ReceiptCounts) -> String {
     match (counts.from_device, counts.from_cache, counts.copied.saturating_add(counts.replaced)) {
         (0, 0, 0) => "nothing written".into(),

@@ -257,7 +257,7 @@ impl CopySummary<'_> {
         }
     }
 
-    /// How the outputs ended that are not complete, those that ended alike together.
+    /// The ends of the outputs that are not complete, those that ended alike together.
     fn endings(&self) -> String {
         let mut endings: Vec<(String, Vec<String>)> = Vec::new();
         for (output, report) in self.outputs.iter().zip(self.reports) {
@@ -292,7 +292,7 @@ impl CopySummary<'_> {
         }
     }
 
-    /// Whether the source has nothing to copy, wherever to.
+    /// True if the source has nothing to copy, to whatever output.
     fn is_of_nothing(&self) -> bool {
         let is_nothing = |report| matches!(report, &Ok(Report { ending: Ending::Nothing(_), .. }));
         self.reports.iter().all(is_nothing)
@@ -330,7 +330,7 @@ fn missing(report: &Report) -> u64 {
     report.counts.failed + report.counts.left
 }
 
-/// How the copy to an output ended that is not complete, as a title and a sentence.
+/// The end of an incomplete copy to an output, as a title and a sentence.
 fn ending(report: &Report) -> (&'static str, String) {
     let missing = missing(report);
     let differ = match missing {

@@ -15,7 +15,7 @@ use crate::{
 /// Below this, the shares of the stages say nothing.
 const TOO_SHORT: Duration = Duration::from_millis(100);
 
-/// What a copy says when it ends.
+/// The summary at the end of a copy.
 pub struct CopySummary<'a> {
     pub args: &'a CopyArgs,
     pub outputs: &'a [PathBuf],
@@ -79,7 +79,7 @@ impl CopySummary<'_> {
         rows
     }
 
-    /// What is the same at all outputs once, and the rest of each below its name.
+    /// The rows that are the same at all outputs once, and the rest of each below its name.
     fn rows_of_several(&self) -> Rows {
         let outputs = self.outputs.iter().zip(self.reports);
         let outputs = outputs.filter_map(|(output, report)| Some((output, report.as_ref().ok()?)));
@@ -187,7 +187,7 @@ impl CopySummary<'_> {
         }
     }
 
-    /// What stayed in memory, and which stage worked, waited and limited the run.
+    /// The rows for data that stayed in memory, and for the stages: which worked, waited and limited the run.
     fn machine_rows(&self, rows: &mut Rows, report: &Report) {
         let (read, written) = (report.source_stayed, report.output_stayed);
         let verbose = self.args.verbosity.verbose;
@@ -248,12 +248,12 @@ fn manifest(report: &Report) -> Option<&PathBuf> {
     report.manifest.as_ref()
 }
 
-/// Whether the run did not come to its end, so that what it found is not all, nor all accounted for.
+/// True if the run did not come to its end, so that it did not find everything, or not account for all it found.
 fn is_cut_short(report: &Report) -> bool {
     matches!(report.ending, Ending::Stopped(_) | Ending::Interrupted(_))
 }
 
-/// What became of the entries.
+/// The rows for the fates of the entries.
 fn count_rows(rows: &mut Rows, counts: &Counts) {
     rows.counted(&[Counted(
         "resumed",
@@ -309,7 +309,7 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
     ]);
 }
 
-/// How the source compares with the manifest of `--expect`.
+/// The rows that compare the source with the manifest of `--expect`.
 fn expected_rows(rows: &mut Rows, counts: &Counts) {
     let Counts { as_expected, edited, gone, unusable_lines, .. } = counts;
     let as_expected = count(*as_expected, "file");

@@ -1,4 +1,4 @@
-//! What a person sees.
+//! The screen: everything that a person sees.
 
 pub mod copy_messages;
 pub mod copy_summary;
@@ -28,14 +28,14 @@ pub struct Console {
     /// The program's name, which error messages start with.
     name: &'static str,
     detail: Detail,
-    /// Whether lines for standard error are JSON.
+    /// True if lines for standard error are JSON.
     json: bool,
-    /// Whether standard output carries the copied bytes, so that all lines go to standard error.
+    /// True if standard output carries the copied bytes, so that all lines go to standard error.
     aside: bool,
     /// The progress bar, which lines must not tear.
     bar: Option<ProgressBar>,
     all_written: AtomicBool,
-    /// Whether it was said that standard output takes no lines.
+    /// True once the loss of standard output was told.
     out_lost: AtomicBool,
 }
 
@@ -61,7 +61,7 @@ impl Console {
         Self { aside, ..self }
     }
 
-    /// Whether every line was written.
+    /// True if every line was written.
     pub fn all_written(&self) -> bool {
         self.all_written.load(Relaxed)
     }
@@ -180,7 +180,7 @@ impl Console {
         }
     }
 
-    /// What was gathered, at `output` if there are several.
+    /// The gathered notices, of `output` if there are several.
     pub fn rest(&self, gathered: &Gathered, output: Option<&str>) {
         gathered.rest(self.name).into_iter().for_each(|line| self.err(line.at(output).text()));
     }
@@ -194,7 +194,7 @@ pub struct Reporter<'a> {
     pub records: &'a Records<'a>,
     /// The name of the output, if there are several.
     pub output: Option<String>,
-    /// What is said of many entries.
+    /// Notices that are about many entries and told once.
     pub gathered: Gathered,
 }
 
@@ -221,7 +221,7 @@ impl Reporter<'_> {
 
 // A line of text on its way to a stream, and how many such lines are wanted.
 
-/// How much is said.
+/// The amount of detail that is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     Quiet,

@@ -12,8 +12,8 @@ use crate::{
 /// The room for the name of a row; characters.
 const WIDTH: usize = 11;
 
-/// What a row is broken at where it is too long for a terminal, the best places first: behind a path, between
-/// sentences, between parts of one.
+/// The places to break a row that is too long for a terminal, the best first: behind a path, between sentences, between
+/// parts of one.
 const BREAKS: [&str; 3] = ["  ", "; ", ", "];
 
 /// A summary that is being written.
@@ -103,7 +103,7 @@ pub fn files(number: u64, bytes: u64) -> String {
     format!("{}, {}", count(number, "file"), size(bytes))
 }
 
-/// How long a run took, and the rate of its bytes, if there are any.
+/// The duration of a run, and the rate of its bytes, if there are any.
 pub fn time(elapsed: Duration, bytes: u64) -> String {
     let time = span(elapsed);
     match bytes {
@@ -133,7 +133,7 @@ pub fn warn(title: &str, exit: Exit, text: &str) -> String {
     format!("{title} (exit {}): {text}", exit.code())
 }
 
-/// What is known of content that was written, from its source.
+/// The proof that written content has from its source.
 pub fn proven(proof: Option<HashedFrom>) -> &'static str {
     match proof {
         Some(HashedFrom::Device) => "read back from the device",

@@ -77,7 +77,7 @@ pub fn verdict(report: &StreamReport, exit: Exit, amiss: &str) -> String {
 
 // What became of a bad file that was to be made whole, in words for a message and for a report.
 
-/// What a file was made whole with: "2 MiB from B and C".
+/// The sources that a file was made whole from: "2 MiB from B and C".
 pub fn taken(mend: &Mend) -> String {
     let names: Vec<String> = mend.from.iter().map(|root| cut(Shown::path(root))).collect();
     let bytes = size(mend.bytes);
@@ -106,9 +106,9 @@ const SHORT: Duration = Duration::from_secs(1);
 struct Stage<'a> {
     name: &'static str,
     time: &'a StageTime,
-    /// How many threads worked in it.
+    /// Number of threads of the stage.
     threads: usize,
-    /// What limits the run if this stage does.
+    /// The words for this stage as the limit of the run.
     limit: &'static str,
 }
 
@@ -152,8 +152,8 @@ pub fn waiting(report: &Report) -> String {
     shares(report, |time| time.waited)
 }
 
-/// What limited the run, if that is certain. `limit_rate` is that of `--limit-rate`, in bytes a second;
-/// `alone` is whether the run had the source for itself.
+/// The limit of the run, if it is certain. `limit_rate` is that of `--limit-rate`, in bytes a second; `alone` is
+/// whether the run had the source for itself.
 pub fn limit(report: &Report, limit_rate: Option<u64>, alone: bool) -> Option<String> {
     if report.elapsed < SHORT {
         return None;

@@ -14,32 +14,32 @@ use crate::{
     verify::Verdict, verify::VerifyReport,
 };
 
-/// What is said of a name that trees list differently.
+/// The remark on a name that trees list differently.
 pub const CONFLICT: &str = "the trees list different digests for it; nothing is done to it";
 
-/// What is said of bad files that were too many to be remembered.
+/// The remark on bad files that were too many to be remembered.
 pub fn too_many_bad(number: u64) -> String {
     format!("{number} more files are bad than can be healed at a time: run it again")
 }
 
-/// What is said of a tree in which there was nothing to list.
+/// The verdict on a tree in which there was nothing to list.
 const NONE_FOUND: &str = "good: no file is listed, as its run found none";
 
-/// How messages are written.
+/// The messages of a check, and their style.
 pub struct VerifyMessages {
     /// The program's name, which each line starts with.
     pub name: &'static str,
     /// Which messages are wanted.
     pub detail: Detail,
-    /// Whether `\` may be taken for `/`.
+    /// True if `\` may be taken for `/`.
     pub convert: bool,
 }
 
-/// What a line says that contradicts a later generation of its history.
+/// The remark on a line that contradicts a later generation of its history.
 pub const LATER_IS_OTHER: &str =
     "a later generation has another digest of it, so one of the two is wrong, whatever the file is";
 
-/// What is said of files with no digest that can be checked: of so many, or of all.
+/// The message about files with no digest that can be checked: so many, or all.
 pub fn unproven(
     manifest: &impl std::fmt::Display,
     line: u64,
@@ -59,7 +59,7 @@ pub fn unproven(
     }
 }
 
-/// What became of all that is listed of a directory.
+/// The verdict on all that is listed of a directory.
 pub fn tree_verdict(verdict: &TreeVerdict) -> String {
     let TreeVerdict { good, differ, missing, unreadable, other, none_found } = *verdict;
     if verdict.is_good() && none_found {
@@ -244,7 +244,7 @@ impl VerifyMessages {
     }
 }
 
-/// What is to be said of lists in `root` that are not checked.
+/// The message about lists in `root` that are not checked.
 pub fn others(lists: &[String], root: &Path) -> String {
     let shown = |list: &String| cut(Shown::bytes(list.as_bytes()));
     let names: Vec<String> = lists.iter().map(shown).collect();
@@ -256,7 +256,7 @@ pub fn others(lists: &[String], root: &Path) -> String {
     )
 }
 
-/// What is to be said of another manifest, beside the one that is checked against.
+/// The message about another manifest, beside the one that is checked against.
 pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
     match rival {
         Rival::Unrecorded(name) => format!(

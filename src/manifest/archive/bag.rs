@@ -16,14 +16,14 @@ pub const INFO: &str = "bag-info.txt";
 /// The name of the directory that has the payload.
 pub const PAYLOAD: &str = "data";
 
-/// What the declaration begins with, in every version.
+/// The first bytes of the declaration, in every version.
 pub const START: &[u8] = b"BagIt-Version";
 
-/// What is wrong with a text file of a bag that has UTF-16 and declares something else, and what helps.
+/// The fault of a text file of a bag that has UTF-16 and declares something else, with the remedy.
 pub const OTHER_ENCODING: &str =
     "it is UTF-16, and bagit.txt declares another encoding; make it that, as with iconv -f UTF-16";
 
-/// How the text files of a bag are encoded.
+/// The encodings of a bag's text files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// ASCII is among it.
@@ -35,12 +35,12 @@ pub enum Encoding {
     Latin1,
 }
 
-/// What `bagit.txt` says.
+/// The content of `bagit.txt`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Declaration {
     /// The version, as two numbers.
     pub version: (u32, u32),
-    /// How the other text files are encoded.
+    /// The encoding of the other text files.
     pub encoding: Encoding,
 }
 
@@ -48,7 +48,7 @@ impl Declaration {
     /// Reads `bagit.txt`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the text.
     pub fn parse(text: &[u8]) -> Result<Self, &'static str> {
         let text = std::str::from_utf8(text).map_err(|_| "it is not UTF-8")?;
         if text.starts_with('\u{feff}') {
@@ -85,7 +85,7 @@ impl Declaration {
         Ok(Self { version: version_is, encoding })
     }
 
-    /// Whether `%` starts an escape in names.
+    /// True if `%` starts an escape in names.
     pub fn escapes(self) -> bool {
         self.version >= (1, 0)
     }
@@ -124,14 +124,14 @@ pub struct BagLine<'a> {
     pub digest: Digest,
     /// The name, with what stood for line ends and `%` put back.
     pub name: Cow<'a, [u8]>,
-    /// Whether the program that wrote it marked the name with `*` or `./`, as those of lists do.
+    /// True if the program that wrote it marked the name with `*` or `./`, as those of lists do.
     pub is_odd: bool,
 }
 
 /// Reads a line of a manifest, without its end.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the line.
 pub fn line<'a>(
     line: &'a [u8],
     algorithm: Algorithm,
@@ -226,7 +226,7 @@ pub fn escaped(name: &[u8]) -> Vec<u8> {
 /// The value of `Payload-Oxum` in the text of `bag-info.txt`: bytes and files.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The fault of the file.
 pub fn payload_oxum(text: &str) -> Result<Option<(u64, u64)>, &'static str> {
     let (mut found, mut is_oxum) = (None, false);
     for line in lines(text.strip_prefix('\u{feff}').unwrap_or(text)) {

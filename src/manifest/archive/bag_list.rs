@@ -1,4 +1,4 @@
-//! What a bag holds, as what is expected of a source: the manifest of its payload, as a list of other programs has it.
+//! A bag as a list of what is expected of a source: the manifest of its payload, as other programs wrote it.
 //!
 //! Its names begin with `data/`, and have line ends and `%` in an escape of their own. Where the source is not the bag
 //! itself but its payload, or what was unpacked of it, the names begin below that.
@@ -17,16 +17,16 @@ use crate::{
 /// More is no declaration of a bag; bytes.
 const MOST_DECLARATION: u64 = 4 << 10;
 
-/// How a manifest is read whose bag does not say it.
+/// The declaration that is assumed for a manifest whose bag has none.
 const NEWEST: Declaration = Declaration { version: (1, 0), encoding: Encoding::Utf8 };
 
 /// So many bytes are written at a time.
 const BUFFER: usize = 256 << 10;
 
-/// What every name of the payload begins with.
+/// The first part of every name of the payload.
 const BELOW: &str = "data/";
 
-/// What is done with a manifest that is expected; completes "cannot …".
+/// The deed in errors about an expected manifest; completes "cannot …".
 const DEED: &str = "expect what is listed in";
 
 /// Where the manifest of the bag is that is at `path`, if that is a directory: of several, that of the strongest
@@ -96,7 +96,7 @@ fn not_computed(path: &Path, by: &[ManifestBy]) -> Error {
     Error::finding(DEED, path, finding)
 }
 
-/// Whether anything has this name, be it a link that leads nowhere.
+/// True if anything has this name, be it a link that leads nowhere.
 fn is_there(path: &Path) -> bool {
     !path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
@@ -107,7 +107,7 @@ pub struct PayloadList {
     pub file: File,
     /// By which its digests are.
     pub algorithm: Algorithm,
-    /// What names of the payload begin with in the source: nothing, or the directory of the payload.
+    /// The prefix of payload names in the source: nothing, or the directory of the payload.
     pub payload: &'static str,
 }
 
@@ -140,7 +140,7 @@ pub fn as_list(path: &Path, file: &File, source: &Path) -> Result<Option<Payload
     Ok(Some(PayloadList { file, algorithm, payload }))
 }
 
-/// What makes the directory a bag.
+/// The declaration that makes the directory a bag.
 ///
 /// # Errors
 /// Why it is none.
@@ -187,13 +187,13 @@ fn convert(
 
 // The tags of a bag, which `bag-info.txt` has: taken from a command line or such a file, and written.
 
-/// How many bytes and files the payload has. Its value is computed, never given.
+/// Label of the number of bytes and files of the payload. Its value is computed, never given.
 pub const OXUM: &str = "Payload-Oxum";
 
 /// When the bag was made.
 pub const DATE: &str = "Bagging-Date";
 
-/// What made it.
+/// Label of the program that made the bag.
 pub const AGENT: &str = "Bag-Software-Agent";
 
 /// A label and its value.
@@ -240,7 +240,7 @@ impl InfoTag {
     /// with the value of the line before if it begins with a blank.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the tags.
     pub fn read_given(text: &str) -> Result<Vec<Self>, String> {
         Self::read(text, Self::new)
     }
@@ -248,7 +248,7 @@ impl InfoTag {
     /// Reads the `bag-info.txt` of a bag, which has also what is computed.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the tags.
     pub fn read_all(text: &str) -> Result<Vec<Self>, String> {
         Self::read(text, Self::any)
     }
@@ -303,7 +303,7 @@ impl InfoTag {
         Self { label: label.to_owned(), value }
     }
 
-    /// Whether it has this label: letter case means nothing.
+    /// True if it has this label: letter case means nothing.
     pub fn is(&self, label: &str) -> bool {
         self.label.eq_ignore_ascii_case(label)
     }
@@ -319,7 +319,7 @@ impl InfoTag {
     }
 }
 
-/// What no value of a tag has.
+/// True for a character that no value of a tag may have.
 fn is_bad(c: char) -> bool {
     c.is_control() && c != '\t'
 }

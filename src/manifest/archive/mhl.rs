@@ -17,7 +17,7 @@ pub const HISTORY: &str = "ascmhl";
 /// The list of the generations in it.
 pub const CHAIN: &str = "ascmhl_chain.xml";
 
-/// Whether the file at this path is the chain of a history.
+/// True if the file at this path is the chain of a history.
 pub fn is_chain(path: &[u8]) -> bool {
     let mut last = path.rsplit(|byte| *byte == b'/');
     last.next() == Some(CHAIN.as_bytes()) && last.next() == Some(HISTORY.as_bytes())
@@ -36,7 +36,7 @@ pub const OF_HISTORIES: [Algorithm; 6] = [
 /// The algorithms that a legacy list may have digests of, in the order of its elements.
 pub const OF_LEGACY: [Algorithm; 3] = [Algorithm::Md5, Algorithm::Sha1, Algorithm::Xxh64];
 
-/// What a file of this kind begins with, spaces aside.
+/// The possible first bytes of a file of this kind, spaces aside.
 const STARTS: [&[u8]; 4] = [b"<?xml", b"<!DOCTYPE", b"<hashlist", b"<ascmhldirectory"];
 
 /// The names of elements and attributes that matter.
@@ -71,7 +71,7 @@ const NAMES: &[&str] = &[
     "processinfo",
 ];
 
-/// Whether a file with these first bytes is read by [`MhlEntries`].
+/// True if a file with these first bytes is read by [`MhlEntries`].
 pub fn is_mhl(start: &[u8]) -> bool {
     if wide_encoding(start).is_some() {
         let text: Vec<u8> = start.iter().copied().filter(|byte| matches!(byte, 1..0x80)).collect();
@@ -82,7 +82,7 @@ pub fn is_mhl(start: &[u8]) -> bool {
     STARTS.iter().any(|name| start.starts_with(name))
 }
 
-/// Whether a file with these first bytes is a legacy list that dircopy wrote.
+/// True if a file with these first bytes is a legacy list that dircopy wrote.
 pub fn is_legacy_of_ours(start: &[u8]) -> bool {
     const TOOL: &[u8] = b"<tool>dircopy ";
     let begin = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<hashlist version=\"1.1\">\n";
@@ -211,7 +211,7 @@ pub enum Dialect {
     Legacy,
 }
 
-/// What an entry names.
+/// The kinds of thing that an entry names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// A file.
@@ -225,11 +225,11 @@ pub enum Named {
 /// A file that is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MhlEntry {
-    /// What it is.
+    /// The kind of the entry.
     pub named: Named,
     /// Its path, not checked.
     pub path: String,
-    /// What it was called in earlier generations.
+    /// Its name in earlier generations.
     pub previous: Option<String>,
     /// The digests that may be used, one of each algorithm, the strongest first.
     pub digests: Vec<Digest>,
@@ -244,14 +244,14 @@ impl MhlEntry {
     }
 }
 
-/// What stands at a place of the list.
+/// One piece of a list, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MhlPiece {
     /// A file.
     Entry(MhlEntry),
     /// A pattern of files that the history leaves out, as gitignore(5) has them.
     Ignored(String),
-    /// What is wrong.
+    /// A fault of the list.
     Fault(Fault),
 }
 
@@ -263,15 +263,15 @@ pub struct Pending {
     digests: Vec<Digest>,
     /// The name of a digest that cannot be computed here.
     other: Option<OtherName>,
-    /// Whether there is one of any kind.
+    /// True if the entry has a digest of any kind.
     has_digest: bool,
     /// The name of the part that is being read, if it is none that such lists have.
     pub unusual: Option<OtherName>,
-    /// Whether the digest that is being read failed.
+    /// True if the digest that is being read failed.
     pub is_failed: bool,
     /// The number of the generation, as the chain gives it.
     pub sequence: Option<u64>,
-    /// What is wrong with the entry, if something is.
+    /// The fault of the entry, if it has one.
     pub fault: Option<&'static str>,
 }
 
@@ -373,7 +373,7 @@ fn turned(text: &str) -> Option<Digest> {
 
 // The chain of an ASC MHL history: which generations there are, and the digest of each one's file.
 
-/// How many generations a history may have.
+/// Largest number of generations of a history.
 const MOST_GENERATIONS: usize = 100_000;
 
 const DEED: &str = "read the chain of generations";
@@ -410,7 +410,7 @@ pub fn generations(dir: &Dir) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Whether a directory is a history: it has a chain of whatever kind, or a generation.
+/// True for a directory that is a history: it has a chain of whatever kind, or a generation.
 pub fn is_history(dir: &Dir) -> bool {
     let has_chain = dir.stat(CHAIN.as_ref(), false).is_ok();
     has_chain || generations(dir).is_ok_and(|names| !names.is_empty())

@@ -12,13 +12,13 @@ use quick_xml::{
 
 use crate::{hash::Algorithm, hash::Digest, manifest::ChainLink, sys};
 
-/// Whether XML 1.0 can hold this text.
+/// True if XML 1.0 can hold this text.
 pub fn is_text(bytes: &[u8]) -> bool {
     let is_char = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
     std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_char))
 }
 
-/// What a history says of a digest.
+/// The `action` attribute of a digest in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashAction {
     /// The file was not in the history.
@@ -76,11 +76,11 @@ pub struct MediaEntry<'a> {
     pub modified: String,
     /// Its digests, in the order of the schema.
     pub digests: &'a [Digest],
-    /// What the history says of it.
+    /// The digest's `action` attribute.
     pub action: HashAction,
     /// When it was read, if that was in this run.
     pub read: Option<&'a str>,
-    /// What it was called in older generations.
+    /// The file's name in older generations.
     pub previous: Option<&'a str>,
 }
 
@@ -90,7 +90,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Writes one list.
 pub struct MhlWriter<W: Write> {
     xml: Writer<W>,
-    /// Whether an element of entries is open.
+    /// True if an element of entries is open.
     has_entries: bool,
 }
 

@@ -20,13 +20,13 @@ const UTF_32: &str = "it is XML in UTF-32, and only UTF-8 is read: turn it into 
 const ENCODING: &str = "its first line declares another encoding than UTF-8, and only that is read: turn it into UTF-8 \
                         (iconv), and have its first line say so";
 
-/// How deep elements may lie in each other.
+/// Greatest depth of elements in each other.
 const MOST_DEPTH: usize = 32;
 
-/// How many attributes an element may have.
+/// Largest number of attributes of an element.
 const MOST_ATTRIBUTES: usize = 16;
 
-/// What stands at a place of the file.
+/// One step through the file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum XmlStep {
     /// An element begins; it is on the stack.
@@ -55,7 +55,7 @@ pub struct Xml<R> {
     unusual: Option<OtherName>,
     /// The innermost element is closed, and to be taken off the stack.
     is_closed: bool,
-    /// Whether there was an element.
+    /// True once there was an element.
     has_any: bool,
     is_over: bool,
 }
@@ -252,7 +252,7 @@ impl<R> Bounded<R> {
 }
 
 impl<R: Read> Bounded<R> {
-    /// What is said of what is there, if it begins as XML in UTF-16 or UTF-32 does.
+    /// The fault of a file that begins as XML in UTF-16 or UTF-32 does.
     fn wide_encoding(&mut self) -> io::Result<Option<&'static str>> {
         // More than one byte may come later: then it is something else, and no XML either.
         let lines = self.lines;
@@ -260,7 +260,7 @@ impl<R: Read> Bounded<R> {
     }
 }
 
-/// What is said of text that begins as XML in UTF-16 or UTF-32 does, with a byte order mark or without.
+/// The fault of text that begins as XML in UTF-16 or UTF-32 does, with a byte order mark or without.
 pub fn wide_encoding(start: &[u8]) -> Option<&'static str> {
     match start {
         [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Some(UTF_32),

@@ -12,7 +12,7 @@ use crate::sys;
 /// The mark that some editors put before UTF-8.
 pub const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Whether a file with these first bytes is UTF-16 text with a byte order mark.
+/// True if a file with these first bytes is UTF-16 text with a byte order mark.
 pub fn is_utf16(start: &[u8]) -> bool {
     Order::of(start).is_some()
 }
@@ -41,7 +41,7 @@ impl Order {
     }
 }
 
-/// How many bytes of UTF-16 are turned at a time; even.
+/// Number of bytes of UTF-16 that are decoded at a time; even.
 const CHUNK: usize = 8 * 1024;
 
 /// Turns UTF-16 that starts with a byte order mark into UTF-8 without one; any other input passes
@@ -70,7 +70,7 @@ impl<R: Read> Utf16Reader<R> {
         Self { input, order: None, sniffed: false, ended: false, raw, held: 0, text, given: 0 }
     }
 
-    /// Whether the input is UTF-16; known once something was read.
+    /// True if the input is UTF-16; known once something was read.
     pub fn is_utf16(&self) -> bool {
         self.order.is_some()
     }

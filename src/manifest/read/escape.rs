@@ -6,7 +6,7 @@
 
 use memchr::{memchr, memchr3};
 
-/// Whether a line with this name must be flagged and its name escaped.
+/// True if a line with this name must be flagged and its name escaped.
 pub fn is_needed(name: &[u8]) -> bool {
     memchr3(b'\\', b'\n', b'\r', name).is_some()
 }

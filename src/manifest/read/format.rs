@@ -1,4 +1,4 @@
-//! What the lines of a manifest mean: the table of formats and what is common to them.
+//! The meaning of the lines of a manifest: the table of formats, and all that they have in common.
 //!
 //! A line is taken as `sha256sum -c` takes it (coreutils 9.11, `split_3`): comments start with `#`;
 //! a CR before the end is dropped; blanks before the digest are; a `\` then says that the name is
@@ -27,7 +27,7 @@ const FORMATS: [Format; 2] = [
     |line, at, style| Some(gnu::split(line, at, style)),
 ];
 
-/// What a line is.
+/// A line that was taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// A name and its digest.
@@ -42,14 +42,14 @@ pub enum Parsed<'a> {
     Unhashed {
         /// As in a record.
         name: &'a [u8],
-        /// What the line calls it.
+        /// The algorithm's name in the line.
         algorithm: &'static str,
     },
     /// Anything else.
     Malformed(Fault),
 }
 
-/// What the first line of a file that is no comment has shown.
+/// The layout of a file, as its first line that is no comment shows it.
 #[derive(Debug, Default)]
 enum Layout {
     #[default]
@@ -68,9 +68,9 @@ pub struct Parser {
     style: Option<Style>,
     layout: Layout,
     envelope: Envelope,
-    /// Whether a line may not be taken before its end is known: its file is more than a list of lines.
+    /// True if a line may not be judged before its end is known: its file is more than a list of lines.
     is_special: bool,
-    /// Whether digests of other algorithms than SHA-256 are taken too.
+    /// True if digests of other algorithms than SHA-256 are accepted too.
     of_all: bool,
     /// The last name that had to be unescaped.
     unescaped: Vec<u8>,
@@ -87,12 +87,12 @@ impl Parser {
         Self { of_all: true, ..Self::default() }
     }
 
-    /// Whether the lines so far are in an envelope of a signature that did not end.
+    /// True inside the envelope of a signature, until its end is read.
     pub fn is_enclosed(&self) -> bool {
         self.envelope != Envelope::Outside
     }
 
-    /// Whether lines so far had several digests, of which only the strongest is given.
+    /// True if lines so far had several digests, of which only the strongest is given.
     pub fn has_several(&self) -> bool {
         match &self.layout {
             Layout::Hashdeep(columns) => columns.has_several(),
@@ -238,7 +238,7 @@ impl Parser {
         }
     }
 
-    /// Whether a line that may be the first, and that a NUL ended, names a file.
+    /// True if a line that may be the first, and that a NUL ended, names a file.
     pub fn is_raw_record(&self, line: &[u8]) -> bool {
         let mut first = Self { of_all: self.of_all, ..Self::default() };
         matches!(first.parse_raw(line), Parsed::Record(_) | Parsed::Unhashed { .. })
@@ -475,7 +475,7 @@ mod tests {
             }
         }
 
-        /// What is read where it stands in the buffer, whatever comes after it there.
+        /// The head of the buffer is read alike, whatever comes after its line there.
         #[test]
         fn the_head_says_what_its_line_does(
             len in 0usize..150,

@@ -74,7 +74,7 @@ pub fn split_plain(line: &[u8]) -> Option<(Digest, &[u8])> {
     }
 }
 
-/// Whether a NUL is among the last `count` bytes of `line`, or among the up to seven before them.
+/// True if a NUL is among the last `count` bytes of `line`, or among the up to seven before them.
 ///
 /// Names are short: calling `memchr` for one costs more than looking at it, eight bytes at a time
 /// from its end. What is looked at too much are two spaces and the digits of a digest.

@@ -34,8 +34,8 @@ pub struct Entry<'a> {
     pub number: u64,
     /// Where it starts, in bytes from the start of the manifest.
     pub offset: u64,
-    /// Whether an LF ended it. Only the last line can lack it. In a manifest of another program
-    /// such a line is as good as any; in one of dircopy's it is torn and says nothing.
+    /// True if an LF ended it. Only the last line can lack it. In a manifest of another program such a line is as good
+    /// as any; in one of dircopy's it is torn and says nothing.
     pub ended: bool,
     /// The name and digest, or why the line has none.
     pub parsed: Parsed<'a>,
@@ -63,9 +63,9 @@ pub struct Entry<'a> {
 pub struct Entries<R> {
     scanner: Scanner<R>,
     parser: Parser,
-    /// What ends a line is not known before the first is there.
+    /// True once the first line is there: only then the line separator is known.
     is_begun: bool,
-    /// Whether lines end with NUL, because the first does.
+    /// True if lines end with NUL, because the first does.
     is_raw: bool,
 }
 
@@ -86,17 +86,17 @@ impl<R: Read> Entries<R> {
         Self { scanner, parser: Parser::new(), is_begun: false, is_raw: false }
     }
 
-    /// What the lines are read from, at its present position.
+    /// The input that the lines are read from, at its present position.
     pub fn input(&self) -> &R {
         self.scanner.input()
     }
 
-    /// Whether the lines so far are in an envelope of a signature that did not end.
+    /// True inside the envelope of a signature, until its end is read.
     pub fn is_enclosed(&self) -> bool {
         self.parser.is_enclosed()
     }
 
-    /// Whether lines so far had several digests, of which only the strongest is given.
+    /// True if lines so far had several digests, of which only the strongest is given.
     pub fn has_several(&self) -> bool {
         self.parser.has_several()
     }
@@ -117,7 +117,7 @@ impl<R: Read> Entries<R> {
     ///
     /// # Errors
     ///
-    /// What reading the input failed with; nothing comes after it.
+    /// Fails if the input cannot be read; nothing comes after it.
     #[inline]
     pub fn next_entry(&mut self) -> io::Result<Option<Entry<'_>>> {
         // Nearly every line is of one kind, and that kind can be read before its end is known.
@@ -186,14 +186,14 @@ pub enum Fault {
     },
     /// Hexadecimal digits, but not as many as SHA-256 has.
     DigestLength {
-        /// How many there are.
+        /// Number that was found.
         found: usize,
     },
     /// A digest of a known algorithm that is not as long as those are.
     OtherLength {
         /// The algorithm.
         algorithm: Algorithm,
-        /// How many characters there are.
+        /// Number of characters that were found.
         found: usize,
     },
     /// A digest, and no name with it.
@@ -234,12 +234,12 @@ pub enum Fault {
     },
     /// Not a row of the table that the first line began.
     Columns {
-        /// How many columns the table has.
+        /// Number of columns of the table.
         expected: usize,
     },
     /// The file is UTF-16 text, so no line of it can be read.
     Utf16,
-    /// What is wrong with a list that has a form of its own, in words.
+    /// A fault, in words, of a list that has a form of its own.
     Form(&'static str),
 }
 
@@ -326,7 +326,7 @@ pub struct Split {
     pub name: Range<usize>,
 }
 
-/// How lines without a tag part digest and name; all lines of one file do it alike.
+/// The separator between digest and name on lines without a tag; the same on all lines of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// By a blank and one of ` ` and `*`: what `sha256sum` writes.

@@ -45,7 +45,7 @@ pub fn split_sfv(line: &[u8]) -> Option<Split> {
 /// The first line of a list of `hashdeep`.
 pub const HASHDEEP: &[u8] = b"%%%% HASHDEEP-1.0";
 
-/// What `hashdeep` computes and is not computed here.
+/// The algorithms of `hashdeep` that are not computed here.
 const OTHERS_OF_HASHDEEP: [&str; 2] = ["tiger", "whirlpool"];
 
 /// The columns of a list of `hashdeep`: between size and name, with the algorithm of those that are known.
@@ -54,12 +54,12 @@ pub struct HashdeepColumns {
     algorithms: Vec<Option<Algorithm>>,
     /// The first digest that `hashdeep` has and that is not computed here.
     other: Option<&'static str>,
-    /// Whether the last is the name, which alone may hold commas.
+    /// True if the last column is the name, which alone may hold commas.
     ends_with_name: bool,
 }
 
 impl HashdeepColumns {
-    /// Whether rows have more than one digest, between the size and the name, and one that can be compared.
+    /// True if rows have more than one digest, between the size and the name, and one that can be compared.
     pub fn has_several(&self) -> bool {
         self.algorithms.len() > 3 && self.algorithms.iter().any(Option::is_some)
     }
@@ -235,27 +235,27 @@ const OTHERS: [(&[u8], &str); 5] = [
     (b"sha512", "SHA512"),
 ];
 
-/// What is known between the lines of a specification.
+/// The state between the lines of a specification.
 #[derive(Debug, Default)]
 pub struct Mtree {
     /// The directory that was entered last, each component with a `/` behind it.
     dir: Vec<u8>,
     /// The entry on its way, if the line before was continued.
     entry: Option<Keywords>,
-    /// Whether entries are of another type than `file` unless they say so.
+    /// True if entries are of another type than `file` unless they say so.
     is_other_type: bool,
-    /// Whether a file had a digest beside the one that is used.
+    /// True once a file had a digest beside the one that is used.
     pub has_several: bool,
 }
 
-/// What the keywords of an entry say.
+/// The values of an entry's keywords.
 #[derive(Debug, Default)]
 struct Keywords {
     name: Vec<u8>,
     digest: Option<Result<Digest, Fault>>,
     /// Another algorithm that it has a digest of.
     other: Option<&'static str>,
-    /// Whether it is a directory, or something else than a regular file.
+    /// The type of the entry: a directory, or something else than a regular file.
     kind: Option<MtreeType>,
 }
 
@@ -267,7 +267,7 @@ enum MtreeType {
 }
 
 impl Mtree {
-    /// Whether a line can only be one of a specification: it sets what entries have.
+    /// True for a line that only a specification can have: it sets defaults for entries.
     pub fn is_start(line: &[u8]) -> bool {
         line.starts_with(b"#mtree") || line.starts_with(b"/set ")
     }

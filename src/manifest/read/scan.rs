@@ -22,10 +22,10 @@ use crate::sys;
 /// from 64 KiB to 1 MiB were measured alike.
 pub const MAX_LINE: usize = 256 * 1024 - 1;
 
-/// How much of a line that is too long is kept for a message, in bytes.
+/// Length of the beginning of an overlong line that is kept for a message; bytes.
 const PREFIX: usize = 128;
 
-/// What ends a line.
+/// The byte that ends a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Separator {
     /// A line feed, as almost all lists have it.
@@ -52,9 +52,9 @@ pub struct Line<'a> {
     pub number: u64,
     /// Where it starts, in bytes from the start of the input.
     pub offset: u64,
-    /// Whether a separator ended it. The last line of an input may lack it: then it may be torn.
+    /// True if a separator ended it. The last line of an input may lack it: then it may be torn.
     pub ended: bool,
-    /// What it says, as far as it is kept.
+    /// The line's text, as far as it is kept.
     pub text: Text<'a>,
 }
 
@@ -67,7 +67,7 @@ pub enum Text<'a> {
     TooLong {
         /// The first few.
         prefix: &'a [u8],
-        /// How many there were.
+        /// Length of the whole line.
         len: u64,
     },
 }
@@ -138,9 +138,9 @@ impl<R: Read> Scanner<R> {
     ///
     /// # Errors
     ///
-    /// What reading the input failed with; [`Interrupted`](io::ErrorKind::Interrupted) only if there was no end
-    /// to that. An error is final: nothing but `None` comes after it, and the part of
-    /// a line that was read before it is not given out.
+    /// Fails if the input cannot be read; with [`Interrupted`](io::ErrorKind::Interrupted) only if there was no end to
+    /// that. An error is final: nothing but `None` comes after it, and the part of a line that was read before it is
+    /// not given out.
     #[inline]
     pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
         match memchr(self.separator, &self.buffer[self.start..self.end]) {
@@ -171,8 +171,8 @@ impl<R: Read> Scanner<R> {
         Ok(false)
     }
 
-    /// What was read and not yet given out, and the separator. It starts with the next line, whose
-    /// end may not be in it.
+    /// The bytes that were read and not yet given out, and the separator. It starts with the next line, whose end may
+    /// not be in it.
     #[inline]
     pub(super) fn ahead(&self) -> (&[u8], u8) {
         (&self.buffer[self.start..self.end], self.separator)
@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    /// What the scanner must say, said the simple way.
+    /// The expected results of the scanner, computed the simple way.
     fn naive(bytes: &[u8], separator: u8, limit: usize) -> Vec<(u64, u64, bool, u64, Vec<u8>)> {
         let mut lines = Vec::new();
         let mut offset = 0;

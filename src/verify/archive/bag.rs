@@ -15,13 +15,13 @@ use crate::{
     verify::lines::seen::ListedRoot,
 };
 
-/// How long `bagit.txt` may be.
+/// Greatest length of `bagit.txt`; bytes.
 const MOST_DECLARATION: u64 = 4 << 10;
 
-/// How long a `bag-info.txt` may be.
+/// Greatest length of a `bag-info.txt`; bytes.
 const MOST_INFO: u64 = 4 << 20;
 
-/// How many manifests a bag may have.
+/// Largest number of manifests of a bag.
 const MOST_MANIFESTS: usize = 64;
 
 /// Where the directory of a bag is, and its text.
@@ -142,7 +142,7 @@ impl BagDir<'_> {
         }
     }
 
-    /// Whether a file is UTF-16 and the bag declares something else. What cannot be read is told when it is.
+    /// True if a file is UTF-16 and the bag declares something else. What cannot be read is told when it is.
     fn is_other_encoding(&self, name: &str) -> bool {
         let start = open(self.dir, name).and_then(|file| read_begin(file, 2));
         self.declaration.encoding != Encoding::Utf16 && start.is_ok_and(|start| is_utf16(&start))
@@ -165,7 +165,7 @@ impl BagDir<'_> {
         Ok(names)
     }
 
-    /// What `bag-info.txt` says of the payload, if it is there.
+    /// The size of the payload by `bag-info.txt`, if it is there.
     fn info(&self) -> Result<Option<(u64, u64)>, Error> {
         let path = self.root.join("bag-info.txt");
         let file = match open(self.dir, "bag-info.txt") {
@@ -184,7 +184,7 @@ impl BagDir<'_> {
         }
     }
 
-    /// What `fetch.txt` says, if it is there: files that are not there yet. Nothing is fetched.
+    /// Reads `fetch.txt`, if it is there: files that are not there yet. Nothing is fetched.
     fn fetch(&self, bag: &Bag, expanded: &mut Expanded) -> Result<(), Error> {
         let path = self.root.join("fetch.txt");
         let fail = |error| Error::io("read", &path, error);
@@ -249,7 +249,7 @@ pub struct BagNames<'a> {
     pub converted: &'a SeenNames,
 }
 
-/// What of the payload there is.
+/// The present payload.
 #[derive(Default)]
 struct PayloadSize {
     bytes: u64,
@@ -329,7 +329,7 @@ fn unknown_lists(
     lists
 }
 
-/// What an entry is; a file is counted.
+/// The kind of an entry; a file is counted.
 fn look(dir: &Dir, name: &OsStr, sum: &mut PayloadSize) -> io::Result<Kind> {
     let stat = dir.stat(name, false)?;
     if stat.kind == Kind::File {

@@ -1,4 +1,4 @@
-//! What is to be checked, with directories that are archives as the lists that they have.
+//! The targets of a check, with directories that are archives replaced by the lists that they have.
 
 use std::{collections::HashSet, fs::File, io, io::Read, path::Path, path::PathBuf, sync::Arc};
 
@@ -29,7 +29,7 @@ pub fn expand(asked: Vec<TargetSpec>) -> Expanded {
     expanded
 }
 
-/// What a directory or a file is.
+/// The kinds of archive that a directory or a file can be.
 enum Archive {
     None,
     /// A bag; the specification is that of its directory.
@@ -64,7 +64,7 @@ fn archive_of(spec: &TargetSpec) -> Archive {
     }
 }
 
-/// What a file that was given stands for.
+/// The archive that a given file stands for.
 fn archive_by(spec: &TargetSpec, path: &Path) -> Archive {
     let mut start = Vec::new();
     // It is opened again, by its name: what is no regular file may be read once only.
@@ -99,14 +99,14 @@ fn archive_by(spec: &TargetSpec, path: &Path) -> Archive {
 
 // What archives become: lists, and what was found of them before.
 
-/// What is to be checked.
+/// The targets of a check.
 #[derive(Default)]
 pub struct Expanded {
     /// The lists.
     pub specs: Vec<TargetSpec>,
     /// The bags among what was asked for.
     pub bags: Vec<Bag>,
-    /// What was found of archives before their lists were read.
+    /// The findings about archives before their lists were read.
     pub findings: Vec<Findings>,
 }
 
@@ -121,7 +121,7 @@ pub struct Bag {
     pub manifests: Vec<String>,
     /// The names of those that cannot, by algorithms that are not known here.
     pub unknown: Vec<String>,
-    /// What `bagit.txt` says.
+    /// The content of `bagit.txt`.
     pub declaration: Declaration,
     /// The bytes and files that its payload has by its `Payload-Oxum`.
     pub oxum: Option<(u64, u64)>,
@@ -265,7 +265,7 @@ impl UnknownList {
         (!is_there).then(|| Finding::Incomplete(missing()))
     }
 
-    /// Whether it lists the path with this hash.
+    /// True if it lists the path with this hash.
     pub fn has(&self, hash: u64) -> bool {
         self.names.contains(&hash)
     }

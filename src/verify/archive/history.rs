@@ -20,7 +20,7 @@ use crate::{
 /// So many files that are not in the chain are named.
 const MOST_OTHERS: usize = 100_000;
 
-/// How many histories may be below one.
+/// Largest number of histories below one.
 const MOST_BELOW: usize = 10_000;
 
 /// Puts the lists of a history, and of those further below, in the place of what was asked for.
@@ -233,7 +233,7 @@ impl History<'_> {
 
 // What a list is a part of.
 
-/// What a list is a part of, which says how it is read.
+/// The archive that a list is a part of, which says how the list is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PartOf {
     /// Of nothing; what it is shows by its content.
@@ -243,7 +243,7 @@ pub enum PartOf {
     Bag(BagPart),
     /// A generation of a history. What newer ones list is checked by these alone.
     Generation {
-        /// Whether it is the newest.
+        /// True for the newest generation.
         newest: bool,
         /// Which of its entries are read.
         entries: GenerationEntries,
@@ -264,26 +264,26 @@ pub enum GenerationEntries {
 /// A manifest of a bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BagPart {
-    /// Whether it lists tag files, not the payload.
+    /// True if it lists tag files, not the payload.
     pub is_tag: bool,
     /// The algorithm of its digests.
     pub algorithm: Algorithm,
-    /// What `bagit.txt` says.
+    /// The content of `bagit.txt`.
     pub declaration: Declaration,
 }
 
 impl PartOf {
-    /// Whether it may list nothing.
+    /// True if it may list nothing.
     pub fn may_be_empty(self) -> bool {
         self != PartOf::Alone
     }
 
-    /// Whether only what a generation refers to is read, which lies elsewhere than the files.
+    /// True if only the references to other generations are read, which lie elsewhere than the files.
     pub fn is_references(self) -> bool {
         matches!(self, PartOf::Generation { entries: GenerationEntries::References, .. })
     }
 
-    /// Whether entries of what is `named` are read; with `None`, what is no entry.
+    /// True if entries for what is `named` are read; `None` stands for lines that are no entry.
     pub fn reads(self, named: Option<Named>) -> bool {
         let PartOf::Generation { entries, .. } = self else { return true };
         match entries {
@@ -315,7 +315,8 @@ impl BagPart {
         }
     }
 
-    /// How else programs write the name: some do not escape `%`, and some escape line ends where it is not due.
+    /// The spelling of the name by other programs: some do not escape `%`, and some escape line ends where it is not
+    /// due.
     pub fn other_spelling(&self, path: &RelPath) -> Option<RelPath> {
         let name = path.as_bytes();
         let other = match self.declaration.escapes() {

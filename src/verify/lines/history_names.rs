@@ -1,4 +1,4 @@
-//! What the generations of a history say of names, while they are read: the newest first.
+//! The names in the generations of a history, while they are read: the newest first.
 //!
 //! A history has one content for a file. A generation that has another digest of it by the same algorithm contradicts
 //! the others, and of two that contradict each other none is taken for right.
@@ -17,7 +17,7 @@ use crate::{
 /// of the new name are not checked.
 const MOST_NAMES: usize = 64 << 20;
 
-/// What the generations of a history that were read so far say.
+/// The names in the generations of a history that were read so far.
 #[derive(Default)]
 pub struct HistoryNames {
     digests: SeenNames,
@@ -33,17 +33,17 @@ pub struct HistoryNames {
     other: Option<(usize, u64, OtherName)>,
     others: u64,
     generations: Vec<Arc<Target>>,
-    /// What the newest generation leaves out, …
+    /// The paths that the newest generation leaves out, …
     left_out: LeftOut,
     /// … and files of that which are listed and are not there.
     left_out_absent: HashSet<u64>,
 }
 
-/// What a file is called since.
+/// The later name of a file.
 struct LaterName {
     key: u64,
     path: Option<RelPath>,
-    /// Whether a newer generation has another file of the old name.
+    /// True if a newer generation has another file of the old name.
     is_taken: bool,
 }
 
@@ -106,12 +106,12 @@ impl HistoryNames {
         }
     }
 
-    /// What the newest generation leaves out.
+    /// The filter for the paths that the newest generation leaves out.
     pub fn left_out(&mut self) -> Filter {
         self.left_out.filter().clone()
     }
 
-    /// Whether the file at `path` is not there, and the history leaves it out: then it is not missing.
+    /// True if the file at `path` is not there, and the history leaves it out: then it is not missing.
     pub fn need_not_be(&mut self, key: u64, target: &Target, path: &RelPath) -> bool {
         let is_left_out = self.left_out.has(path) && !is_there(target, path);
         if is_left_out && !self.renamed.contains_key(&key) {
@@ -120,8 +120,7 @@ impl HistoryNames {
         is_left_out && !self.renamed.contains_key(&key)
     }
 
-    /// What is to be told when all generations were read: of files that none has a digest of, and of those that are
-    /// left out.
+    /// The findings after all generations were read: files that none has a digest of, and files that are left out.
     pub fn findings(mut self) -> Vec<(Arc<Target>, Finding)> {
         let is_all = self.digests.has_no_digest();
         let unhashed = std::mem::take(&mut self.unhashed);
@@ -155,7 +154,7 @@ impl HistoryNames {
         findings
     }
 
-    /// What is to be checked by a line whose name has the hash `key`: digests that no newer generation has. `is_there`
+    /// The lines to check for a line whose name has the hash `key`: digests that no newer generation has. `is_there`
     /// looks for a file that has another name since.
     ///
     /// # Errors

@@ -19,9 +19,9 @@ pub struct ManifestLine {
     pub digest: Digest,
     /// Others that are listed beside it, all of which must be right.
     pub further: Vec<Digest>,
-    /// Whether it is of a generation that another one refers to.
+    /// True for a list that a generation refers to.
     pub is_reference: bool,
-    /// Whether a regular file of that name was seen a moment ago.
+    /// True if a regular file of that name was seen a moment ago.
     pub looked_at: bool,
 }
 
@@ -32,7 +32,7 @@ impl ManifestLine {
     }
 }
 
-/// What a line says.
+/// The meaning of a line.
 pub enum Meaning {
     /// A comment, or nothing at all.
     Nothing,
@@ -55,7 +55,7 @@ pub enum Meaning {
 pub struct ManifestLines<'a, R> {
     target: &'a Arc<Target>,
     text: ListText<R>,
-    /// What the last line says besides, from the last.
+    /// Further meanings of the last line, from the last.
     more: Vec<Meaning>,
 }
 
@@ -69,7 +69,7 @@ impl<'a, R: Read> ManifestLines<'a, R> {
         self.target
     }
 
-    /// What is odd in how the manifest is written; known when a line was read. It is read all the same.
+    /// An oddity in the way the manifest is written; known when a line was read. It is read all the same.
     pub fn oddity(&self) -> Option<Finding> {
         if self.text.is_utf16() {
             return Some(Finding::Utf16);
@@ -79,7 +79,7 @@ impl<'a, R: Read> ManifestLines<'a, R> {
         self.text.is_odd().then(|| Finding::Notice(error()))
     }
 
-    /// What is to be told at the end of the manifest.
+    /// The findings at the end of the manifest.
     pub fn at_end(&self) -> Vec<Finding> {
         let notice = |deed, why: &'static str| {
             Finding::Notice(Error::finding(deed, &self.target.manifest, why))
@@ -204,7 +204,7 @@ pub fn converted(path: &RelPath) -> Result<RelPath, PathFault> {
     RelPath::parse(&path.as_bytes().iter().map(convert).collect::<Vec<u8>>())
 }
 
-/// Whether a name is an absolute path on Windows, with why it is refused.
+/// The reason to refuse a name that is an absolute path on Windows; `None` for others.
 pub fn absolute_on_windows(path: &RelPath) -> Option<String> {
     let name = path.as_bytes();
     let drive = matches!(name, [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
@@ -221,7 +221,7 @@ const START: usize = 64;
 /// The list, read again from its first byte.
 type Whole<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// What stands at a place of a list.
+/// One item of a list, in the order of the file.
 pub enum ListItem<'a> {
     /// Nothing that matters.
     Nothing,
@@ -233,12 +233,12 @@ pub enum ListItem<'a> {
     LeftOut(String),
     /// An entry of a Media Hash List.
     Entry(MhlEntry),
-    /// What cannot be read.
+    /// A faulty item.
     Fault(Fault),
 }
 
 impl ListItem<'_> {
-    /// What it names, if it is an entry of a Media Hash List.
+    /// The kind of thing that it names, for an entry of a Media Hash List.
     pub fn named(&self) -> Option<Named> {
         match self {
             ListItem::Entry(entry) => Some(entry.named),
@@ -251,9 +251,9 @@ impl ListItem<'_> {
 pub struct ListPlace<'a> {
     /// The line, from 1.
     pub line: u64,
-    /// Whether the line is ended.
+    /// True if the line is ended.
     pub ended: bool,
-    /// What it says.
+    /// The item itself.
     pub item: ListItem<'a>,
 }
 
@@ -275,22 +275,22 @@ impl<R: Read> ListText<R> {
         ListText::Unread(Some(input), part)
     }
 
-    /// Whether it is UTF-16, which is odd; known when a line was read.
+    /// True if it is UTF-16, which is odd; known when a line was read.
     pub fn is_utf16(&self) -> bool {
         matches!(self, ListText::Lines(entries) if entries.input().is_utf16())
     }
 
-    /// Whether names are marked as other programs than those for bags do it.
+    /// True if names are marked as in the lists of other programs than those for bags.
     pub fn is_odd(&self) -> bool {
         matches!(self, ListText::Bag(_, _, true))
     }
 
-    /// Whether lines so far had several digests, of which only the strongest is checked.
+    /// True if lines so far had several digests, of which only the strongest is checked.
     pub fn has_several(&self) -> bool {
         matches!(self, ListText::Lines(entries) if entries.has_several())
     }
 
-    /// Whether the lines so far are in an envelope of a signature that did not end.
+    /// True inside the envelope of a signature, until its end is read.
     pub fn is_enclosed(&self) -> bool {
         matches!(self, ListText::Lines(entries) if entries.is_enclosed())
     }
@@ -363,7 +363,7 @@ impl<R: Read> ListText<R> {
     }
 }
 
-/// What a line of a bag's manifest says.
+/// The item on a line of a bag's manifest.
 fn bag_item<'a>(bytes: &'a [u8], part: BagPart, odd: &mut bool) -> ListItem<'a> {
     match bag::line(bytes, part.algorithm, part.declaration) {
         Err(fault) => ListItem::Fault(fault),

@@ -26,7 +26,7 @@ use crate::{
 
 // The thread that reads the manifests and hands out their lines to the workers.
 
-/// What the thread leaves when it is done.
+/// The result of the thread.
 #[derive(Default)]
 pub struct LinesRead {
     /// So many lines were given to workers.
@@ -37,7 +37,7 @@ pub struct LinesRead {
     pub manifests: Vec<Identity>,
     /// The manifests, to be read once more, where that is asked for.
     pub reread: Vec<RereadableManifest>,
-    /// What the generations of a history that were read say.
+    /// The names in the generations of a history that were read.
     history: HistoryNames,
     /// Those that list nothing.
     empty: EmptyManifests,
@@ -50,13 +50,13 @@ pub struct LinesRead {
 pub struct LineReader<'a> {
     /// Makes hashes of names.
     pub key: NameHasher,
-    /// Whether to keep the names that are listed.
+    /// True if the listed names are kept.
     pub complete: bool,
-    /// Whether the manifests may have to be read once more.
+    /// True if the manifests may have to be read once more.
     pub reread: bool,
     /// The scrub that chooses among the lines, if not all are to be checked.
     pub scrub: Option<&'a Scrub>,
-    /// What is wanted of the lines of a check in shards; all of others.
+    /// The lines that a check in shards wants; all of others.
     pub wanted: Option<LinesWanted>,
     /// Asked to stop?
     pub stop: &'a Stop,
@@ -65,20 +65,20 @@ pub struct LineReader<'a> {
     pub findings: Sender<Findings>,
 }
 
-/// How the first reading of a manifest went.
+/// The result of the first reading of a manifest.
 #[derive(Default)]
 struct FirstReading {
     /// To notice names that come again.
     seen: SeenNames,
-    /// Whether all lines are known.
+    /// True if all lines are known.
     complete: bool,
-    /// Whether there was a finding.
+    /// True if there was a finding.
     found: bool,
     /// Lines with no digest that can be checked.
     unhashed: UnhashedLines,
 }
 
-/// What the lines so far came to.
+/// The lines read so far, in sum.
 struct ReadSoFar<'a> {
     seen: &'a mut SeenNames,
     wanted: &'a mut Option<WantedLines>,

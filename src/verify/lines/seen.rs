@@ -85,22 +85,22 @@ impl SeenNames {
         self.bare.insert(name);
     }
 
-    /// Whether a name with this hash was noted.
+    /// True if a name with this hash was noted.
     pub fn has(&self, name: u64) -> bool {
         self.bare.contains(&name) || self.has_digest(name)
     }
 
-    /// Whether a name with this hash was noted with a digest.
+    /// True if a name with this hash was noted with a digest.
     pub fn has_digest(&self, name: u64) -> bool {
         self.algorithms.iter().any(|one| self.names.contains_key(&mixed(name, one)))
     }
 
-    /// Whether no name was noted.
+    /// True if no name was noted.
     pub fn is_empty(&self) -> bool {
         self.bare.is_empty() && self.has_no_digest()
     }
 
-    /// Whether no name was noted with a digest.
+    /// True if no name was noted with a digest.
     pub fn has_no_digest(&self) -> bool {
         self.names.is_empty()
     }
@@ -141,7 +141,7 @@ impl LeftOut {
         }
     }
 
-    /// Whether the file at `path` is left out.
+    /// True if the file at `path` is left out.
     pub fn has(&mut self, path: &RelPath) -> bool {
         !self.patterns.is_empty() && self.filter().leaves_out(path)
     }
@@ -158,10 +158,10 @@ impl LeftOut {
 // Mostly a list that lists nothing is cut off, or not a list. A manifest that is what the last run of this user wrote
 // says that this run found no file, as one of many generations may. It proves nothing where it is all that is checked.
 
-/// What was read so far, as to whether it lists something.
+/// The manifests read so far that list nothing, and whether one lists something.
 #[derive(Default)]
 pub struct EmptyManifests {
-    /// Whether one lists something.
+    /// True if one lists something.
     any_lists: bool,
     /// Those that list nothing and are what a run wrote.
     recorded: Vec<Arc<Target>>,
@@ -192,7 +192,7 @@ impl EmptyManifests {
         Some(Finding::Nothing)
     }
 
-    /// What is to be told when all were read.
+    /// The findings after all were read.
     pub fn findings(self) -> impl Iterator<Item = (Arc<Target>, Finding)> {
         let Self { any_lists, recorded, generations } = self;
         let finding = move || if any_lists { Finding::NoneFound } else { Finding::Nothing };
@@ -212,7 +212,7 @@ pub struct ListedRoot {
     pub root: Identity,
     /// The names, a table for each manifest.
     pub names: Vec<NamesOf>,
-    /// What the history of it leaves out.
+    /// The filter for the paths that its history leaves out.
     pub left_out: Filter,
 }
 
@@ -239,7 +239,7 @@ impl ListedRoot {
         }
     }
 
-    /// Whether one of its manifests lists the path.
+    /// True if one of its manifests lists the path.
     pub fn lists(&self, key: &NameHasher, path: &RelPath) -> bool {
         let hash = key.of(path);
         self.names.iter().any(|names| names.names.has(hash))
@@ -280,7 +280,7 @@ impl FillingBatch {
         self.lines.push(line);
     }
 
-    /// Whether it is large enough to be given out.
+    /// True if it is large enough to be given out.
     pub fn is_full(&self) -> bool {
         self.lines.len() >= LINES || self.bytes >= BYTES
     }
@@ -310,7 +310,7 @@ pub struct UnhashedLine {
     /// The hash of the name on it.
     pub key: u64,
     pub line: u64,
-    /// What its digest is by; `None` if it has only such that failed.
+    /// The algorithm of its digest; `None` if all its digests failed.
     pub algorithm: Option<OtherName>,
 }
 
@@ -331,7 +331,7 @@ struct UnhashedPlace {
 
 /// The files of which nothing can be checked.
 pub struct UnprovenFiles {
-    /// How many there are.
+    /// Number of such files.
     pub files: u64,
     /// Which of the lists has the first of them.
     pub list: usize,
@@ -383,9 +383,9 @@ impl UnhashedFiles {
 pub struct UnhashedLines {
     /// The first of those with digests of other algorithms, and its algorithm.
     first: Option<(u64, OtherName)>,
-    /// How many of those there are.
+    /// Number of the other lines.
     others: u64,
-    /// How many of them have names that cannot be read, and the first.
+    /// Number of these whose names cannot be read, and the first.
     nameless: u64,
     first_nameless: Option<(u64, OtherName)>,
     named: UnhashedFiles,
@@ -426,8 +426,8 @@ impl UnhashedLines {
         }
     }
 
-    /// What is to be told when all lines were read, of which `seen` has the names. Lines beside others with digests
-    /// of the same files are a notice.
+    /// The findings after all lines were read, of which `seen` has the names. Lines beside others with digests of the
+    /// same files are a notice.
     pub fn findings(self, target: &Target, seen: &SeenNames) -> Vec<Finding> {
         let is_all = seen.has_no_digest();
         if let (true, Some((line, algorithm))) = (is_all, self.first) {
@@ -470,7 +470,7 @@ impl UnhashedLines {
     }
 }
 
-/// Whether there is a regular file. Where that cannot be found out, what checks it tells.
+/// True if there is a regular file. Where that cannot be found out, what checks it tells.
 pub fn is_there(target: &Target, path: &RelPath) -> bool {
     let Ok(root) = target.handle() else { return true };
     LastDir::default().stat(root, path, false).is_ok_and(|stat| stat.kind == Kind::File)

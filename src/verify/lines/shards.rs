@@ -25,11 +25,11 @@ pub const MOST_SHARDS: u32 = 1 << 16;
 pub struct CheckShard {
     /// Which it is.
     pub index: u32,
-    /// How many there are.
+    /// Number of shards in all.
     pub of: u32,
 }
 
-/// What of the lines is wanted.
+/// The lines that are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinesWanted {
     /// Those of a shard are checked.
@@ -57,7 +57,7 @@ pub struct LineShards {
     dealt: Vec<u32>,
 }
 
-/// What becomes of the lines of a manifest while it is read.
+/// The choice of lines of a manifest while it is read.
 #[derive(Debug)]
 pub struct WantedLines {
     wanted: LinesWanted,
@@ -158,7 +158,7 @@ impl WantedLines {
         Self { wanted, shards: LineShards::new(of, manifest_len), sums }
     }
 
-    /// Whether what is found on a line is told here.
+    /// True if the findings on a line are told here.
     pub fn is_told(&mut self, line: u64) -> bool {
         match self.wanted {
             LinesWanted::Of(shard) => self.shards.shard_of(line) == shard.index,
@@ -166,7 +166,7 @@ impl WantedLines {
         }
     }
 
-    /// Whether the file of a line is checked here; if sums are wanted, it is added to that of its shard.
+    /// True if the file of a line is checked here; if sums are wanted, it is added to that of its shard.
     pub fn is_checked(&mut self, line: &ManifestLine) -> bool {
         let shard = self.shards.shard_of(line.number);
         match self.wanted {
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// What comes again and again does not go to one shard: every second line may be a large file.
+    /// Large files at regular places do not all go to one shard: every second line may be one.
     #[test]
     fn what_alternates_is_shared() {
         let mut shards = LineShards::new(2, 1_000_000);

@@ -26,13 +26,13 @@ const COUNT: &str = "count the result";
 /// The end of a check in shards.
 #[derive(Clone, Debug)]
 pub struct MergeJob {
-    /// What was checked.
+    /// The check that the results are of.
     pub check: VerifyJob,
     /// The directory of the results.
     pub results: PathBuf,
 }
 
-/// What the manifest has, against which results are held.
+/// The manifest that results are held against.
 struct CheckedManifest {
     manifest: String,
     sums: Vec<LineSum>,

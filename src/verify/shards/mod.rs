@@ -144,14 +144,14 @@ impl ShardRun {
 // The results of the shards of a check, each in a file of a directory that is closed to others: what was checked, and
 // what was bad. A result appears by a rename, when its shard is done, and has a sum at its end.
 
-/// What every result begins with.
+/// The first line of every result.
 const HEADER: &str = "# dircopy checked 2";
 
 const ENDING: &str = "checked";
 
 const READ: &str = "read the result";
 
-/// What a result says of its shard as a whole.
+/// The result of a shard as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardResult {
     pub index: u32,
@@ -312,7 +312,7 @@ fn read(
 
 // What is noted of a shard while it is checked: which lines were answered, and which files are bad.
 
-/// What parts a name and what is said of it: no path has an empty component.
+/// The separator between a name and its verdict: no path has an empty component.
 const BETWEEN: &[u8] = b"//";
 
 /// The notes of a shard.
@@ -362,7 +362,7 @@ impl ShardNotes {
     }
 }
 
-/// What is recorded of a file; nothing of a good one.
+/// The record of a file; nothing for a good one.
 fn record(line: u64, path: &RelPath, listed: &Digest, verdict: &Verdict) -> Option<Vec<u8>> {
     let (word, text) = match verdict {
         Verdict::Good(_) => return None,
@@ -383,7 +383,7 @@ fn record(line: u64, path: &RelPath, listed: &Digest, verdict: &Verdict) -> Opti
     Some(record)
 }
 
-/// What a record says of a bad file of a target; `None` if it is none.
+/// The finding in a record of a bad file of a target; `None` if it is none.
 pub fn finding(record: &[u8], target: &Target) -> Option<Finding> {
     let mut words = record.splitn(4, |&byte| byte == b' ');
     let mut word = || std::str::from_utf8(words.next()?).ok();

@@ -25,13 +25,13 @@ const LEAST_LINKED: u64 = 8 << 20;
 /// Checks files by their links.
 pub struct LinkChecker<'a> {
     pub helpers: &'a Helpers,
-    /// How links are read.
+    /// The way links are read.
     pub reads: LinkReads,
     pub backend: Backend,
     pub progress: &'a Progress,
 }
 
-/// What came of checking a file by its links.
+/// The result of checking a file by its links.
 pub enum Linked {
     /// All hold: the file has the listed digest.
     Good(HashedFrom),
@@ -218,7 +218,7 @@ impl Checker<'_> {
 // Only a file that was hashed from its beginning to its end and has the listed digest gives states. What the side
 // file that is there has of other files stays. It is replaced by a rename when the check is over.
 
-/// What is to be done about states that cannot be written; completes "cannot …".
+/// The deed in errors about states that cannot be written; completes "cannot …".
 const DEED: &str = "write the states of large files to";
 
 /// A side file that is made.
@@ -239,7 +239,7 @@ pub struct MadeStates {
 }
 
 impl MadeStates {
-    /// Whether a file of this size is to have states.
+    /// True if a file of this size gets states.
     pub fn wants(&self, size: u64) -> bool {
         size > LEAST_SPAN
     }

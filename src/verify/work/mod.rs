@@ -118,8 +118,8 @@ impl<'a> Checker<'a> {
         Some(dir.join(&found))
     }
 
-    /// What to try where there is no file of the name: with `\` taken for `/`, or as other programs write it
-    /// in a bag.
+    /// A second name to try where the first has no file: with `\` taken for `/`, or as other programs write it in a
+    /// bag.
     fn other_name(&self, target: &Target, path: &RelPath) -> Option<Result<RelPath, PathFault>> {
         if self.convert && path.as_bytes().contains(&b'\\') {
             return Some(converted(path));
@@ -127,7 +127,7 @@ impl<'a> Checker<'a> {
         target.part.bag()?.other_spelling(path).map(Ok)
     }
 
-    /// How large a listed file is, in bytes; a hint, `None` for what is no regular file.
+    /// Size of a listed file in bytes; a hint, `None` for anything but a regular file.
     pub fn size(&mut self, target: &Arc<Target>, path: &RelPath) -> Option<u64> {
         let looked = match self.look(target, path) {
             Err(Verdict::Missing) => {
@@ -161,8 +161,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What took the place of a file that was `looked_at` may be opened here, without waiting, and
-    /// is not read.
+    /// Opens a listed file. If something else took the place of a file that was `looked_at`, it may be opened here,
+    /// without waiting, and is not read.
     fn open(
         &mut self,
         target: &Arc<Target>,
@@ -376,7 +376,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// What was found against what is listed.
+/// The verdict: the digest that was found against the one that is listed.
 fn judge(target: &Target, file: &ListedFile<'_>, hashed: &FileDigest) -> Verdict {
     let ListedFile { path, found, digest, .. } = file;
     if hashed.digest == Some(**digest) {
@@ -390,7 +390,7 @@ fn judge(target: &Target, file: &ListedFile<'_>, hashed: &FileDigest) -> Verdict
     }
 }
 
-/// Whether an error says that there is no such entry, or that none can be.
+/// True if an error says that there is no such entry, or that none can be.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename)
 }

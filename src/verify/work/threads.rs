@@ -23,24 +23,24 @@ use crate::{
 /// The code that the counting for the progress is stopped with.
 const ENDED: usize = 1;
 
-/// What the threads of a check share.
+/// The state that the threads of a check share.
 pub struct Threads<'a> {
     pub specs: &'a [TargetSpec],
-    /// How the workers divide the reading.
+    /// The division of the reading among the workers.
     pub division: Division,
     /// Makes the means of one worker to check files.
     pub checker: &'a dyn Fn() -> Checker<'a>,
-    /// Whether to keep the names that are listed.
+    /// True if the listed names are kept.
     pub complete: bool,
     /// The scrub, if it is one.
     pub scrub: Option<&'a Scrub>,
     /// Where data is read once that several files share, if it is.
     pub shared: Option<&'a SharedReads>,
-    /// What of the lines is wanted, if not all.
+    /// The lines that are wanted, if not all.
     pub wanted: Option<LinesWanted>,
-    /// How far the check is.
+    /// The progress of the check.
     pub progress: &'a Progress,
-    /// Whether it is to stop.
+    /// The stop signal.
     pub stop: &'a Stop,
 }
 
@@ -199,12 +199,12 @@ impl<T> LookAhead<T> {
         Self { order, waiting: BTreeMap::new(), put: 0, weight: 0, at: 0 }
     }
 
-    /// Whether more is to be looked at before something is read.
+    /// True if more files are to be looked at before something is read.
     pub fn has_room(&self) -> bool {
         self.weight < WINDOW
     }
 
-    /// How many things wait.
+    /// Number of waiting things.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -216,8 +216,8 @@ impl<T> LookAhead<T> {
         self.weight += weight;
     }
 
-    /// What is to be read next. On a disk that is the next behind what was read last; only behind
-    /// the last of all the arm goes back, so what is added meanwhile does not send it to and fro.
+    /// Takes the next file to read. On a disk that is the next behind what was read last; only behind the last of all
+    /// the arm goes back, so what is added meanwhile does not send it to and fro.
     pub fn take(&mut self) -> Option<T> {
         let behind = self.waiting.range((self.at, 0)..).next();
         let place = *behind.or_else(|| self.waiting.iter().next())?.0;
@@ -237,7 +237,7 @@ pub struct Collector<'a> {
     listen: &'a FindingListener<'a>,
     /// Makes hashes of names.
     pub key: NameHasher,
-    /// What became of the lines so far.
+    /// Number of lines so far, by verdict.
     pub counts: Checked,
     /// The scrub, with the target of the last finding.
     scrub: Option<(&'a Scrub, Option<Arc<Target>>)>,
@@ -245,15 +245,15 @@ pub struct Collector<'a> {
     answered: u64,
     /// Names that were found by another spelling.
     pub converted: SeenNames,
-    /// What was found of each bag.
+    /// The results for each bag.
     bags: HashMap<Identity, Checked>,
     /// The directories as replicas of each other, if there are several.
     pub replicas: Option<Replicas>,
     /// The first list with a file that differs by SHA-512.
     sha512: Option<Arc<Target>>,
-    /// What was found of each of several directories.
+    /// The results for each of several directories.
     pub trees: CheckedTrees,
-    /// What is to be recorded of a shard, if it is one.
+    /// The notes for the result of a shard, if it is one.
     pub shard: Option<ShardNotes>,
 }
 
@@ -376,7 +376,7 @@ pub struct Until<'a> {
 }
 
 impl Until<'_> {
-    /// Whether it is to end now.
+    /// True if it is to end now.
     pub fn is_over(self) -> bool {
         self.stop.is_urgent() || self.at.is_some_and(|at| Instant::now() >= at)
     }
@@ -387,7 +387,7 @@ impl Until<'_> {
 /// A file that was found.
 pub struct FoundFile {
     pub file: File,
-    /// What it was then.
+    /// Its metadata then.
     pub stat: Stat,
     /// The name it was found by, if not the one it was looked for by.
     pub converted: Option<RelPath>,
@@ -402,12 +402,12 @@ impl FoundFile {
     /// Its medium.
     ///
     /// # Errors
-    /// What was in memory only could not be written.
+    /// The medium to read from; fails if data that was in memory only could not be written.
     pub fn medium(&self) -> io::Result<Medium<'_>> {
         Medium::of(&self.file, &self.stat)
     }
 
-    /// Whether it still has the size that it had when it was found, and no more content than that.
+    /// True if it still has the size that it had when it was found, and no more content than that.
     pub fn is_still_as_large(&self) -> bool {
         Dir::stat_file(&self.file).is_ok_and(|now| now.size == self.stat.size)
             && sys::ends_at(&self.file, self.stat.size).unwrap_or(false)

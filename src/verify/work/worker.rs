@@ -34,14 +34,14 @@ struct OpenedLine {
 /// Says that something was put into the look-ahead queue.
 pub struct Token;
 
-/// How the workers divide the reading among them.
+/// The division of the reading among the workers.
 #[derive(Clone, Copy)]
 pub struct Division {
     /// In which order files are read.
     pub order: ReadOrder,
-    /// Whether large files are read side by side too: where that does not make a device seek.
+    /// True if large files are read side by side too: where that does not make a device seek.
     pub large_together: bool,
-    /// How many workers there are.
+    /// Number of workers.
     pub workers: usize,
 }
 
@@ -59,7 +59,7 @@ pub struct Worker<'a> {
     pub findings: Sender<Findings>,
 }
 
-/// What a worker does next.
+/// The next step of a worker.
 enum NextStep {
     /// Look at the files of these lines.
     Look(LineBatch),
