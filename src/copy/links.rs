@@ -127,7 +127,7 @@ impl Committer<'_> {
         let late = root.compare_times(time, stat.mtime, None) == TimeMatch::Other;
         let given = root.time_to_record(time, stat.mtime).filter(|_| !late);
         let path = first.dir.join(&first.name);
-        let (origin, trace) = (self.origin_of(path.as_bytes()), Trace::of(&stat));
+        let (origin, trace) = (self.origin_of(|| path.clone()), Trace::of(&stat));
         let row = Row {
             digest: digests.proof,
             origin,

@@ -438,8 +438,9 @@ fn is_as_remembered(
 
 impl Committer<'_> {
     /// What the record is to say of a content that was read from the source's file `path`.
-    pub(crate) fn origin_of(&self, path: &[u8]) -> Origin {
-        let is_edited = self.context.shared.baseline.is_some_and(|it| it.has_edited(path));
+    pub(crate) fn origin_of(&self, path: impl FnOnce() -> RelPath) -> Origin {
+        let baseline = self.context.shared.baseline;
+        let is_edited = baseline.is_some_and(|it| it.has_edited(path().as_bytes()));
         if is_edited { Origin::Edited } else { Origin::Source }
     }
 

@@ -400,7 +400,7 @@ impl<'a> Committer<'a> {
         self.accounting.count_bytes(method, entry.stat.size);
         let done = if *replaces { Done::Replaced } else { Done::Copied };
         let recorded = digest.filter(|_| self.recording.is_some());
-        let origin = self.origin_of(output.rel.join(&entry.name).as_bytes());
+        let origin = self.origin_of(|| output.rel.join(&entry.name));
         let row = recorded
             .zip(stands)
             .and_then(|(digest, it)| row_of(output, entry, &it.stat, digest, origin))
