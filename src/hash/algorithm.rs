@@ -7,7 +7,7 @@ use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 
 use crate::{hash::digest, hash::sha256::MOST_LEN, hash::sha256::Running, hash::sha256::padded};
 
-/// What is computed over every byte that is copied.
+/// An algorithm that is computed over every byte that is copied.
 ///
 /// In this order: of several, a run proves with the first. No program can make another content for a digest of the
 /// first four; of those SHA-256 comes first, because it is what runs prove with where nothing else is
@@ -50,20 +50,20 @@ type Start = fn() -> Box<dyn Running>;
 /// Goes on where a state was written down; `None` if the bytes are none.
 type GoOn = fn(&[u8]) -> Option<Box<dyn Running>>;
 
-/// What the table says of an algorithm.
+/// The table's row for an algorithm.
 pub struct Spec {
     pub algorithm: Algorithm,
-    /// What it is called on the command line and in reports.
+    /// The name on the command line and in reports.
     pub name: &'static str,
-    /// What it is called in a sentence.
+    /// The name in a sentence.
     pub shown: &'static str,
-    /// What stands before the name in a tagged line.
+    /// The word before the name in a tagged line.
     pub tag: &'static str,
-    /// What the name of its list ends with, behind a point; that of the program that checks it, where there is one.
+    /// The ending of the list's name, behind a point; that of the program that checks it, where there is one.
     pub suffix: &'static str,
     /// Length of a digest in bytes.
     pub len: usize,
-    /// Whether the text of a digest is that of C4, not hexadecimal.
+    /// True if the text of a digest is that of C4, not hexadecimal.
     pub is_c4: bool,
     /// Starts a digest; SHA-256 has its own ways.
     pub start: Option<Start>,
@@ -100,7 +100,7 @@ pub static TABLE: [Spec; 12] = [
 ];
 
 impl Algorithm {
-    /// What the table says of it; nothing of none.
+    /// The table's row; nothing for no algorithm.
     pub fn spec(self) -> Option<&'static Spec> {
         TABLE.get(self as usize)
     }
@@ -110,7 +110,7 @@ impl Algorithm {
         TABLE.iter().find(|spec| spec.name == name).map(|spec| spec.algorithm)
     }
 
-    /// Whether a digest can be gone on with by a later run.
+    /// True if a later run can go on with the digest of a part of a file.
     pub fn can_go_on(self) -> bool {
         let spec = self.spec();
         self == Algorithm::Sha256 || spec.is_some_and(|spec| spec.go_on.is_some())
@@ -127,22 +127,22 @@ impl Algorithm {
         self.spec().map_or(0, |spec| if spec.is_c4 { digest::TEXT_LEN } else { 2 * spec.len })
     }
 
-    /// What it is called on the command line and in reports.
+    /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
         self.spec().map_or("none", |spec| spec.name)
     }
 
-    /// What it is called in a sentence.
+    /// The name in a sentence.
     pub fn shown(self) -> &'static str {
         self.spec().map_or("none", |spec| spec.shown)
     }
 
-    /// What the name of a list of its digests ends with, behind a point.
+    /// The ending of the name of a list of its digests, behind a point.
     pub fn suffix(self) -> &'static str {
         self.spec().map_or("", |spec| spec.suffix)
     }
 
-    /// Whether a digest without a tag is taken for one of this algorithm.
+    /// True if a digest without a tag is taken for one of this algorithm.
     pub fn is_known_by_length(self) -> bool {
         !matches!(self, Algorithm::Blake3 | Algorithm::Xxh128 | Algorithm::Xxh3)
     }
@@ -179,17 +179,17 @@ impl Algorithms {
         TABLE.iter().map(|spec| spec.algorithm).filter(move |algorithm| self.has(*algorithm))
     }
 
-    /// Whether it is among them.
+    /// True if `algorithm` is among them.
     pub fn has(self, algorithm: Algorithm) -> bool {
         self.0 & (1 << algorithm as u16) != 0
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many there are.
+    /// Number of algorithms.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
@@ -212,7 +212,7 @@ impl Algorithms {
         Self(self.0 & !(1 << algorithm as u16))
     }
 
-    /// What a run proves with: the first; none if there is none.
+    /// The algorithm that a run proves with: the first; none if there is none.
     pub fn proof(self) -> Algorithm {
         self.iter().next().unwrap_or(Algorithm::None)
     }

@@ -39,7 +39,7 @@ impl Chain {
         &self.states
     }
 
-    /// How many links there are.
+    /// Number of links.
     pub fn links(&self) -> u64 {
         self.states.len() as u64 + 1
     }
@@ -58,7 +58,7 @@ impl Chain {
     }
 }
 
-/// How many links a content of `size` bytes has.
+/// Number of links of a content of `size` bytes.
 pub fn links_of(size: u64, span: u64) -> u64 {
     size.div_ceil(span).max(1)
 }
@@ -87,7 +87,7 @@ struct KeptStates {
 }
 
 impl KeptStates {
-    /// Whether the state after so many bytes is still to be kept.
+    /// True if the state after so many bytes is still to be kept.
     fn lacks(&self, at: u64) -> bool {
         at > 0 && at / self.span > self.states.len() as u64
     }

@@ -129,7 +129,7 @@ impl fmt::Debug for Digest {
 /// The digests of one content: what a run proves with, and what is listed besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digests {
-    /// What proves.
+    /// The digest that proves.
     pub proof: Digest,
     /// The others; nothing where there are none, which is the common case.
     pub further: Option<Arc<[Digest]>>,

@@ -74,12 +74,12 @@ impl Algorithms {
         rest.is_empty().then_some(hasher)
     }
 
-    /// Whether the digests of all of them can be gone on with by a later run.
+    /// True if a later run can go on with the digests of all of them.
     pub fn can_go_on(self) -> bool {
         self.iter().all(Algorithm::can_go_on)
     }
 
-    /// Whether it is another spelling of one among these.
+    /// True if it is another spelling of one among these.
     pub(crate) fn is_twin(self, algorithm: Algorithm) -> bool {
         algorithm == Algorithm::C4 && self.has(Algorithm::Sha512)
     }
@@ -149,8 +149,8 @@ impl fmt::Debug for Other {
     }
 }
 
-/// What holes are hashed from: long enough that the call costs nothing beside the hashing, short
-/// enough to stay in the first-level cache.
+/// Zeros for hashing holes: long enough that the call costs nothing beside the hashing, short enough to stay in the
+/// first-level cache.
 static ZEROS: [u8; 16 * 1024] = [0; 16 * 1024];
 
 impl Hasher {
@@ -216,7 +216,7 @@ impl Hasher {
         Some(states)
     }
 
-    /// How many bytes were taken; 0 for [`Algorithm::None`].
+    /// Number of bytes hashed so far; 0 for [`Algorithm::None`].
     pub fn taken(&self) -> u64 {
         match &self.proof {
             Proof::None => 0,
@@ -225,7 +225,7 @@ impl Hasher {
         }
     }
 
-    /// Whether it comes to a digest.
+    /// True unless it computes nothing.
     pub fn is_digest(&self) -> bool {
         !matches!(self.proof, Proof::None)
     }

@@ -1,7 +1,7 @@
 //! A SHA-256 sum: 32 bytes, written as 64 lower-case hexadecimal characters.
 //!
-//! What dircopy seals and names its own notes with, whatever a run computes over files; and the bytes of a file's
-//! digest where that is SHA-256.
+//! SHA-256, with which dircopy seals and names its own notes, whatever a run computes over files; and the bytes of a
+//! file's digest where that is SHA-256.
 
 use std::fmt;
 

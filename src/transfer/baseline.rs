@@ -1,5 +1,5 @@
-//! What the source should hold, by an earlier manifest (`--expect`): what it lists of each file, and which
-//! of its files were come upon.
+//! The expected content of the source, by an earlier manifest (`--expect`): its line for each file, and the files of it
+//! that were found.
 
 use std::{
     collections::BTreeSet, fs::File, io, io::Read, path::Path, path::PathBuf, sync::Mutex,
@@ -37,13 +37,13 @@ pub struct Baseline {
     visited: AtomicU64,
     /// Of the manifest of a bag: what names of the payload begin with.
     payload: Option<&'static str>,
-    /// Whether all is expected as it is listed, as in a bag: then no file is edited, and none gone.
+    /// True if everything is expected as it is listed, as in a bag: then no file is edited, and none gone.
     is_all: bool,
     /// A file of the payload that it does not list.
     unlisted: OnceLock<Vec<u8>>,
 }
 
-/// What is listed and was not come upon.
+/// Listed files that were not found.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UnmetFiles {
     /// Lines with names that no tree can hold.
@@ -162,7 +162,7 @@ impl Baseline {
         Err(Error::finding("rely on the expected manifest", &self.path, finding))
     }
 
-    /// What is to be told if so many lines were of no use.
+    /// The warning if so many lines were of no use.
     pub fn warning(&self, unusable: u64) -> Option<Error> {
         let finding = format!(
             "{unusable} of its lines say nothing that can be expected of a file in the source, so what \
@@ -182,7 +182,7 @@ impl Baseline {
         self.edited.load(Relaxed)
     }
 
-    /// What is listed of the file `path`.
+    /// The listed digest of the file `path`.
     pub fn listed(&self, path: &[u8]) -> Result<Lookup> {
         let listed = self.index.peek(path).map_err(|error| self.unreadable(error))?;
         Ok(match listed {
@@ -209,22 +209,22 @@ impl Baseline {
         &self.path
     }
 
-    /// Whether a file with these times was edited after the manifest was written, if any may have been.
+    /// True if a file with these times was edited after the manifest was written, if any may have been.
     pub fn is_older_than(&self, stat: &Stat) -> bool {
         stat.mtime > self.written && !self.is_all
     }
 
-    /// Whether all is expected as it is listed: no file is edited, and none gone.
+    /// True if everything is expected as it is listed: no file is edited, and none gone.
     pub fn expects_all(&self) -> bool {
         self.is_all
     }
 
-    /// Whether it is the manifest of a bag.
+    /// True for the manifest of a bag.
     pub fn is_of_bag(&self) -> bool {
         self.payload.is_some()
     }
 
-    /// What is to be told if the payload of the bag has files that it does not list.
+    /// The message if the payload of the bag has files that it does not list.
     pub fn told_unlisted(&self) -> Option<Error> {
         let first = Shown::bytes(self.unlisted.get()?);
         let finding = format!(
@@ -234,7 +234,7 @@ impl Baseline {
         Some(Error::finding("hold all of the payload against", &self.path, finding))
     }
 
-    /// What is to be told if nothing that is listed is in the source.
+    /// The message if nothing that is listed is in the source.
     pub fn told_foreign(&self, left: UnmetFiles) -> Option<Error> {
         let is_any = self.visited.load(Relaxed) + left.present > 0 || self.index.is_empty();
         let finding = "nothing that it lists is in the source, so the source was held against nothing; give the \
@@ -258,7 +258,7 @@ impl Baseline {
         self.count_as_listed(path)
     }
 
-    /// What is to be told of files that have the listed digest by the other algorithm.
+    /// The message about files that have the listed digest by the other algorithm.
     pub fn told_alike(&self) -> Option<Error> {
         let alike = self.alike.load(Relaxed);
         let finding = format!(
@@ -268,7 +268,7 @@ impl Baseline {
         (alike > 0).then(|| Error::finding("take for a list of SHA-256", &self.path, finding))
     }
 
-    /// What is to be told if all files that were read, of which so many count as rotten, differ by SHA-512.
+    /// The message if all files that were read, of which so many count as rotten, differ by SHA-512.
     pub fn told_like_sha512(&self, rotten: u64) -> Option<Error> {
         let differ = self.as_listed() == 0 && rotten + self.edited() > 0;
         let is_meant = self.named.is_none() && self.index.algorithms().has(Algorithm::Sha512);
@@ -284,7 +284,7 @@ impl Baseline {
         self.count(path, Some(&self.edited))
     }
 
-    /// Whether the file `path` was found to be edited since.
+    /// True if the file `path` was found to be edited since.
     pub fn has_edited(&self, path: &[u8]) -> bool {
         let lines = self.edited_lines.lock().unwrap_or_else(PoisonError::into_inner);
         let is_line =
@@ -362,7 +362,7 @@ fn why_none(file: &File) -> &'static str {
     }
 }
 
-/// Whether the name is one of a file of a payload, whose names begin so, and not of a list of ours beside it.
+/// True for the name of a payload file, which begins so, and not of a list of ours beside it.
 fn is_payload(path: &[u8], payload: &str) -> bool {
     let is_ours = |name: &[u8]| {
         sys::name_from_bytes(name).is_ok_and(|name| ManifestName::of_any(name).is_some())
@@ -370,7 +370,7 @@ fn is_payload(path: &[u8], payload: &str) -> bool {
     path.strip_prefix(payload.as_bytes()).is_some_and(|name| !is_ours(name))
 }
 
-/// Whether an error says that there is nothing of the name.
+/// True for an error that says that there is nothing of the name.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

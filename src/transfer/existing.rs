@@ -26,21 +26,21 @@ use crate::{
 
 /// A file, and what is known of its copy.
 pub struct ExistingFile<'a> {
-    /// What the run shares.
+    /// The state that the run shares.
     pub context: &'a Context<'a>,
     pub transfer: &'a Transfer,
-    /// What is at the output.
+    /// The metadata of the output's file.
     pub there: &'a Stat,
-    /// What earlier runs found out about it.
+    /// The records of earlier runs about it.
     pub belief: Belief,
     /// The digest of the source's file, if that was read already.
     pub source_digest: Option<Digest>,
-    /// What becomes of it if its content is not the source's, where its time does not tell that it is to be the same.
+    /// The decision if its content is not the source's, where equal times do not demand equal content.
     pub if_unlike: Option<Decision>,
 }
 
 impl ExistingFile<'_> {
-    /// What is to be done about it; what is to be told of that goes to `warnings`.
+    /// The action for the file; messages about it go to `warnings`.
     ///
     /// # Errors
     /// It, or the source if that had to be asked, could not be read, or changed meanwhile.
@@ -95,7 +95,7 @@ impl ExistingFile<'_> {
         kept(Some(self.row(found, origin)), verify.then_some(proof))
     }
 
-    /// What the record is to say of a content that the source has, too.
+    /// The origin to be recorded for a content that the source has, too.
     pub fn origin_of(&self, content: Digest) -> Origin {
         let path = self.transfer.target.rel_path();
         let is_edited = |it: &Baseline| it.has_edited(path.as_bytes());
@@ -106,12 +106,12 @@ impl ExistingFile<'_> {
         }
     }
 
-    /// Whether an earlier run recorded a digest.
+    /// True if an earlier run recorded a digest.
     pub fn is_known(&self) -> bool {
         self.belief != Belief::Nothing
     }
 
-    /// Whether no record says that it lacks permissions or attributes of the source's.
+    /// True if no record says that it lacks permissions or attributes of the source's.
     pub fn is_labelled(&self) -> bool {
         match self.belief {
             Belief::Nothing => true,
@@ -120,7 +120,7 @@ impl ExistingFile<'_> {
         }
     }
 
-    /// Whether the record has all that is to be listed of the file. It waits to be listed then.
+    /// True if the record has everything that the list needs of the file. It waits to be listed then.
     fn take_recorded(&self, digest: Digest, place: RowPlace) -> bool {
         let context = self.context;
         let (Some(known), Some(_)) = (context.shared.known, context.further()) else { return true };
@@ -128,7 +128,7 @@ impl ExistingFile<'_> {
         context.take_recorded(path.as_bytes(), digest, known.further(place))
     }
 
-    /// What the record is to say of the file, which was read.
+    /// The row to be recorded for the file, which was read.
     fn row(&self, digest: Digest, origin: Origin) -> KeptRow {
         let Transfer { target, .. } = self.transfer;
         let trace = target.output.trace_of(&target.entry.stat, self.there);
@@ -226,7 +226,8 @@ impl ExistingFile<'_> {
         Ok(CopyRead::Hashed(ReadCopy { digest, hashed_from, is_as_known, is_as_newest }))
     }
 
-    /// Whether the source's file, which has the digest `source`, has a recorded one; `None` if the run is to stop.
+    /// Compares the source's file, which has the digest `source`, with the recorded digests: true if it has one of
+    /// them; `None` if the run is to stop.
     pub fn is_source(&self, source: Digest, read_back: &mut ReadBack) -> Result<Option<bool>> {
         for known in self.belief.remembered().iter().flat_map(Remembered::digests) {
             if known.algorithm() == source.algorithm() {
@@ -254,8 +255,8 @@ impl ExistingFile<'_> {
         })
     }
 
-    /// What is to be done when the content is not the source's, which has this digest: the source was edited, if its
-    /// time may be another.
+    /// The action if the content is not the source's, which has this digest: the source was edited, if its time may be
+    /// another.
     fn unlike(&self, source: &Digest) -> Action {
         match self.if_unlike {
             Some(Decision::Replace) => Action::Copy { replaces: true, warning: None },
@@ -264,7 +265,7 @@ impl ExistingFile<'_> {
         }
     }
 
-    /// What is to be done when the content is not the source's, which has this digest, and was.
+    /// The action if the content is not the source's, which has this digest, and was.
     pub fn differs(&self, source: &Digest) -> Action {
         if self.context.options.policy == Policy::Never {
             let why = "its content differs although size and time are the same, \
@@ -293,7 +294,7 @@ impl ExistingFile<'_> {
     }
 }
 
-/// What came of reading a copy.
+/// The result of reading a copy.
 pub enum CopyRead {
     /// To its end.
     Hashed(ReadCopy),
@@ -310,9 +311,9 @@ pub struct ReadCopy {
     pub digest: Digest,
     /// Where its content came from.
     pub hashed_from: HashedFrom,
-    /// Whether it has every digest that an earlier run recorded; there may be none.
+    /// True if it has every digest that an earlier run recorded; there may be none.
     pub is_as_known: bool,
-    /// Whether it has the newest one.
+    /// True if it has the newest one.
     pub is_as_newest: bool,
 }
 
@@ -332,7 +333,7 @@ pub struct BothFiles<'a> {
     pub source: &'a SourceDir,
     pub output: &'a OutputDir,
     pub entry: &'a SourceEntry,
-    /// What is at the output.
+    /// The metadata of the output's file.
     pub there: &'a Stat,
 }
 

@@ -84,14 +84,14 @@ fn is_cloned(
 // By which way content goes from the source to the output: what is asked for, what turned out to
 // be possible between two file systems, and what was done in the end.
 
-/// What is known of a pair of file systems.
+/// The facts about a pair of file systems.
 #[derive(Debug)]
 pub struct FileSystemPair {
-    /// How the page cache is spared on the source's …
+    /// The cache policy for the source's files …
     pub source: CachePolicy,
     /// … and on the output's side.
     pub output: CachePolicy,
-    /// Whether the sizes that the source states are where its files end.
+    /// True if the source's files end where their stated sizes say.
     pub has_exact_sizes: bool,
     clones: AtomicBool,
     ranges: AtomicBool,
@@ -123,12 +123,12 @@ pub struct CopyMethods {
 }
 
 impl CopyMethods {
-    /// What is asked for, and nothing known yet.
+    /// The pair as the options ask for it, before anything was tried.
     pub fn new(&Options { reflink, sparse, cache, .. }: &Options) -> Self {
         Self { reflink, sparse, cache, ..Self::default() }
     }
 
-    /// What is known of the file systems of a source file, which is `stat`, and an output.
+    /// The pair of the file systems of a source file, which is `stat`, and an output.
     pub fn between(
         &self,
         source: &std::fs::File,
@@ -161,8 +161,7 @@ impl CopyMethods {
         Arc::clone(pairs.entry(key).or_insert(pair))
     }
 
-    /// Whether a file is to be cloned if that turns out to be possible. `is_hashed` says that its
-    /// copy will be read.
+    /// True if a file is to be cloned if that turns out to be possible. `is_hashed` says that its copy will be read.
     pub fn wants_clone(&self, pair: &FileSystemPair, is_hashed: bool, is_large: bool) -> bool {
         match self.reflink {
             Reflink::Never => false,
@@ -188,12 +187,12 @@ impl CopyMethods {
 
 /// A file being filled.
 pub struct KernelFill<'a> {
-    /// What the run shares.
+    /// The state that the run shares.
     pub context: &'a Context<'a>,
-    /// What is known of the two file systems.
+    /// The facts about the two file systems.
     pub pair: &'a FileSystemPair,
     pub source: &'a OwnOrigin<'a>,
-    /// What outputs share of it.
+    /// The share in the reading for several outputs.
     pub subscription: Option<&'a Subscription<'a>>,
 }
 
@@ -243,7 +242,7 @@ struct ContentMove<'a> {
     scratch: &'a mut Block,
     /// As long as the content comes from there.
     subscription: Option<&'a Subscription<'a>>,
-    /// How far it came.
+    /// Number of bytes done.
     at: u64,
 }
 

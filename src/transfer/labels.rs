@@ -21,7 +21,7 @@ use crate::{
     volume::times::TimeMatch,
 };
 
-/// What came of comparing a kept file's permissions, owner and attributes with the source's.
+/// The result of comparing a kept file's permissions, owner and attributes with the source's.
 #[derive(Debug)]
 pub enum Labels {
     /// They are alike, or the output cannot hold those of the source.
@@ -175,9 +175,9 @@ pub fn close_to_others(context: &Context<'_>, target: &CopyTarget) -> Option<Err
 /// A copy whose time does not tell whether it is the source's: content decides.
 #[derive(Clone, Copy, Debug)]
 pub struct LateCopy {
-    /// Whether an earlier run noted that its time could not be set.
+    /// True if an earlier run noted that its time could not be set.
     pub is_late: bool,
-    /// Whether it can have the time of its source.
+    /// True if it can have the time of its source.
     pub can_have_time: bool,
 }
 
@@ -202,8 +202,8 @@ impl LateCopy {
     }
 }
 
-/// What is to be done about a file that would be left because of its time, if that is this program's own
-/// doing; `None` if it is not, or if more than the time differs. What is to be told of it goes to `warnings`.
+/// The action for a file that would be left because of its time, if that is this program's own doing; `None` if it is
+/// not, or if more than the time differs. What is to be told of it goes to `warnings`.
 ///
 /// # Errors
 /// The copy or the source could not be read, changed meanwhile, or the time cannot be set this time either.

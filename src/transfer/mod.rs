@@ -1,4 +1,4 @@
-//! What happens to one file: policy, copy methods, small files.
+//! The transfer of one file: policy, copy methods, small files.
 
 pub mod baseline;
 mod existing;
@@ -36,20 +36,20 @@ use crate::{
 
 // What every thread of a run has at hand: what was asked, what is shared, and what controls it.
 
-/// What the workers of a run have in common.
+/// The common state of a run's workers.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     pub options: Options,
-    /// What the transfers of a run share.
+    /// The knowledge that the transfers of a run share.
     pub shared: Shared<'a>,
-    /// What steers and counts them.
+    /// The steering and counting of transfers.
     pub control: Control<'a>,
 }
 
-/// What the transfers of a run know of each other, of earlier runs and of other outputs.
+/// The knowledge that the transfers of a run share: of each other, of earlier runs and of other outputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared<'a> {
-    /// What earlier runs found out about the output's files.
+    /// The records of earlier runs about the output's files.
     pub known: Option<&'a Knowledge>,
     /// The earlier manifest that the source is held against.
     pub baseline: Option<&'a Baseline>,
@@ -59,9 +59,9 @@ pub struct Shared<'a> {
     pub slot: Option<Slot<'a>>,
     /// Where the chains of large files are kept, if they are.
     pub states: Option<&'a StatesFile>,
-    /// What is listed besides the digest that proves, if anything is.
+    /// The lists besides the digest that proves, if there are any.
     pub further: Option<&'a FurtherDigests>,
-    /// What can be shared under another name, if anything is to be.
+    /// The files that can be shared under another name, if any are to be.
     pub renamed: Option<&'a RenamedFiles<'a>>,
     /// Where files are noted that are not what a plan says, if there is one.
     pub changed: Option<&'a ChangedFiles>,
@@ -147,7 +147,7 @@ impl Context<'_> {
         further.with(self.options.algorithm)
     }
 
-    /// What further digests there are to compute over files.
+    /// The further digests to compute over files.
     pub fn further(&self) -> Option<&FurtherDigests> {
         self.shared.further.filter(|further| !further.algorithms().is_empty())
     }
@@ -167,7 +167,7 @@ pub struct OpenSource<'a> {
     /// The file, read at the run's rate.
     pub file: WatchedFile<'a>,
     pub attributes: Attributes,
-    /// What is known of its file system and the output's.
+    /// The facts about its file system and the output's.
     pub systems: Arc<FileSystemPair>,
 }
 

@@ -1,4 +1,4 @@
-//! What is to be done about a file, what became of it, and how that reaches the committer.
+//! The action for a file, its outcome, and the message that takes it to the committer.
 
 use std::{ffi::OsStr, io, io::ErrorKind, sync::Arc};
 
@@ -10,29 +10,29 @@ use crate::{
     transfer::rot_check, tree::OutputDir, tree::SourceDir, tree::SourceEntry, tree::WalkItem,
 };
 
-/// What is to be done about a file.
+/// The action for a file.
 pub enum Action {
     Copy {
-        /// Whether something at the output gives way for it.
+        /// True if something at the output gives way for it.
         replaces: bool,
-        /// What is to be told of that.
+        /// The message about it.
         warning: Option<Error>,
     },
     /// Nothing: this became of it.
     Settled(Outcome),
 }
 
-/// What the private record is to say of a file that is kept.
+/// The row of the private record for a file that is kept.
 #[derive(Clone, Copy, Debug)]
 pub enum KeptRow {
-    /// What it says already, in this place.
+    /// The present row, in this place.
     Recorded(Row, RowPlace),
     /// This, of which it knows nothing or something else.
     New(Row),
 }
 
 impl KeptRow {
-    /// What it is to say.
+    /// The row to be recorded.
     pub fn row(&self) -> &Row {
         match self {
             KeptRow::Recorded(row, _) | KeptRow::New(row) => row,
@@ -40,7 +40,7 @@ impl KeptRow {
     }
 }
 
-/// What became of a file.
+/// The outcome of a file.
 #[derive(Debug)]
 pub enum Outcome {
     /// Complete in a part file, which waits for its final name.
@@ -49,7 +49,7 @@ pub enum Outcome {
     Published {
         /// The digest of all that was read and written.
         digest: Option<Digest>,
-        /// How its content came.
+        /// The copy method.
         method: Method,
         /// As what it stands there, if that is to be known.
         stands: Option<Inode>,
@@ -58,17 +58,17 @@ pub enum Outcome {
     Kept {
         /// As what it stands there.
         stands: Stat,
-        /// What the record is to say of it, if its digest is known.
+        /// The row to be recorded, if the digest is known.
         row: Option<KeptRow>,
         /// Where the content came from, if it was to be read back and found right.
         proof: Option<HashedFrom>,
-        /// What came of comparing its permissions, owner and attributes.
+        /// The result of comparing its permissions, owner and attributes.
         labels: Labels,
     },
     /// The source's file is not what is expected of it, although nothing says that it was edited. It was
     /// not copied.
     Rotten {
-        /// What is wrong with it.
+        /// The failure.
         error: Error,
         /// The digest of what is at the output in its place, and stays, and as what it stands, if that is known.
         stands: Option<(Digest, Stat)>,
@@ -94,7 +94,7 @@ pub struct WrittenPart {
     pub made: Inode,
     /// The digest of all that was read and written.
     pub digest: Option<Digest>,
-    /// How its content came.
+    /// The copy method.
     pub method: Method,
 }
 
@@ -102,17 +102,17 @@ pub struct WrittenPart {
 #[derive(Debug)]
 pub struct TransferResult {
     pub transfer: Transfer,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What could not be done about it although it was copied.
+    /// The failures that did not keep it from being copied.
     pub warnings: Vec<Error>,
     /// So many of its bytes were not read, because a run that was killed had copied them.
     pub resumed: u64,
 }
 
 impl TransferResult {
-    /// Whether nothing is known to be missing of its permissions, owner and attributes that another attempt may bring.
-    /// What the output does not have or allow would only be tried in vain at each run.
+    /// True if no permissions, owner or attributes are missing that another attempt may bring. What the output does not
+    /// have or allow would only be tried in vain at each run.
     pub fn is_labelled(&self) -> bool {
         let was_labelled = match &self.outcome {
             Outcome::Kept { row: Some(row), .. } => row.row().labelled,
@@ -144,7 +144,7 @@ impl PendingPublish {
     }
 }
 
-/// What goes to the committer.
+/// A message to the committer.
 #[derive(Debug)]
 pub enum CommitterMessage {
     Results(Vec<TransferResult>),
@@ -160,7 +160,7 @@ pub enum CommitterMessage {
 // nothing of it changed at the source since. Anything else is removed from this tree, where no complete generation has
 // it, and copied anew.
 
-/// Whether a file of the source may be, and was since it was copied, what is `there`; [`Row::is_copy_of`] tells.
+/// True if a file of the source may be the one that `there` is a copy of, unchanged since; [`Row::is_copy_of`] tells.
 pub fn may_be_as(source: &Stat, there: &Stat) -> bool {
     source.kind == Kind::File
         && source.size == there.size
@@ -168,8 +168,8 @@ pub fn may_be_as(source: &Stat, there: &Stat) -> bool {
         && source.ctime < there.ctime
 }
 
-/// Whether a link leads where that of the source does, which was not changed since, and has the same attributes, and
-/// the same owner where this process could give it that one: no record tells of a link.
+/// True if a link has the target of the source's link, which was not changed since, and the same attributes, and the
+/// same owner where this process could give it that one: no record tells of a link.
 pub fn is_same_link(source: &Dir, new: &Dir, name: &OsStr, stat: &Stat, there: &Stat) -> bool {
     let target = |dir: &Dir| dir.read_link(name).ok();
     let attributes = |dir: &Dir| Attributes::of_link(dir, name).ok();
@@ -187,7 +187,7 @@ pub fn is_same_link(source: &Dir, new: &Dir, name: &OsStr, stat: &Stat, there: &
         && has_attributes()
 }
 
-/// What stays of what is `there` for a file, of which this is known; `None` if it gave way.
+/// The file that is `there` and stays, with the belief about it; `None` if it gave way.
 ///
 /// # Errors
 /// It cannot be removed.

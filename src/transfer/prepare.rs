@@ -133,8 +133,8 @@ fn prepare_any(
     }
 }
 
-/// How the time of what is `there` stands to the source's. What no record tells its content does, if it is read and
-/// may be the same.
+/// Compares the time of the file that is `there` with the source's. What no record tells its content does, if it is
+/// read and may be the same.
 pub fn compare_times(
     algorithm: Algorithm,
     output: &OutputDir,
@@ -151,9 +151,9 @@ pub fn compare_times(
     }
 }
 
-/// Whether something happened at the source after the copy was made, which size and time do not show. What happened
-/// to the copy since, as far as a record tells that apart, does not make it younger. File systems that keep no change
-/// time, as FAT and exFAT, give the modification time for it and say nothing: there the record has that of the source.
+/// True if the source was changed after the copy was made in a way that size and time do not show. What happened to the
+/// copy since, as far as a record tells that apart, does not make it younger. File systems that keep no change time, as
+/// FAT and exFAT, give the modification time for it and say nothing: there the record has that of the source.
 fn is_changed_since(
     context: &Context<'_>,
     output: &OutputDir,
@@ -172,7 +172,7 @@ fn is_changed_since(
     context.options.asks_change_time && there.ctime != there.mtime && source.0.ctime >= made
 }
 
-/// What is at the output under a file's name and stays, and what is known of it.
+/// The output's file under this name that stays, and the belief about it.
 fn existing(
     context: &Context<'_>,
     transfer: &Transfer,
@@ -199,7 +199,7 @@ fn existing(
     outcome::file(context, &target.output, &target.entry, there, belief)
 }
 
-/// What earlier runs found out about the file at `path`, which is `there` in `output`: also if its time has moved or is
+/// The belief of earlier runs about the file at `path`, which is `there` in `output`: also if its time has moved or is
 /// another since the output was mounted anew.
 pub fn belief(
     known: &Knowledge,
@@ -370,8 +370,8 @@ impl ChainedCopy<'_> {
 // Most such files change once: a program was just saving them. The file is looked at anew and read again
 // from its beginning, once; a file that changes again is reported and is not at the output.
 
-/// What the file is now, if it is worth a second try: it is still there, and the same is to be done
-/// about it as before.
+/// The present metadata of the file, if it is worth a second try: it is still there, and the same action applies as
+/// before.
 pub fn look_again(context: &Context<'_>, transfer: &Transfer) -> Option<Stat> {
     let before = transfer.entry();
     let now = transfer.source.handle.stat(&before.name, context.options.follow).ok()?;
@@ -398,7 +398,7 @@ pub fn look_again(context: &Context<'_>, transfer: &Transfer) -> Option<Stat> {
     same.then_some(now)
 }
 
-/// What is said of the first try when the second went well.
+/// The message about the first try when the second went well.
 pub fn warning(first: Error) -> Error {
     first.with_note("; it was read again from its beginning, and copied")
 }

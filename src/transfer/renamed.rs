@@ -27,7 +27,7 @@ const MOST_ROWS: usize = 1 << 20;
 /// So many files that look alike are looked at for one; more are taken for what is copied as new.
 const MOST_ALIKE: usize = 1024;
 
-/// What is known of a name.
+/// The fate of a name: not known.
 const UNKNOWN: u8 = 0;
 const IN_SOURCE: u8 = 1;
 const GONE: u8 = 2;
@@ -37,7 +37,7 @@ const TAKEN: u8 = 3;
 #[derive(Debug, Default)]
 pub struct GoneFiles {
     slots: Vec<GoneSlot>,
-    /// What became of each.
+    /// The fate of each file.
     fates: Vec<AtomicU8>,
 }
 
@@ -69,7 +69,7 @@ impl GoneFiles {
         Self { slots, fates }
     }
 
-    /// Whether a file of this size and time may have left the source; `is_gone` asks that of one.
+    /// True if a file of this size and time may have left the source; `is_gone` asks that of one.
     pub fn may_have(
         &self,
         size: u64,
@@ -83,7 +83,8 @@ impl GoneFiles {
         alike.any(|(at, _)| self.is_gone(at, &mut is_gone))
     }
 
-    /// What `share` makes of the first that it can share, of those that look so, have this digest and are gone.
+    /// Tries `share` on each file that looks so, has this digest and is gone, until one can be shared; gives its
+    /// result.
     pub fn find<T>(
         &self,
         size: u64,
@@ -142,22 +143,22 @@ fn beginning(digest: &Digest) -> u32 {
 // The tree in which files are looked for that have another name at the source now: the output itself, or the last
 // generation.
 
-/// What of a run's output, or of the last generation, can be shared under another name.
+/// The files of a run's output, or of the last generation, that can be shared under another name.
 #[derive(Debug)]
 pub struct RenamedFiles<'a> {
     source: Arc<SourceDir>,
-    /// Whether links in the source stand for what they point to.
+    /// True if links in the source stand for what they point to.
     follow: bool,
     tree: RecordedTree<'a>,
     stop: &'a Stop,
     gone: OnceLock<GoneFiles>,
     pub clones: Usable,
     pub links: Usable,
-    /// Whether a hard link was made.
+    /// True if a hard link was made.
     linked: AtomicBool,
 }
 
-/// Whether something is of use, as far as is known.
+/// The usefulness of something, as far as is known.
 #[derive(Debug)]
 pub struct Usable(AtomicBool);
 
@@ -252,13 +253,13 @@ impl<'a> RenamedFiles<'a> {
         }
     }
 
-    /// Whether a file that looked like this one may have left the source.
+    /// True if a file that looked like this one may have left the source.
     pub fn may_have(&self, stat: &Stat) -> bool {
         stat.size > 0 && self.gone().may_have(stat.size, stat.mtime, |at| self.has_left(at))
     }
 
-    /// What `share` makes of the first file that it can share, of those that looked like this one, have this digest and
-    /// left the source.
+    /// Tries `share` on each file that looked like this one, has this digest and left the source, until one can be
+    /// shared; gives its result.
     pub fn find<T>(
         &self,
         stat: &Stat,
@@ -281,7 +282,7 @@ impl<'a> RenamedFiles<'a> {
         self.linked.store(true, Relaxed);
     }
 
-    /// Whether there are hard links now that were not there before.
+    /// True if there are hard links now that were not there before.
     pub fn has_linked(&self) -> bool {
         self.linked.load(Relaxed)
     }
@@ -297,7 +298,7 @@ impl<'a> RenamedFiles<'a> {
         self.gone.get_or_init(|| GoneFiles::of(self.known(), &|| self.stop.is_requested()))
     }
 
-    /// Whether the source has nothing of that name any more.
+    /// True if the source has nothing of that name any more.
     fn has_left(&self, at: RecordedAt) -> bool {
         let Some((path, _)) = self.known().recorded(at) else { return false };
         let Some((above, name)) = path.split() else { return false };

@@ -1,4 +1,4 @@
-//! Whether a file that differs from the baseline was edited, or has rotted.
+//! The verdict on a file that differs from the baseline: it was edited, or has rotted.
 //!
 //! An edit changes a file's size or time, rot changes neither. A manifest knows no times, so there are
 //! two witnesses for what these were. The copy at the output, if it is what the manifest lists: it has
@@ -21,15 +21,15 @@ use crate::{
     volume::times::TimeMatch,
 };
 
-/// Whether the baseline lists a file, so that it has to be read.
+/// True if the baseline lists a file, so that it has to be read.
 pub fn is_listed(context: &Context<'_>, target: &CopyTarget) -> Result<bool> {
     let Some(baseline) = context.shared.baseline else { return Ok(false) };
     let listed = baseline.listed(target.rel_path().as_bytes())?;
     Ok(!matches!(listed, Lookup::Nothing))
 }
 
-/// What becomes of a file that was read and has this digest, if it must not be copied: it has rotted, or
-/// that could not be found out.
+/// The outcome of a file that was read and has this digest, if it must not be copied: it has rotted, or that could not
+/// be found out.
 pub fn check(
     context: &Context<'_>,
     transfer: &Transfer,
@@ -62,16 +62,16 @@ pub fn check(
     checked.unwrap_or_else(|error| Some(Outcome::Failed(error)))
 }
 
-/// Whether a content is what is listed, by the digest's algorithm or the one whose digests look alike; `of` gives its
+/// True if a content is as listed, by the digest's algorithm or the one whose digests look alike; `of` gives its
 /// digests.
 fn is_as_listed(listed: Digest, of: impl Fn(Algorithm) -> Option<Digest>) -> bool {
     let is_one = |digest: Digest| of(digest.algorithm()) == Some(digest);
     is_one(listed) || listed.alike().is_some_and(is_one)
 }
 
-/// What there is at the output of a file that has several names, under the first of them.
+/// The output's copy of a file that has several names, under the first of them.
 pub struct LinkedCopy<'a> {
-    /// What is known of it.
+    /// Its digests, as far as they are known.
     pub digests: Option<&'a Digests>,
     /// Reads it; nothing if the run is to stop.
     pub hash: &'a dyn Fn(Algorithm) -> Result<Option<Digest>>,
@@ -80,7 +80,7 @@ pub struct LinkedCopy<'a> {
 /// The same for a further name of a file, which is not read: it is what its first name is. The name
 /// counts for nothing more than that one, unless something else is listed of it.
 ///
-/// What is wrong if it cannot be made: the file has rotted, by what is listed of this name.
+/// The error if the link must not be made: the file has rotted, by the line for this name.
 ///
 /// # Errors
 /// That cannot be said.
@@ -140,25 +140,25 @@ struct DifferingFile<'a> {
     /// Its path below the source, by which it is listed.
     path: &'a RelPath,
     listed: Digest,
-    /// What it has, by the algorithm that the run proves with.
+    /// Its digest by the algorithm that the run proves with.
     digest: Digest,
 }
 
-/// What is at the output in place of a file.
+/// The output's copy of a file.
 struct ExistingCopy {
     /// By the algorithm that the run proves with.
     digest: Digest,
-    /// Whether it is an edit of the source's file, or is only known to be there.
+    /// The origin of the copy: an edit of the source's file, or only known to be there.
     origin: Origin,
     is_as_listed: bool,
-    /// Whether it is what an earlier run recorded; `None` where none did.
+    /// True if it is as an earlier run recorded it; `None` where none did.
     is_as_known: Option<bool>,
-    /// How its size and time stand to those of the source's file.
+    /// Its size and time against those of the source's file.
     time: TimeMatch,
 }
 
 impl DifferingFile<'_> {
-    /// Whether it is what is listed if the list means the other algorithm whose digests look alike: it is read again.
+    /// True if it is as listed if the list means the other algorithm whose digests look alike: it is read again.
     fn is_as_listed_otherwise(&self) -> Result<bool> {
         let Some(other) = self.baseline.other_meaning(self.listed) else { return Ok(false) };
         let algorithms = Algorithms::default().with(other.algorithm());
@@ -219,7 +219,7 @@ impl DifferingFile<'_> {
         Ok(Some(Outcome::Rotten { error, stands, origin }))
     }
 
-    /// What earlier runs found out of its copy at the output, which is `there`.
+    /// The belief of earlier runs about its copy at the output, which is `there`.
     fn belief(&self, there: &Stat) -> Option<Belief> {
         let Self { context, transfer, path, .. } = *self;
         let (source, next) = (SourceStat(&transfer.entry().stat), &mut NextLine::default());
@@ -227,14 +227,14 @@ impl DifferingFile<'_> {
         Some(belief(known, &transfer.target.output, path.as_bytes(), source, there, next))
     }
 
-    /// Whether an earlier run found it edited to what it is now.
+    /// True if an earlier run found it edited to its present state.
     fn was_edited(&self, there: &Stat) -> bool {
         let remembered = self.belief(there).and_then(Belief::remembered);
         remembered.is_some_and(|known| known.is_edit(self.digest))
     }
 
-    /// What the file's copy at the output holds. It is read only if no record tells or that is to be proven, and if it
-    /// matters.
+    /// The content of the file's copy at the output. It is read only if no record tells or that is to be proven, and if
+    /// it matters.
     fn witness(&self, there: &Stat) -> Result<Option<ExistingCopy>> {
         let Self { context, transfer, .. } = *self;
         let stat = &transfer.entry().stat;

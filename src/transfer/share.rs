@@ -190,7 +190,7 @@ impl NewName<'_> {
         Ok(true)
     }
 
-    /// Whether `file`, which is `there`, has the permissions, the owner and the attributes of the source's, as far as
+    /// True if `file`, which is `there`, has the permissions, the owner and the attributes of the source's, as far as
     /// the output can hold them: a hard link has no others.
     fn has_labels(&self, file: &File, there: &Stat) -> io::Result<bool> {
         let Transfer { target, .. } = self.transfer;

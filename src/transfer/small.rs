@@ -50,7 +50,7 @@ pub fn copy_files(
     results
 }
 
-/// What the files of a batch share.
+/// The state that the files of a batch share.
 struct SmallPath<'a> {
     context: &'a Context<'a>,
     timings: &'a Timings,
@@ -59,7 +59,7 @@ struct SmallPath<'a> {
     /// Where in the record the next file is expected.
     next: NextLine,
     scratch: &'a mut Block,
-    /// What became of each so far, in their order.
+    /// The result of each so far, in their order.
     results: Vec<TransferResult>,
 }
 
@@ -193,13 +193,13 @@ struct LoadedFile {
     /// Which of the results is this file's.
     at: usize,
     attributes: Attributes,
-    /// How the pages of the copy are spared.
+    /// The cache policy for the pages of the copy.
     sparing: CachePolicy,
     /// Where in the block its content is.
     content: Range<usize>,
 }
 
-/// What came of reading a file for a batch.
+/// The result of reading a file for a batch.
 pub enum Admission {
     /// It was read, and waits.
     Waits,
@@ -271,12 +271,12 @@ impl<'a> SmallBatch<'a> {
         Ok(Admission::Waits)
     }
 
-    /// Whether no more can be taken before these are completed.
+    /// True if no more can be taken before these are completed.
     pub fn is_full(&self) -> bool {
         self.loaded.len() >= self.most
     }
 
-    /// Whether a file fits behind the others in `block`; any does before the first.
+    /// True if a file fits behind the others in `block`; any does before the first.
     pub fn has_room(&self, transfer: &Transfer, block: &mut Block) -> bool {
         self.loaded.is_empty() || block.room().len() as u64 > transfer.entry().stat.size
     }
@@ -341,7 +341,7 @@ fn write(
 // each in memory ([`Dir::stat_committed`](crate::sys::Dir::stat_committed)). What it does not tell so is looked at by
 // its name. Only of a snapshot that the run has just made is all that is asked for committed.
 
-/// What is at the output for each file of the batch; `None` for those that are yet to be looked at.
+/// The output's entry for each file of the batch; `None` for those that are yet to be looked at.
 pub fn look_at_all(context: &Context<'_>, batch: &Batch) -> Vec<Option<Stat>> {
     let mut seen = vec![None; batch.files.len()];
     let output = &batch.output;

@@ -12,19 +12,19 @@ use crate::{
 
 /// A file to be copied, and where its time is counted.
 pub struct SmallFile<'a> {
-    /// What the run shares.
+    /// The state that the run shares.
     pub context: &'a Context<'a>,
     /// Where its time is counted.
     pub timings: &'a Timings,
     pub transfer: &'a Transfer,
-    /// Whether the content may come from what outputs share.
+    /// True if the content may come from the reading that outputs share.
     pub is_shared: bool,
 }
 
 /// Why a file could not be copied.
 pub struct Failure {
     pub error: Error,
-    /// Whether it changed while it was read: then a second try may go well.
+    /// True if it changed while it was read: then a second try may go well.
     pub is_changed: bool,
 }
 
@@ -74,7 +74,7 @@ impl SmallFile<'_> {
     }
 }
 
-/// How far a file was filled.
+/// The result of filling a file.
 enum FillResult {
     /// To its end, with this digest.
     Whole(Option<Digest>),

@@ -32,7 +32,7 @@ pub fn unverifiable(sync: bool, algorithm: Algorithm) -> Option<&'static str> {
     }
 }
 
-/// What reading back came to.
+/// The result of reading back.
 #[derive(Debug)]
 pub enum ReadBackVerdict {
     /// The copy is what was read from the source.
@@ -51,13 +51,13 @@ pub enum ReadBackVerdict {
 pub struct CheckedCopy {
     /// The copy: another one than before if it was copied once more.
     pub file: PendingPublish,
-    /// What came of it.
+    /// The verdict.
     pub verdict: ReadBackVerdict,
-    /// What is to be told besides.
+    /// Further messages.
     pub warnings: Vec<Error>,
 }
 
-/// What a thread needs to read copies back.
+/// The means of a thread to read copies back.
 pub struct ReadBackVerifier<'a> {
     context: &'a Context<'a>,
     damaged: Damaged,

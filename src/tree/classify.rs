@@ -28,7 +28,7 @@ const TOGETHER: usize = 16;
 /// Fewer entries are looked at by the walk itself: handing them on would cost about as much.
 const LEAST: usize = 16;
 
-/// How many names of a file with several are still to come, while any are.
+/// The number of names still to come for each file with several, while any are.
 pub type PendingLinks = HashMap<Identity, u64>;
 
 /// Which entries take part, and how they are told apart.
@@ -48,14 +48,14 @@ pub struct Classifier<'a> {
     pub block_size: u64,
 }
 
-/// What the walk remembers of a directory while it lists it.
+/// The walk's memory of a directory while it lists it.
 #[derive(Default)]
 pub struct DirMemory {
     /// Beginnings of its files that killed runs left at the output, until they are taken up.
     pub resumable: Vec<ResumablePart>,
     /// The names so far by what those have in common that may be one at the output, where it folds names.
     alike: HashMap<Vec<u8>, Vec<Arc<OsStr>>>,
-    /// How many names it listed so far, and how many its counterpart at the output has.
+    /// Number of names that it listed so far, and that its counterpart at the output has.
     pub names: u64,
     pub at_output: u64,
 }
@@ -65,14 +65,14 @@ pub struct Unclassified {
     source: Arc<SourceDir>,
     output: Arc<OutputDir>,
     listed: Vec<ListedEntry>,
-    /// What the filter said of the directory.
+    /// The filter's answer for the directory.
     inclusion: Inclusion,
 }
 
 /// A directory in the one that is listed.
 pub struct Subdir {
     pub listed: ListedEntry,
-    /// What the filter said of it.
+    /// The filter's answer for it.
     pub inclusion: Inclusion,
 }
 
@@ -269,7 +269,7 @@ impl Classifier<'_> {
         Ok(Some(Subdir { listed, inclusion }))
     }
 
-    /// Whether an entry of this name takes part. The side file and the lists of a manifest belong to it: what leaves
+    /// The part that an entry of this name takes. The side file and the lists of a manifest belong to it: what leaves
     /// out the one leaves out the others.
     fn judge(&self, entries: &Unclassified, name: &OsStr, is_dir: bool) -> Inclusion {
         let mut path = Vec::new();
@@ -291,7 +291,7 @@ impl Classifier<'_> {
         }
     }
 
-    /// Whether entries of this kind are copied, if no filter leaves them out.
+    /// True if entries of this kind are copied, if no filter leaves them out.
     pub(crate) fn copies(&self, kind: Kind) -> bool {
         kind.is_copied() && (self.links || kind != Kind::Symlink)
     }
@@ -359,7 +359,7 @@ fn refuse(entries: &Unclassified, memory: &mut DirMemory, name: &Arc<OsStr>) -> 
     Ok(())
 }
 
-/// Whether this name of a file was preceded by another; forgets the file after its last name.
+/// True if this name of a file was preceded by another; forgets the file after its last name.
 fn is_further_name(links: &mut PendingLinks, stat: &Stat) -> bool {
     if stat.links < 2 {
         return false;
@@ -380,7 +380,7 @@ mod tests {
     use super::*;
     use crate::sys::stat::Time;
 
-    /// How many files of this size the first two batches have.
+    /// Number of files of this size in each of the first two batches.
     fn batches(size: u64) -> [usize; 2] {
         let stat = Stat {
             kind: Kind::File,

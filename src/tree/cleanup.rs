@@ -39,17 +39,17 @@ const UNKNOWN: &str =
 /// So many of those are named in a directory: a stranger who may write there could make any number.
 const MOST_NAMED: usize = 100;
 
-/// What became of the leftovers of killed runs in a directory.
+/// The leftovers of killed runs in a directory, after the cleanup.
 #[derive(Debug, Default)]
 pub struct Leftovers {
     pub removed: Vec<OsString>,
-    /// What stays to be gone on with.
+    /// The parts that stay to be resumed.
     pub resumable: Vec<ResumablePart>,
-    /// What only has such a name, as errors: whose it is is not known.
+    /// Entries that only have such a name, as errors: their owner is not known.
     pub unknown: Vec<Error>,
     /// The first error; what else could be removed is.
     pub error: Option<Error>,
-    /// How many names the directory lists besides those that runs keep in the root for themselves.
+    /// Number of names that the directory lists besides those that runs keep in the root for themselves.
     pub names: u64,
 }
 
@@ -72,12 +72,12 @@ pub enum Cleanup<'a> {
 }
 
 impl Cleanup<'_> {
-    /// Whether a shard comes to a directory in which there is nothing, so that each look for a file would be in vain.
+    /// True if a shard finds the directory empty, so that each look for a file would be in vain.
     pub fn finds_bare(&self, dir: &Dir) -> bool {
         matches!(self, Cleanup::OfAttempts(_)) && DirListing::is_empty(dir).unwrap_or(false)
     }
 
-    /// Whether a part file of this name is removed.
+    /// True if a part file of this name is removed.
     fn concerns(self, name: &OsStr) -> bool {
         match self {
             Cleanup::Nothing | Cleanup::Unknown => false,
@@ -88,13 +88,13 @@ impl Cleanup<'_> {
         }
     }
 
-    /// Whether this name is told, which only looks like that of a leftover.
+    /// True if this name is told, which only looks like that of a leftover.
     fn names_unknown(self, name: &OsStr) -> bool {
         matches!(self, Cleanup::OfRuns(_) | Cleanup::Unknown)
             && (is_part_name(name) || is_journal_name(name))
     }
 
-    /// What the journals are sealed with that are removed, if any are.
+    /// The seal of the journals that are removed, if any are.
     fn seal(self) -> Option<Sha256> {
         match self {
             Cleanup::OfRuns(secret) | Cleanup::OfTree(Some(secret)) => Some(secret.of_journals()),
@@ -103,15 +103,15 @@ impl Cleanup<'_> {
     }
 }
 
-/// What is not removed.
+/// The entries that are not removed.
 pub struct Protected<'a> {
-    /// What is removed at all.
+    /// The leftovers that are removed at all.
     pub cleanup: Cleanup<'a>,
     /// Beginnings of files that are larger than this can be gone on with; bytes. None without.
     pub resumable: Option<u64>,
-    /// Whether links in the source stand for what they point to.
+    /// True if links in the source stand for what they point to.
     pub follow: bool,
-    /// Whether an earlier run lists a file of this name there, which then is no leftover.
+    /// True if an earlier run lists a file of this name there, which then is no leftover.
     pub is_data: &'a dyn Fn(&OsStr) -> bool,
     /// Asked before anything is removed.
     pub may_remove: &'a dyn Fn() -> bool,
@@ -198,7 +198,7 @@ pub fn clean_up(
     leftovers
 }
 
-/// What stays because it is not known whose it is.
+/// The entries that stay because their owner is not known.
 fn as_errors(output: &OutputDir, unknown: &[OsString]) -> Vec<Error> {
     const DEED: &str = "remove what looks like a part file,";
     let more = unknown.get(MOST_NAMED).map(|_| {
@@ -267,18 +267,18 @@ pub fn remove(output: &OutputDir, name: &OsStr) -> Result<bool> {
 // Keeping other runs out of a directory, and waiting for one that is at it: a copy is alone at its output,
 // and so is a check that remembers there what it has verified.
 
-/// How often it is tried again, and looked up whether the run is to stop.
+/// Time between two tries, and two looks at the stop signal.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// How often a run that waits says so.
+/// Time between two messages of a run that waits.
 const TELL: Duration = Duration::from_secs(3600);
 
-/// What is done about a directory that another run has locked.
+/// The behaviour at a directory that another run has locked.
 #[derive(Clone, Copy)]
 pub struct Patience<'a> {
     /// Wait until that run ends, instead of refusing.
     pub wait: bool,
-    /// What is to be done there, in messages.
+    /// The deed that needs the directory, in messages.
     pub deed: &'static str,
     /// Is told of the waiting.
     pub tell: &'a dyn Fn(&str),

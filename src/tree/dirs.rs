@@ -43,38 +43,38 @@ pub struct OutputDir {
     pub rel: DirPath,
     /// The directories on the way to it, and to its counterpart.
     pub ways: Ways,
-    /// Whether this run made it, so that nothing can be in it yet.
+    /// True if this run made it, so that nothing can be in it yet.
     pub fresh: bool,
-    /// Whether nothing was in it when this attempt at a shard came to it. What appears there since, another attempt's,
+    /// True if nothing was in it when this attempt at a shard came to it. What appears there since, another attempt's,
     /// keeps its name.
     pub bare: bool,
     /// The directory's group: new entries may take it.
     pub gid: u32,
     /// The file system it is on.
     pub volume: OutputVolume,
-    /// What to give the directory when everything in it is done; `None` to leave it as it is.
+    /// The metadata to give the directory when everything in it is done; `None` to leave it as it is.
     pub finish: Option<(Stat, Attributes)>,
-    /// What is still on its way in it.
+    /// The work that is still open in it.
     pub work: OpenWork,
 }
 
-/// What is still to be done in a directory of the output, and for it.
+/// The work that is still open in a directory of the output, and for it.
 #[derive(Debug)]
 pub struct OpenWork {
     /// The directory it was made in, if this run made it: until its name there is durable, nothing
     /// in it is.
     pub made_in: Mutex<Option<Arc<OutputDir>>>,
-    /// Whether something in it is missing that a later run will have to add.
+    /// True if something in it is missing that a later run will have to add.
     pub left_open: AtomicBool,
-    /// What is still on its way in it: entries, the walker itself, and directories that it waits for.
+    /// Number of things that are still open in it: entries, the walker itself, and directories that it waits for.
     pub pending: AtomicUsize,
-    /// What must be known before it gets its label, if that is another than it has.
+    /// The conditions before it gets its label, if that is another than it has.
     pub hand_over: Option<HandOver>,
     /// That it is the directory of this path and of no other, as long as this is held.
     pub claim: Option<Arc<DirPath>>,
 }
 
-/// What is told of an output of which another user may write to a directory.
+/// The notice about an output that has a directory to which another user may write.
 pub const OTHERS_MAY_WRITE: &str = "other users may write to it: what they move, replace or remove there is not noticed once this \
                                   run has looked at it, but by the next check";
 
@@ -82,7 +82,7 @@ pub const OTHERS_MAY_WRITE: &str = "other users may write to it: what they move,
 #[derive(Debug, Default)]
 pub struct LiveDirs {
     met: Mutex<HashMap<Identity, Weak<DirPath>>>,
-    /// Whether others may write to one need not be told any more.
+    /// True once it need not be told any more that others may write to one.
     is_told: AtomicBool,
 }
 
@@ -108,7 +108,7 @@ impl LiveDirs {
         Ok(claim)
     }
 
-    /// Whether `output` is the first directory that others may write to. Of the `root` that is told beforehand; where
+    /// True if `output` is the first directory that others may write to. Of the `root` that is told beforehand; where
     /// they may not enter that, they come to none.
     pub fn is_first_open(&self, output: &OutputDir, root: Option<&OutputDir>) -> bool {
         if output.fresh || self.is_told.load(Relaxed) {
@@ -155,8 +155,8 @@ impl SourceDir {
         rel.full_path(&self.root)
     }
 
-    /// What is `there` of a file here, as the policies look at it: where a file that states a size of 0 may have
-    /// content, its copy is not longer for having that.
+    /// The metadata of a copy here as the policies look at it: where a file that states a size of 0 may have content,
+    /// its copy is not longer for having that.
     pub fn as_stated(&self, source: &Stat, there: &Stat) -> Stat {
         let may_be_unsized = source.size == 0
             && there.size > 0
@@ -219,12 +219,12 @@ impl OutputDir {
         rel.full_path(&self.root)
     }
 
-    /// Whether nothing in it is older than this run, or than this attempt at a shard.
+    /// True if nothing in it is older than this run, or than this attempt at a shard.
     pub fn began_empty(&self) -> bool {
         self.fresh || self.bare
     }
 
-    /// What is in it under this name.
+    /// The metadata of the entry of this name in it.
     ///
     /// # Errors
     /// The system does not tell.
@@ -239,20 +239,22 @@ impl OutputDir {
         }
     }
 
-    /// What the file system here cannot hold, in words behind its name; `None` if that is nothing.
+    /// The limits of the file system here, in words behind its name; `None` if there are none.
     pub fn limits(&self) -> Option<String> {
         let limits = self.volume.tried.limits()?;
         let kind = self.handle.as_ref().and_then(Place::file_system);
         Some(format!("{}: {limits}", kind.as_deref().unwrap_or("this file system")))
     }
 
-    /// What is `there` beside `source`, as the policies look at it. A time that is unclear is not the same.
+    /// The metadata of the file that is `there` beside `source`, as the policies look at it. A time that is unclear is
+    /// not the same.
     pub fn destination<'a>(&self, source: &Stat, there: &'a Stat) -> DestinationStat<'a> {
         let same_time = self.compare_times(source.mtime, there.mtime, None) == TimeMatch::Same;
         DestinationStat { stat: there, same_time }
     }
 
-    /// How the time of what is `there` stands to `source`, where a record tells which it was `given`, or nothing does.
+    /// Compares the time of the file that is `there` with `source`, where a record tells which it was `given`, or
+    /// nothing does.
     pub fn compare_times(&self, source: Time, there: Time, given: Option<Time>) -> TimeMatch {
         self.volume.compare_times(source, there, given, self.handle.as_ref())
     }
@@ -290,7 +292,7 @@ impl OutputDir {
         self.volume.largest_file(self.handle.as_ref())
     }
 
-    /// Whether a file here that was given the time `source` has the time `there`, as others may.
+    /// True if a file here that was given the time `source` has the time `there`, as others may.
     pub fn holds_time_as(&self, source: Time, there: Time) -> bool {
         self.volume.holds_time_as(source, there, self.handle.as_ref())
     }
@@ -305,46 +307,46 @@ impl OutputDir {
         }
     }
 
-    /// Whether files here have a change time that no program can set.
+    /// True if files here have a change time that no program can set.
     pub fn has_change_times(&self) -> bool {
         self.volume.has_change_times(self.handle.as_ref())
     }
 
-    /// Whether it is on FAT or exFAT, which have no holes.
+    /// True if it is on FAT or exFAT, which have no holes.
     pub fn is_fat(&self) -> bool {
         self.volume.is_fat(self.handle.as_ref())
     }
 
-    /// Whether files here keep the time that they were given, whatever is done to them but writing.
+    /// True if files here keep the time that they were given until they are written to.
     pub fn keeps_times(&self) -> bool {
         self.volume.tried.traits.keeps_times
     }
 
-    /// Whether a file here that is given this time gets another each time.
+    /// True if a file here that is given this time gets another each time.
     pub fn loses_time(&self, time: Time) -> bool {
         self.volume.loses_time(time, self.handle.as_ref())
     }
 
-    /// What is `there`, and as what it would be there if its time had not moved with the clock of its file system.
+    /// The metadata that is `there`, and as it would be if its time had not moved with the clock of its file system.
     pub fn as_before<'a>(&'a self, there: &'a Stat) -> impl Iterator<Item = Stat> + 'a {
         let moved = self.volume.tried.times.moved().by.iter();
         let before = |by: &i64| Stat { mtime: there.mtime.later_by(-by), ..*there };
         std::iter::once(*there).chain(moved.map(before))
     }
 
-    /// What is `there`, as it was seen by the run that gave it the time `source`, if its file system keeps such a
+    /// The metadata that is `there`, as the run saw it that gave it the time `source`, if its file system keeps such a
     /// time until it is mounted anew only.
     pub fn as_given(&self, source: Time, there: &Stat) -> Option<Stat> {
         let mtime = self.volume.tried.times.as_given(source, there.mtime)?;
         Some(Stat { mtime, ..*there })
     }
 
-    /// Whether what is made here gets access lists from it.
+    /// True if new entries here get access lists from it.
     pub fn gives_lists(&self) -> bool {
         self.volume.gives_lists(self.handle.as_ref())
     }
 
-    /// Whether small files here had better be written out as soon as they are complete.
+    /// True if small files here are better written out as soon as they are complete.
     pub fn hurries(&self) -> bool {
         let is_short = || self.handle.as_ref().is_some_and(Dir::is_short_of_room_for_unwritten);
         *self.volume.hurries.get_or_init(is_short)
@@ -364,7 +366,7 @@ impl OutputDir {
         Ok(())
     }
 
-    /// Whether other users may write to it, or might when the run came to it.
+    /// True if other users may write to it, or might when the run came to it.
     pub fn others_may_write(&self) -> bool {
         let before = self.work.hand_over.as_ref().map(|over| over.before);
         let now = self.handle.as_ref().and_then(|handle| handle.stat_self().ok());
@@ -376,7 +378,7 @@ impl OutputDir {
         self.work.left_open.store(true, Relaxed);
     }
 
-    /// Whether something that belongs here is missing.
+    /// True if something that belongs here is missing.
     pub fn is_left_open(&self) -> bool {
         self.work.left_open.load(Relaxed)
     }
@@ -437,7 +439,7 @@ impl LastDir {
         Ok(&self.0.insert(opened).1)
     }
 
-    /// What is at `path` below `root`; of what a link there points to, if it is to `follow` it.
+    /// The metadata of the entry at `path` below `root`; with `follow`, of the target of a link there.
     ///
     /// # Errors
     /// The system's; [`NotFound`](io::ErrorKind::NotFound) for the root itself.

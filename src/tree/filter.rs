@@ -26,7 +26,7 @@ pub struct Glob {
     pub regex: String,
 }
 
-/// Whether a byte is in a class.
+/// A class of bytes: true for those that belong to it.
 type ByteSet = [bool; 256];
 
 const UNCLOSED: &str = "the class that \"[\" opens is not closed";
@@ -202,9 +202,9 @@ fn add_named(set: &mut ByteSet, name: &[u8]) -> Result<(), &'static str> {
 /// A pattern and what it does. One that begins with `!` does the opposite, as in gitignore(5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pattern {
-    /// What matches takes part.
+    /// Entries that match take part.
     Include(String),
-    /// What matches is left out, a directory with everything in it.
+    /// Entries that match are left out, a directory with everything in it.
     Exclude(String),
 }
 
@@ -235,7 +235,7 @@ struct Rules {
     /// Of all patterns, so that a path is gone through once for all.
     globs: RegexSet,
     rules: Vec<Rule>,
-    /// Whether what no pattern matches is left out.
+    /// True if entries that no pattern matches are left out.
     closed: bool,
 }
 
@@ -245,11 +245,11 @@ struct Rule {
     regex: String,
     includes: bool,
     only_dirs: bool,
-    /// Whether an entry is in or out because of it.
+    /// True once an entry was in or out because of it.
     used: Arc<AtomicBool>,
 }
 
-/// What the filter says of an entry.
+/// The filter's answer for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inclusion {
     /// It takes part; of a directory: so does everything in it that is not excluded.
@@ -260,9 +260,9 @@ pub enum Inclusion {
     Out,
 }
 
-/// What the automaton of all patterns may take in memory, for each thread that matches; bytes. It is built as names
-/// come, and only what they need of it. With the crate's 2 MiB, 5,000 patterns filled it again and again, until each
-/// was tried by itself: 35 to 120 ms a name, and 0.02 to 0.2 ms with this.
+/// Largest memory of the automaton of all patterns, for each thread that matches; bytes. It is built as names come, and
+/// only what they need of it. With the crate's 2 MiB, 5,000 patterns filled it again and again, until each was tried by
+/// itself: 35 to 120 ms a name, and 0.02 to 0.2 ms with this.
 const MOST_STATES: usize = 64 << 20;
 
 impl Filter {
@@ -308,7 +308,7 @@ impl Filter {
         Self::of(rules)
     }
 
-    /// Whether everything takes part.
+    /// True if everything takes part.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -325,7 +325,7 @@ impl Filter {
         self.0.as_ref().map_or(Inclusion::In, |rules| rules.judge(path, is_dir, parent))
     }
 
-    /// Whether a file is left out, or a directory that it is in.
+    /// True if a file is left out, or a directory that it is in.
     pub fn leaves_out(&self, path: &RelPath) -> bool {
         let is_out = |path: &RelPath, is_dir| {
             self.judge(path.as_bytes(), is_dir, Inclusion::In) == Inclusion::Out
@@ -340,7 +340,7 @@ impl Filter {
         is_out(path, false)
     }
 
-    /// What is said of the root itself.
+    /// The answer for the root itself.
     pub fn root(&self) -> Inclusion {
         match &self.0 {
             Some(rules) if rules.closed => Inclusion::Undecided,

@@ -1,4 +1,4 @@
-//! What a walk hands on: batches of files, and everything else one by one.
+//! The items that a walk hands on: batches of files, and everything else one by one.
 
 use std::{
     ffi::OsStr, ffi::OsString, fmt, mem, ops::ControlFlow, sync::Arc, sync::atomic::AtomicBool,
@@ -18,7 +18,7 @@ use crate::{
 pub struct SourceEntry {
     /// Its name in its directory.
     pub name: Arc<OsStr>,
-    /// What the system said of it then (of the target, for a followed link).
+    /// The file's metadata then (of the target, for a followed link).
     pub stat: Stat,
 }
 
@@ -59,7 +59,7 @@ pub enum WalkItem {
     Failed(Error),
     /// A part file or journal that a killed run left at the output was removed.
     LeftoverRemoved(Arc<OutputDir>, OsString),
-    /// What the file system that is mounted at a directory of the output cannot hold, in words.
+    /// The limits of the file system that is mounted at a directory of the output, in words.
     Limits(Arc<OutputDir>, String),
     /// A directory's label cannot be read in full, or the like.
     Warning(Error),
@@ -89,7 +89,7 @@ pub struct NameCount<'a> {
     at_output: AtomicU64,
     /// Directories of the source with a counterpart.
     dirs: AtomicU64,
-    /// Whether something was not counted.
+    /// True if something was not counted.
     is_partial: AtomicBool,
     /// Called when a directory of the output has more names than its counterpart.
     has_more: &'a (dyn Fn() + Sync),
@@ -102,7 +102,7 @@ impl<'a> NameCount<'a> {
         Self { at_output, dirs, is_partial: AtomicBool::new(false), has_more }
     }
 
-    /// Whether runs keep what is listed so in the root of an output for themselves.
+    /// True for an entry that runs keep in the root of an output for themselves.
     pub fn is_own(listed: &ListedEntry) -> bool {
         let name = &*listed.name;
         match listed.kind {
@@ -113,7 +113,7 @@ impl<'a> NameCount<'a> {
         }
     }
 
-    /// Whether it is called like a manifest, or what lies beside one.
+    /// True if it is called like a manifest, or a file beside one.
     fn is_as_list(name: &OsStr) -> bool {
         ManifestName::of_any(name).is_some()
     }
@@ -142,7 +142,7 @@ impl<'a> NameCount<'a> {
         }
     }
 
-    /// Whether the output has no names besides those of so many `entries` of the source that all are there, and of the
+    /// True if the output has no names besides those of so many `entries` of the source that all are there, and of the
     /// directories that they are in.
     pub fn has_no_others(&self, entries: u64) -> bool {
         let in_source = entries + self.dirs.load(Relaxed);

@@ -16,20 +16,20 @@ use crate::{
     sys::stat::Kind, sys::stat::Stat, tree::OutputDir,
 };
 
-/// What must be known before a directory of the output gets the label of its counterpart.
+/// The conditions before a directory of the output gets the label of its counterpart.
 #[derive(Debug)]
 pub struct HandOver {
-    /// What it was before.
+    /// Its metadata before.
     pub before: Stat,
-    /// Whether it was closed, because its own label is another.
+    /// True if it was closed, because its own label is another.
     pub is_closed: bool,
-    /// What was in it and this run has not come upon; `None` where the label that it gets opens it to nobody.
+    /// The earlier entries that this run has not come upon; `None` where the label that it gets opens it to nobody.
     unmet: Option<Unmet>,
     /// The directory that it is in, if that gets opened too: it waits for this one.
     pub above: Option<Arc<OutputDir>>,
     /// The first of what stays in the directories below that the source does not have.
     strange_below: Mutex<Option<RelPath>>,
-    /// Whether what stays in one below is known at the end of the run only.
+    /// True if it is known only at the end of the run which entries of a directory below stay.
     is_late_below: AtomicBool,
 }
 
@@ -38,7 +38,7 @@ pub struct HandOver {
 struct Unmet {
     hasher: RandomState,
     names: Mutex<HashSet<u64>>,
-    /// Whether letter case tells no names apart there.
+    /// True if letter case tells no names apart there.
     folds: bool,
 }
 
@@ -80,13 +80,13 @@ fn listed(dir: &Dir) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
     Ok(listing.map(|entry| Ok(entry?.name.to_os_string())))
 }
 
-/// What becomes of a directory's label.
+/// A change of a directory's label.
 #[derive(Clone, Copy, Debug)]
 pub struct LabelChange {
-    /// Whether anything does.
+    /// True if there is a change.
     is_any: bool,
     changes_owner: bool,
-    /// Whether others than before may enter it then.
+    /// True if it lets in others than before.
     pub opens: bool,
 }
 
@@ -118,7 +118,7 @@ impl LabelChange {
 pub const OPEN_TO_OTHERS: &str = "at the output its directory is another user's, or more open than the source's, and it was not \
                                   when it was planned: move it away, and make a new plan";
 
-/// Whether others may enter the directory `output` who could not enter its counterpart `source`: it is not this user's
+/// True if others may enter the directory `output` who could not enter its counterpart `source`: it is not this user's
 /// alone, and more open than that, or, where owners are kept, not of its owner. No plan leaves a directory so.
 ///
 /// # Errors
@@ -221,18 +221,18 @@ impl HandOver {
         below.get_or_insert(path);
     }
 
-    /// What stays in a directory below is known at the end of the run.
+    /// Notes that it is known only at the end of the run which entries of a directory below stay.
     pub fn note_late(&self) {
         self.is_late_below.store(true, Relaxed);
     }
 
-    /// Whether it is so.
+    /// True if that was noted.
     pub fn is_late(&self) -> bool {
         self.is_late_below.load(Relaxed)
     }
 
-    /// What it may have while something strange is in it, as it was of the same owner before: no more than it had, and
-    /// no more than its counterpart has. `None` if it is to be closed to all others.
+    /// The label that it may have while something strange is in it, as it was of the same owner before: no more than it
+    /// had, and no more than its counterpart has. `None` if it is to be closed to all others.
     pub fn narrowest(&self, source: &Stat) -> Option<Stat> {
         let Self { before, .. } = self;
         let is_same = !sys::may_give_away() || (before.uid, before.gid) == (source.uid, source.gid);

@@ -1,4 +1,4 @@
-//! What a run notes of a large file while it copies it, so that a later run can go on.
+//! The notes of a run about a large file while it copies it, so that a later run can go on.
 
 use std::{ffi::OsStr, ffi::OsString, fs::File, io, io::Read, io::Seek, io::SeekFrom};
 
@@ -57,7 +57,7 @@ impl Version {
     }
 }
 
-/// What a journal is about.
+/// The subject of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     pub name: OsString,
@@ -66,9 +66,9 @@ pub struct Subject {
     /// The part file's number, and when it was made, where the system tells.
     pub ino: u64,
     pub birth: Option<Time>,
-    /// What it is a copy of.
+    /// The version of the source that it is a copy of.
     pub source: Version,
-    /// What the state is of.
+    /// The algorithm of the state.
     pub algorithm: Algorithm,
 }
 
@@ -102,7 +102,7 @@ pub struct Journal {
 pub struct Found {
     /// To go on with.
     pub journal: Journal,
-    /// What it is about.
+    /// The subject.
     pub subject: Subject,
     /// The latest checkpoint, if there is one.
     pub checkpoint: Option<Checkpoint>,
@@ -110,14 +110,14 @@ pub struct Found {
     pub states: Vec<ChainingState>,
 }
 
-/// What the journal of a file's part is called: after the file, and after the secret, so that runs which keep theirs in
+/// The name of the journal of a file's part: after the file, and after the secret, so that runs which keep theirs in
 /// different places do not get in each other's way.
 pub fn name_of(name: &OsStr, secret: &Sha256) -> OsString {
     let Sha256(sum) = Sha256::of(&[name.as_encoded_bytes()]);
     sys::journal_name(std::array::from_fn(|i| sum[i]), tag_of(secret))
 }
 
-/// Whether a name is one that a journal gets by this secret.
+/// True for a name that a journal gets by this secret.
 pub fn is_name_by(name: &OsStr, secret: &Sha256) -> bool {
     // Asked of every name at the output, of which next to none is one.
     sys::is_journal_name(name) && sys::is_journal_of(name, tag_of(secret))
@@ -166,7 +166,7 @@ impl Journal {
         Ok(Some(Found { journal, subject, checkpoint, states }))
     }
 
-    /// What it is called.
+    /// The name.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
@@ -200,7 +200,7 @@ fn place_of(slot: usize) -> usize {
     BLOCK * (1 + slot)
 }
 
-/// What a journal of the name `name` says: the sum of its header is what its slots build on.
+/// The content of a journal of the name `name`: the sum of its header is the base of its slots.
 fn decode(
     bytes: &[u8],
     name: &OsStr,
@@ -235,12 +235,12 @@ fn encode_header(subject: &Subject, secret: &Sha256) -> Option<Vec<u8>> {
     (header.len() <= BLOCK).then_some(header)
 }
 
-/// What stands for an algorithm; nothing for one whose state cannot be noted.
+/// The code of an algorithm; nothing for one whose state cannot be noted.
 fn code(algorithm: Algorithm) -> Option<u8> {
     algorithm.can_go_on().then_some(algorithm as u8 + 1)
 }
 
-/// What the header says, and the sum that slots build on.
+/// The subject in the header, and the sum that slots build on.
 fn decode_header(bytes: &[u8], secret: &Sha256) -> Option<(Subject, Sha256)> {
     let (len, _) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
     let len = MAGIC.len() + 2 + usize::from(u16::from_le_bytes(*len));
@@ -334,7 +334,7 @@ pub fn encode(new: &NewStates, header: &Sha256) -> Vec<u8> {
 /// All states that the batches hold, and how many bytes of `from` these take.
 ///
 /// # Errors
-/// What reading failed with.
+/// Fails if it cannot be read.
 pub fn read(from: impl Read, header: &Sha256) -> io::Result<(Vec<ChainingState>, u64)> {
     let (mut states, mut end) = (Vec::new(), 0);
     // Bounded: the sums of their batches take less than the states.

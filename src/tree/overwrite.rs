@@ -1,4 +1,4 @@
-//! What becomes of a file whose name may be taken at the output: the overwrite policies.
+//! The decision on a file whose name may be taken at the output: the overwrite policies.
 //!
 //! A pure function of what is known of both sides. Source and destination are named in the types,
 //! not by position: swapping them is how a copier comes to overwrite the newer file and keep the
@@ -15,7 +15,7 @@ use crate::{
     tree::found::Emit, volume::TriedVolume,
 };
 
-/// What to do about a destination that is there already and is not the same file.
+/// The policy for a destination that is there already and is not the same file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
     /// Replace what is evidently a cut-off copy; leave everything else that differs, and say so.
@@ -29,24 +29,24 @@ pub enum Policy {
     Always,
 }
 
-/// What a copy would put somewhere.
+/// The metadata of a file that a copy would put somewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceStat<'a>(pub &'a Stat);
 
 #[derive(Clone, Copy, Debug)]
 pub struct DestinationStat<'a> {
-    /// What the system says of it.
+    /// Its metadata.
     pub stat: &'a Stat,
-    /// Whether its time is the source's.
+    /// True if its time is the source's.
     pub same_time: bool,
 }
 
-/// What becomes of the file.
+/// The decision on the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Nothing is in the way.
     Create,
-    /// What is in the way gives way.
+    /// The entry in the way is replaced.
     Replace,
     /// It is there already.
     Keep,

@@ -21,18 +21,18 @@ use crate::{
 pub const MADE_UP: &str = "its files are made up by the kernel as they are read (/proc, /sys and the like), and \
                            links into it are not followed";
 
-/// How many files a process must be allowed to have open for each level that a walk may go down: the
-/// directories of both sides are held open on the way, and two thirds of what is allowed is for others:
-/// files, finished directories that wait for their group, and other outputs.
+/// Number of files a process must be allowed to have open for each level that a walk may go down: the directories of
+/// both sides are held open on the way, and two thirds of the allowance are for others: files, finished directories
+/// that wait for their group, and other outputs.
 const OPEN_FILES_PER_LEVEL: u64 = 6;
 
-/// How deep a walk may go in a process that may have so many files open. Without such a bound, one
-/// tree deeper than that left no descriptor for anything else: 990 files beside it failed.
+/// The deepest level of a walk in a process that may have so many files open. Without such a bound, one tree deeper
+/// than that left no descriptor for anything else: 990 files beside it failed.
 pub fn most_levels(open_files: u64) -> usize {
     usize::try_from(open_files / OPEN_FILES_PER_LEVEL).unwrap_or(usize::MAX).max(1)
 }
 
-/// What to walk and how.
+/// A walk: its source, output and options.
 #[derive(Clone, Debug)]
 pub struct Walk<'a> {
     /// Which entries take part, and how they are told apart.
@@ -46,12 +46,12 @@ pub struct Walk<'a> {
     /// Remember in which directory a new one was made: where names are made durable directory by
     /// directory.
     pub chains: bool,
-    /// What is known of the output: a file that it lists is no leftover, whatever its name.
+    /// The record of the output: a file that it lists is no leftover, whatever its name.
     pub known: Option<&'a Knowledge>,
     pub source_root: Identity,
     /// The output's root; never walked into.
     pub output_root: Option<Identity>,
-    /// How many levels it may go down from the root; see [`most_levels`].
+    /// Number of levels it may go down from the root; see [`most_levels`].
     pub most_levels: usize,
     /// Only these names and what is below them.
     pub names: Option<&'a NameList>,
@@ -129,7 +129,7 @@ impl Walk<'_> {
         self.walk_down_to(0, &mut descent, emit, &mut defer)
     }
 
-    /// Whether anything may be made or changed at the output.
+    /// True if anything may be made or changed at the output.
     pub(crate) fn may_make(&self) -> bool {
         self.gate.is_none_or(Gate::lets_pass)
     }
@@ -249,7 +249,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What another output's runs keep for themselves is no part of the source.
+    /// Passes over the private directories of another output's runs, which are no part of the source.
     pub(crate) fn pass_over_private(
         source: &Arc<SourceDir>,
         output: &OutputDir,

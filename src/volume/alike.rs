@@ -15,7 +15,7 @@ use crate::{
     sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
 };
 
-/// What all names that are alike have in common. What is not UTF-8 stays as it is: where names are folded, such bytes
+/// The common form of all names that are alike. What is not UTF-8 stays as it is: where names are folded, such bytes
 /// are not.
 pub fn form_of(name: &[u8]) -> Vec<u8> {
     if name.is_ascii() {
@@ -29,7 +29,7 @@ pub fn form_of(name: &[u8]) -> Vec<u8> {
     form
 }
 
-/// Whether two names have the same form.
+/// True if two names have the same form.
 pub fn are_alike(one: &[u8], other: &[u8]) -> bool {
     form_of(one) == form_of(other)
 }
@@ -66,7 +66,7 @@ fn round(text: &str) -> String {
     upper.nfkd().flat_map(char::to_lowercase).collect()
 }
 
-/// Whether it is one of the characters that are not shown (Default_Ignorable_Code_Point of Unicode 16).
+/// True for a character that is not shown (Default_Ignorable_Code_Point of Unicode 16).
 fn is_ignorable(letter: char) -> bool {
     matches!(
         letter,
@@ -89,7 +89,7 @@ pub struct NameHash(u64);
 pub struct NameSet {
     hasher: RandomState,
     kinds: HashTable<Option<Kind>>,
-    /// Whether the listing does not tell of each what it stands for.
+    /// True if the listing does not tell the kind of each entry.
     pub lacks_kinds: bool,
 }
 
@@ -127,13 +127,13 @@ impl NameSet {
         self.kinds.contains_key(&name.0)
     }
 
-    /// Whether the name may be that of something that is of none of the kinds that a run `copies`; true where the
-    /// listing does not tell.
+    /// True if the name may be that of an entry of none of the kinds that a run `copies`; true where the listing does
+    /// not tell.
     pub fn may_be_left_out(&self, name: NameHash, copies: impl Fn(Kind) -> bool) -> bool {
         self.kinds.get(&name.0).is_some_and(|kind| !kind.is_some_and(copies))
     }
 
-    /// Whether the name was listed for something of this kind; true where that was not told.
+    /// True if the name was listed for an entry of this kind; true where that was not told.
     pub fn has_kind(&self, name: NameHash, kind: Kind) -> bool {
         self.kinds.get(&name.0).is_some_and(|it| it.is_none_or(|it| it == kind))
     }
@@ -156,7 +156,7 @@ struct SpelledDir {
     /// The name that was asked for, and the path as the source lists it: a source that folds names opens it by either.
     asked: Vec<u8>,
     path: RelPath,
-    /// What is in it, by what the names have in common.
+    /// The names in it, by their common form.
     names: HashMap<Vec<u8>, Vec<OsString>>,
 }
 

@@ -22,43 +22,43 @@ use crate::{
 
 // What is known of the file system that a directory of an output is on.
 
-/// What is known of the file system that a directory of the output is on.
+/// The facts about the file system that a directory of the output is on.
 #[derive(Debug, Default)]
 pub struct OutputVolume {
     /// The device number; 0 in a dry run for a directory that is not there yet.
     pub dev: u64,
-    /// Whether everything in the directory can be made durable through the root's file system at once.
+    /// True if everything in the directory can be made durable through the root's file system at once.
     pub with_root: bool,
-    /// What trials showed before the first file; shared by all directories on the file system.
+    /// The results of trials before the first file; shared by all directories on the file system.
     pub tried: Arc<TriedVolume>,
-    /// What was found out by trials since; shared with the directory that it was made in.
+    /// The results of trials since; shared with the directory that it was made in.
     pub trials: Arc<Trials>,
-    /// Whether small files here are written out as soon as they are complete, once that was asked.
+    /// True if small files here are written out as soon as they are complete; unset until that was asked.
     pub hurries: OnceLock<bool>,
     /// Whose part files are made here.
     pub parts: PartOwner,
-    /// Whether this directory folds names, whatever others do.
+    /// True if this directory folds names, whatever others do.
     pub folds_by_itself: bool,
 }
 
-/// What trials showed of a file system before the first file.
+/// The results of trials on a file system before the first file.
 #[derive(Debug, Default)]
 pub struct TriedVolume {
-    /// What it makes of what it is told.
+    /// Its treatment of names, links and attributes.
     pub traits: Traits,
-    /// What it makes of times.
+    /// Its treatment of times.
     pub times: VolumeTimes,
-    /// Whether files have a change time that no program can set, once that was asked.
+    /// True if files have a change time that no program can set; unset until that was asked.
     has_change_times: OnceLock<bool>,
-    /// Whether single directories may fold names, once that was asked.
+    /// True if single directories may fold names; unset until that was asked.
     may_fold_by_directory: OnceLock<bool>,
-    /// Whether the user was told that links keep the owner and time of their making.
+    /// True once the user was told that links keep the owner and time of their making.
     told_of_links: AtomicBool,
     /// Which names count as not held where nothing may be made; `None` where they are tried.
     untried: Option<UntriedNames>,
 }
 
-/// What becomes of names of classes that are not held, where nothing may be made.
+/// The treatment of names of classes that are not held, where nothing may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UntriedNames {
     /// They count as held.
@@ -74,7 +74,7 @@ impl TriedVolume {
         Self { traits, times, ..Self::default() }
     }
 
-    /// What can be known of the file system that `dir` is on where nothing may be made: from what the last run `noted`,
+    /// The facts about the file system that `dir` is on where nothing may be made: from the last run's notes (`noted`),
     /// and from the directory `own`, which is in it and called `own_name`. `names` tells what becomes of names that
     /// would have to be tried.
     pub fn look_at(
@@ -93,31 +93,31 @@ impl TriedVolume {
         Self { traits, times, untried: Some(names), ..Self::default() }
     }
 
-    /// What it cannot hold, in words; `None` if that is nothing.
+    /// Its limits, in words; `None` if there are none.
     pub fn limits(&self) -> Option<String> {
         limits(&self.traits, self.times.moved())
     }
 }
 
-/// What earlier runs left to be known of a file system.
+/// The notes of earlier runs about a file system.
 #[derive(Debug, Default)]
 pub struct NotedTraits {
-    /// What the last one's trials showed, if that is noted.
+    /// The results of the last run's trials, if they are noted.
     pub traits: Option<Traits>,
-    /// How the times that they set have moved.
+    /// The move of the times that they set.
     pub moved: MovedTimes,
 }
 
-/// What only a trial tells of a directory, each made when it is first asked for.
+/// The results of trials of a single directory, each made when it is first asked for.
 #[derive(Debug, Default)]
 pub struct Trials {
     /// The permissions that files without a name can be born with.
     born: OnceLock<u32>,
-    /// Whether what is made in it gets access lists from it.
+    /// True if new entries in it get access lists from it.
     gives_lists: OnceLock<bool>,
     /// The largest file that it can hold, if that is known to be small; bytes.
     largest_file: OnceLock<Option<u64>>,
-    /// Whether it is FAT or exFAT, as far as that is known without a trial.
+    /// True for FAT or exFAT, as far as that is known without a trial.
     is_fat: OnceLock<bool>,
     /// Which permissions and owners files here can have, of those that were tried.
     labels: Mutex<HashMap<Label, bool>>,
@@ -145,7 +145,7 @@ impl OutputVolume {
         Self { dev, with_root, tried, trials, hurries, parts, folds_by_itself }
     }
 
-    /// Whether what stands under a name `now` is the very file that was known so, and may have got this name since; as
+    /// True if the entry under a name `now` is the very file that was known so, and may have got this name since; as
     /// far as numbers and times of making tell here. Who may put other files there can give them any name and time, but
     /// no owner.
     pub fn is_same(&self, known: &Known, now: &Inode) -> bool {
@@ -162,13 +162,13 @@ impl OutputVolume {
         self.trials.is_fat.get_or_init(|| dir.is_fat());
     }
 
-    /// Whether `dir` is on FAT or exFAT.
+    /// True if `dir` is on FAT or exFAT.
     pub fn is_fat(&self, dir: Option<&Dir>) -> bool {
         self.tried.traits.times.are_of_fat
             || *self.trials.is_fat.get_or_init(|| dir.is_some_and(Dir::is_fat))
     }
 
-    /// Whether files in `dir` have a change time that no program can set.
+    /// True if files in `dir` have a change time that no program can set.
     pub fn has_change_times(&self, dir: Option<&Dir>) -> bool {
         let has = || dir.is_none_or(Dir::has_change_times);
         *self.tried.has_change_times.get_or_init(has)
@@ -179,13 +179,13 @@ impl OutputVolume {
         *self.trials.largest_file.get_or_init(|| dir.and_then(Dir::largest_file))
     }
 
-    /// Whether names that are [alike](crate::volume::alike) may be one.
+    /// True if names that are [alike](crate::volume::alike) may be one.
     pub fn folds_names(&self) -> bool {
         let NameTraits { folds_case, folds_forms, .. } = self.tried.traits.names;
         folds_case || folds_forms || self.folds_by_itself
     }
 
-    /// Whether an entry of this name may take that of `own`.
+    /// True if an entry of this name may take that of `own`.
     pub fn may_be(&self, name: &OsStr, own: &str) -> bool {
         let is_alike = || are_alike(name.as_encoded_bytes(), own.as_bytes());
         name == own || self.folds_names() && is_alike()
@@ -228,24 +228,23 @@ impl OutputVolume {
         *self.trials.born.get_or_init(|| dir.map_or(0, Dir::modes_at_birth))
     }
 
-    /// Whether what is made in `dir` gets access lists from it.
+    /// True if new entries in `dir` get access lists from it.
     pub fn gives_lists(&self, dir: Option<&Dir>) -> bool {
         let gives = || dir.is_some_and(Attributes::are_inherited_in);
         *self.trials.gives_lists.get_or_init(gives)
     }
 
-    /// What is made here keeps the access lists that it gets.
+    /// Lets new entries here keep the access lists that they get.
     pub fn keep_lists(&self) {
         self.trials.gives_lists.get_or_init(|| false);
     }
 
-    /// Whether this is the first to ask: then it is to tell that links keep the owner and times they were made
-    /// with.
+    /// True if this is the first to ask: then it is to tell that links keep the owner and times they were made with.
     pub fn is_first_unlabelled_link(&self) -> bool {
         !self.tried.told_of_links.swap(true, Relaxed)
     }
 
-    /// What becomes of an entry of this name in `dir`, if it would not be called so; known before it is made. `dir` is
+    /// The treatment of an entry of this name in `dir`, if it would not be called so; known before it is made. `dir` is
     /// `None` in a dry run where it is not there yet.
     pub fn try_name(&self, name: &OsStr, dir: Option<&Dir>) -> Option<TriedName> {
         if !self.tried.traits.names.are_doubtful_for(name) {
@@ -260,7 +259,7 @@ impl OutputVolume {
         }
     }
 
-    /// Whether a file of this name in `dir` can take the place of another.
+    /// True if a file of this name in `dir` can take the place of another.
     pub fn replaces(&self, name: &OsStr, dir: Option<&Dir>) -> bool {
         if name.len() <= SURELY_REPLACED || self.tried.traits.replaces_longest {
             return true;
@@ -272,8 +271,8 @@ impl OutputVolume {
         }
     }
 
-    /// How the time of what is `there` in `dir` stands to `source`, where a record tells which it was `given`, or
-    /// nothing does.
+    /// Compares the time of the file that is `there` in `dir` with `source`, where a record tells which it was `given`,
+    /// or nothing does.
     pub fn compare_times(
         &self,
         source: Time,
@@ -284,13 +283,13 @@ impl OutputVolume {
         self.tried.times.compare(source, there, given, &|time| self.ask_time(time, dir))
     }
 
-    /// Whether a file here that was given the time `source` has the time `there`, as others may; where only a trial
+    /// True if a file here that was given the time `source` has the time `there`, as others may; where only a trial
     /// tells, it is made in `dir`.
     pub fn holds_time_as(&self, source: Time, there: Time, dir: Option<&Dir>) -> bool {
         self.tried.times.is_held_as(source, there, &|time| self.ask_time(time, dir))
     }
 
-    /// Whether a file in `dir` that is given this time gets another each time.
+    /// True if a file in `dir` that is given this time gets another each time.
     pub fn loses_time(&self, time: Time, dir: Option<&Dir>) -> bool {
         self.tried.times.loses(time, &|time| self.ask_time(time, dir))
     }
@@ -300,8 +299,8 @@ impl OutputVolume {
         dir.and_then(|dir| dir.try_time(self.parts, time).ok())
     }
 
-    /// Whether a file in `dir` can have these attributes, and the permissions and the owner of `source`; found out
-    /// with a file of our own.
+    /// True if a file in `dir` can have these attributes, and the permissions and the owner of `source`; found out with
+    /// a file of our own.
     pub fn can_hold(&self, dir: &Dir, attributes: &Attributes, source: &Stat) -> bool {
         let label = (source.mode, source.uid, source.gid);
         let labels = || self.trials.labels.lock().unwrap_or_else(PoisonError::into_inner);
@@ -318,7 +317,7 @@ impl OutputVolume {
     }
 }
 
-/// Whether two names are one in `dir`, as far as what is there tells. Not every file system gives an entry one inode
+/// True if two names are one in `dir`, as far as the entries there tell. Not every file system gives an entry one inode
 /// number, and what is found may be listed under a third name.
 fn are_one(dir: &Dir, name: &OsStr, other: &OsStr) -> Option<bool> {
     match (dir.stat(name, false), dir.stat(other, false)) {
@@ -335,7 +334,7 @@ fn simple_form(name: &OsStr) -> String {
     fold_simply(&name.to_string_lossy())
 }
 
-/// Whether a file in `dir` that is given these attributes and those of `source` has them then.
+/// True if a file in `dir` that is given these attributes and those of `source` has them then.
 fn holds(dir: &Dir, parts: PartOwner, attributes: &Attributes, source: &Stat) -> io::Result<bool> {
     let (file, name) = dir.create_part(parts)?;
     let takes = |attributes: &Attributes, stat: &Stat| {
@@ -351,7 +350,7 @@ fn holds(dir: &Dir, parts: PartOwner, attributes: &Attributes, source: &Stat) ->
 
 // What a file system cannot hold, in one line.
 
-/// What `traits` and times that have `moved` mean for a copy, in words; `None` if there is nothing to tell.
+/// The consequences for a copy of `traits` and times that have `moved`, in words; `None` if there is nothing to tell.
 pub fn limits(traits: &Traits, moved: &MovedTimes) -> Option<String> {
     let Traits { names, times, links, permissions, owners, syncs_names, .. } = traits;
     let Traits { outward_links, keeps_times, .. } = traits;

@@ -1,4 +1,4 @@
-//! Whether a file at the output has the time of its source, as far as its file system can hold that.
+//! The comparison of a file's time at the output with that of its source, as far as its file system can hold it.
 //!
 //! A file system that cuts times, or makes others of them, shows one time for many. So what it makes of the source's
 //! time, as a trial shows, is no proof that the copy was given that one: the content is asked, unless a record tells
@@ -36,7 +36,7 @@ const DAY: i64 = 86_400;
 /// Which time a file has that is given one, found out by a trial; `None` if it cannot be tried.
 pub type TimeTrial<'a> = &'a dyn Fn(Time) -> Option<Time>;
 
-/// How the time of a file at the output stands to that of the source's file.
+/// The time of a file at the output against that of the source's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeMatch {
     /// The copy was given that very time.
@@ -47,14 +47,14 @@ pub enum TimeMatch {
     Other,
 }
 
-/// What a file system makes of times.
+/// A file system's treatment of times.
 #[derive(Debug)]
 pub struct VolumeTimes {
-    /// What trials showed.
+    /// The results of trials.
     traits: TimeTraits,
-    /// How all times that earlier runs set have moved since.
+    /// The move of all times that earlier runs set.
     moved: MovedTimes,
-    /// What is asked where nothing may be made: a directory of this user's runs.
+    /// A directory of this user's runs, for trials where nothing may be made.
     own_dir: Option<Dir>,
     asked: Mutex<HashMap<Time, Option<Time>>>,
 }
@@ -71,18 +71,18 @@ impl VolumeTimes {
         Self { traits, moved, own_dir, asked: Mutex::default() }
     }
 
-    /// How all times that earlier runs set have moved since.
+    /// The move of all times that earlier runs set.
     pub fn moved(&self) -> &MovedTimes {
         &self.moved
     }
 
-    /// Whether this time is held as it is, and no other comes out as it.
+    /// True if this time is held as it is, and no other is stored as it.
     pub fn are_exact_at(&self, time: Time) -> bool {
         let TimeTraits { step, are_of_fat, .. } = self.traits;
         step == Some(1) && !are_of_fat && self.moved.by.is_empty() && self.traits.hold(time)
     }
 
-    /// How `there` stands to `source`, where a record tells which time the copy was `given`, or nothing does. If only a
+    /// Compares `there` with `source`, where a record tells which time the copy was `given`, or nothing does. If only a
     /// trial tells, `try_out` makes it.
     pub fn compare(
         &self,
@@ -102,8 +102,8 @@ impl VolumeTimes {
         }
     }
 
-    /// Whether `there` is what a file has here that was given the time `source`. If only a trial tells,
-    /// `try_out` makes it.
+    /// True if a file here that was given the time `source` has the time `there`. If only a trial tells, `try_out`
+    /// makes it.
     pub fn is_held_as(&self, source: Time, there: Time, try_out: TimeTrial<'_>) -> bool {
         let is_of = |source: Time| {
             self.is_cut_to(source, there)
@@ -114,12 +114,12 @@ impl VolumeTimes {
                 && (self.ask(source, try_out).is_some_and(is_of) || self.is_of_fat(source, there))
     }
 
-    /// Whether `there` is `source`, or that cut to the steps here.
+    /// True if `there` is `source`, or that cut to the steps here.
     pub fn is_cut_to(&self, source: Time, there: Time) -> bool {
         source == there || self.traits.step.is_some_and(|step| source.cut_to(step) == there)
     }
 
-    /// Whether `there` is what FAT or exFAT may make on the disk of the time `source`, which it does not hold. It is
+    /// True if `there` is what FAT or exFAT may make on the disk of the time `source`, which it does not hold. It is
     /// not seen before the file system is mounted anew.
     fn is_of_fat(&self, source: Time, there: Time) -> bool {
         let moved = self.moved.by.iter().map(|by| there.later_by(-by));
@@ -139,8 +139,8 @@ impl VolumeTimes {
         step.filter(|_| self.is_of_fat(source, there)).map(|step| source.cut_to(step))
     }
 
-    /// Whether a file that is given the time `source` gets another each time, as the clock has it then. If only a
-    /// trial tells, `try_out` makes it.
+    /// True if a file that is given the time `source` gets another each time, as the clock has it then. If only a trial
+    /// tells, `try_out` makes it.
     pub fn loses(&self, source: Time, try_out: TimeTrial<'_>) -> bool {
         // Where no time can be set, each attempt says so.
         let is_kept = self.traits.step.is_none() || self.traits.hold(source);
@@ -174,7 +174,7 @@ fn in_128_years(time: Time) -> Option<i64> {
     Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
 }
 
-/// Whether a time is that of now: sshfs takes 1970 for the wish to have that.
+/// True if a time is that of now: sshfs takes 1970 for the wish to have that.
 fn is_about_now(time: Time) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_secs()).is_ok_and(|now| now.abs_diff(time.secs) <= ABOUT)
@@ -189,12 +189,12 @@ fn is_about_now(time: Time) -> bool {
 // the one of the same size and times. Where that leaves a choice, all of them stay. A name that is not copied stands
 // for nothing.
 
-/// What an entry of the output is in the source.
+/// The counterpart in the source of an entry of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counterpart {
     /// Nothing.
     None,
-    /// What has this name there.
+    /// The entry of this name there.
     Named(Arc<OsStr>),
     /// One of several things.
     Unclear,
@@ -204,11 +204,11 @@ pub enum Counterpart {
 pub struct SpellingLook<'a> {
     pub source: &'a Dir,
     pub output: &'a Dir,
-    /// What the output lists.
+    /// The names that the output lists.
     pub listed: &'a NameSet,
-    /// What it lists that the source does not, byte for byte.
+    /// The names that it lists and the source does not, byte for byte.
     pub missing: &'a [Arc<OsStr>],
-    /// Whether what the source lists is copied.
+    /// True if the source's entry is copied.
     pub is_copied: &'a dyn Fn(&ListedEntry) -> io::Result<bool>,
 }
 
@@ -274,7 +274,7 @@ impl SpellingLook<'_> {
     }
 }
 
-/// What seems to be missing, by what may be known of it.
+/// The missing names, by properties that may be known of them.
 #[derive(Default)]
 struct Candidates {
     by_name: HashMap<String, Vec<Arc<OsStr>>>,
@@ -283,12 +283,12 @@ struct Candidates {
 }
 
 impl Candidates {
-    /// Whether this one is what is `there`.
+    /// True if this one is the entry that is `there`.
     fn is_as(&self, other: &Arc<OsStr>, there: &Stat) -> bool {
         self.by_stat.get(&sameness(there)).is_some_and(|same| same.contains(other))
     }
 
-    /// What may be the entry that the output finds by this name.
+    /// The names that may be the entry that the output finds by this name.
     fn of(&self, name: &OsStr, there: &Stat) -> &[Arc<OsStr>] {
         let by_form = || self.by_form.get(&form_of(name.as_encoded_bytes()));
         let by_stat = || self.by_stat.get(&sameness(there));
@@ -301,7 +301,7 @@ fn folded(name: &OsStr) -> String {
     fold_simply(&name.to_string_lossy())
 }
 
-/// What `name` is in `dir`; `None` if nothing is called so, or nothing can be.
+/// The metadata of `name` in `dir`; `None` if nothing is called so, or nothing can be.
 fn stat_if_there(dir: &Dir, name: &OsStr) -> io::Result<Option<Stat>> {
     match dir.stat(name, false) {
         Ok(stat) => Ok(Some(stat)),

@@ -130,7 +130,7 @@ impl GenerationRun<'_> {
         job
     }
 
-    /// What has left the source since the last generation, if there is one.
+    /// The entries that have left the source since the last generation, if there is one.
     fn look_at_last(
         &self,
         root: &GenerationRoot,
@@ -142,8 +142,8 @@ impl GenerationRun<'_> {
         self.look(tree, &last.path, stop).map(Some)
     }
 
-    /// What has left the source since the generation `last`: what `tree` has, which is that one or a snapshot of it.
-    /// Refuses a run where the source may not be what it was then.
+    /// The entries that have left the source since the generation `last`: those of `tree`, which is that one or a
+    /// snapshot of it. Refuses a run where the source may not be what it was then.
     fn look(&self, tree: &HeldTree, last: &Path, stop: &Stop) -> Result<Looked> {
         let mirror = &Mirror { all: true, most: self.generations.most, keep_trash: None };
         let job = &self.tree_job(tree);
@@ -423,7 +423,7 @@ impl GenerationRun<'_> {
 
 // What is asked of an output with generations.
 
-/// How an output has generations.
+/// The generations of an output: options for making and keeping them.
 #[derive(Clone, Debug)]
 pub struct Generations {
     /// Which stay; all without.

@@ -26,7 +26,7 @@ pub struct Pruning<'a> {
     /// Where it is.
     pub path: &'a Path,
     pub source: &'a Dir,
-    /// What the tree's own record says of it.
+    /// The tree's own record.
     pub known: &'a Knowledge,
     pub classifier: Classifier<'a>,
     pub stop: &'a Stop,
@@ -73,7 +73,7 @@ fn remove_dir(above: &Dir, name: &OsStr, mut remove: RemoveEntry, stop: &Stop) -
     removed.map(drop).map_err(|stuck| stuck.error)
 }
 
-/// How a file or a link is removed.
+/// A function that removes a file or a link.
 type RemoveEntry = fn(&Dir, &OsStr) -> io::Result<()>;
 
 /// A directory that both have.
@@ -169,24 +169,25 @@ impl Pruning<'_> {
         Ok(false)
     }
 
-    /// How files go: in a snapshot also what is protected. Elsewhere a file may have a name in the last generation.
+    /// The function that removes files: in a snapshot also protected ones. Elsewhere a file may have a name in the last
+    /// generation.
     fn remove(&self) -> RemoveEntry {
         if self.new.is_subvolume() { Dir::remove_protected } else { Dir::remove }
     }
 
-    /// What could not be done about an entry, and what helps.
+    /// The error for an entry that cannot be removed or changed, with the remedy.
     fn stuck(&self, dir: &PrunedDir, name: &OsStr, error: io::Error) -> Error {
         let path = dir.rel.join(name).full_path(self.path);
         let note = sys::what_protects(&dir.new, name).unwrap_or_default();
         Error::io("go on with", path, error).with_note(note)
     }
 
-    /// Whether the copy goes on in the directory `stat` of the source, which is in `dir`.
+    /// True if the copy goes on in the directory `stat` of the source, which is in `dir`.
     fn enters(&self, dir: &PrunedDir, stat: &Stat) -> io::Result<bool> {
         Ok(!self.classifier.one_file_system || dir.source.identity()?.dev == stat.id.dev)
     }
 
-    /// Whether a file is what the source had when it was recorded, and the source has the same still.
+    /// True if a file is as the source had it when it was recorded, and the source has the same still.
     fn proves(&self, path: &[u8], source: &Stat, there: &Stat) -> bool {
         may_be_as(source, there)
             && matches!(self.known.belief(path, there), Belief::Untouched(row, _)
@@ -196,14 +197,14 @@ impl Pruning<'_> {
 
 // Which generations stay, by the rules that restic has for snapshots.
 
-/// How many of each kind stay; none of any stands for all.
+/// Number of generations of each period that stay; without any, all stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeepRule {
-    /// What is counted, and how many of it.
+    /// The periods, with the number of generations for each.
     counts: Vec<(Period, u64)>,
 }
 
-/// What generations are counted by: of each such time the newest.
+/// The periods that generations are counted by: the newest of each stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Period {
     Last,

@@ -27,7 +27,7 @@ const STEP: Duration = Duration::from_millis(25);
 /// So many records of runs that were cut short may be there.
 const MOST_RECORDS: u64 = 1000;
 
-/// How files are shared.
+/// The ways to share files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     Clone,
@@ -44,7 +44,7 @@ pub struct Seeding<'a> {
     pub path: &'a Path,
     /// Its private directory.
     pub private: &'a PrivateDir,
-    /// What is known of the last generation.
+    /// The record of the last generation.
     pub known: &'a Knowledge,
     pub classifier: Classifier<'a>,
     pub most_levels: usize,
@@ -53,7 +53,7 @@ pub struct Seeding<'a> {
     pub parts: PartOwner,
 }
 
-/// What came of it.
+/// The result of seeding.
 #[derive(Default)]
 pub struct Seeded {
     pub files: u64,
@@ -251,9 +251,9 @@ impl Seeding<'_> {
         Ok(None)
     }
 
-    /// What is recorded of a file of the last generation, which is `there`; `None` if nothing proves that it is that
-    /// still. One of which only the change time is another is read, and its digest decides: a name that was removed
-    /// from it, with old trash, changes no more than that time.
+    /// The record of a file of the last generation, which is `there`; `None` if nothing proves that it still is that
+    /// file. One of which only the change time is another is read, and its digest decides: a name that was removed from
+    /// it, with old trash, changes no more than that time.
     fn recorded(
         &self,
         top: &SeededDir,
@@ -292,7 +292,7 @@ impl Seeding<'_> {
         (read.digest == Some(row.digest) && is_there()).then_some((row, place))
     }
 
-    /// Whether a file of the last generation has the permissions, owner and attributes of the source's, and no others.
+    /// True if a file of the last generation has the permissions, owner and attributes of the source's, and no others.
     fn is_labelled_as(&self, top: &SeededDir, name: &OsStr, file: &File, there: &Stat) -> bool {
         let Ok(source) = top.source.open_file(name, self.classifier.follow) else { return false };
         let stat = Dir::stat_file(&source);

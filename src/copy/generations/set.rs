@@ -16,30 +16,30 @@ use crate::{
     tree::OutputDir, tree::Patience,
 };
 
-/// What stands behind the date while a tree is not finished.
+/// The ending behind the date of a tree that is not finished.
 pub const UNFINISHED: &str = ".part";
 
-/// What leads to the newest generation.
+/// The link to the newest generation.
 pub const LATEST: &str = "latest";
 
 /// A `latest` that is a file, and was made by a run, has fewer bytes.
 const MOST_LATEST: u64 = 64;
 
-/// What a generation's private directory says of its run.
+/// The note about its run in a generation's private directory.
 const NOTE: &str = "generation";
 
 const NOTE_HEAD: &str = "dircopy generation 1";
 
-/// What the directory of all generations has.
+/// The content of the directory of all generations.
 #[derive(Debug, Default)]
 pub struct GenerationSet {
     /// The complete ones, the oldest first.
     pub complete: Vec<DatedName>,
     /// Trees that are not finished, the oldest first.
     pub unfinished: Vec<DatedName>,
-    /// What only has such a name.
+    /// Other entries with the name of a generation.
     pub foreign: Vec<DatedName>,
-    /// What only has the name of a tree that is not finished.
+    /// Other entries with the name of an unfinished tree.
     pub foreign_trees: Vec<DatedName>,
 }
 
@@ -107,7 +107,7 @@ impl GenerationSet {
     }
 }
 
-/// Whether the directory `name` was made by this user's runs; one that is to be complete, by one that was. One that is
+/// True if the directory `name` was made by this user's runs; with `complete`, by one that was completed. One that is
 /// not complete is this user's, and nobody else may write to it, or it is not known what was put into it.
 fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> bool {
     let Ok(dir) = root.open_dir(name, false) else { return false };
@@ -124,12 +124,12 @@ fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> bool {
     !complete || private.dir().stat(FINISHED.as_ref(), false).is_ok_and(|it| it.kind == Kind::File)
 }
 
-/// What a generation's run counted.
+/// The counts of a generation's run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GenerationNote {
     pub files: u64,
     pub bytes: u64,
-    /// What was not shared with the generation before.
+    /// Bytes that were not shared with the generation before.
     pub new_bytes: u64,
 }
 
@@ -144,7 +144,7 @@ impl GenerationNote {
         private.write(NOTE.as_ref(), true, |file| sys::write_all(&*file, text.as_bytes()))
     }
 
-    /// What stands in the private directory of the generation `name`; `None` if that cannot be read.
+    /// The note in the private directory of the generation `name`; `None` if it cannot be read.
     pub fn read(root: &Dir, path: &Path, name: DatedName) -> Option<Self> {
         let name = name.to_string();
         let dir = root.open_dir(name.as_ref(), false).ok()?;
@@ -201,12 +201,12 @@ pub fn latest(root: &Dir) -> Option<DatedName> {
     }
 }
 
-/// What there is of the name `latest`.
+/// The entry of the name `latest`.
 enum Latest {
     Missing,
     /// One as runs make them: it leads to the name of a generation, and says no more.
     Of(DatedName),
-    /// What no run made.
+    /// An entry that no run made.
     Foreign,
 }
 
@@ -241,7 +241,7 @@ pub fn path_of(path: &Path, name: DatedName) -> PathBuf {
 
 // The directory of all generations: its lock, its trash, and who may enter it.
 
-/// What is told where generations share files by hard links; it depends on who may enter their directory.
+/// The notice where generations share files by hard links; it depends on who may enter their directory.
 pub fn shared_by_links(root: &Dir) -> String {
     let text = "files that did not change are hard links to those of the last generation: do not write to them at the \
                 output, that would change all generations";
@@ -317,7 +317,7 @@ pub fn discard(
 // It begins as a snapshot of the last generation where there can be one. What another program does to the last
 // generation from then on is not in it, so the snapshot is what the source is compared with.
 
-/// How a tree came about.
+/// The ways in which a tree is begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
     /// There is nothing in it.
@@ -411,7 +411,7 @@ impl TreePlace<'_> {
     }
 }
 
-/// What the tree `name` of `root` failed with, and what helps.
+/// The error for the tree `name` of `root` that cannot be made, with the remedy.
 pub fn cannot_make(root: &Dir, name: &str, path: &Path, error: io::Error) -> Error {
     let note = sys::what_protects(root, name.as_ref()).unwrap_or_default();
     Error::io("make the tree", path, error).with_note(note)

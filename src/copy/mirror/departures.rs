@@ -1,5 +1,5 @@
-//! What has left the source and is still at the output: few pieces, because a directory that goes with everything in
-//! it is one.
+//! The entries that have left the source and are still at the output: few pieces, because a directory that goes with
+//! everything in it is one.
 
 use std::{
     collections::BTreeMap, collections::HashMap, collections::HashSet, ffi::OsStr, ffi::OsString,
@@ -19,7 +19,7 @@ use crate::{
 /// So many bytes of names are kept; what is beyond goes in a later run.
 const MOST_BYTES: usize = 24 << 20;
 
-/// What a name takes besides its own bytes.
+/// Memory for a name besides its own bytes.
 const EACH: usize = 96;
 
 /// So many are named when a run is refused.
@@ -35,7 +35,7 @@ pub struct DepartedItem {
     pub bytes: u64,
 }
 
-/// What has left the source.
+/// The entries that have left the source.
 #[derive(Debug, Default)]
 pub struct Departures {
     /// By the directory it is in.
@@ -45,23 +45,23 @@ pub struct Departures {
     by_form: OnceLock<HashMap<Vec<u8>, Vec<RelPath>>>,
     /// Directories that have left the source and have part files or journals in them.
     pub with_leftovers: Vec<RelPath>,
-    /// What is in the source, but not to be copied or not of this kind; searched for on request.
+    /// Entries of the source that are not to be copied or are of another kind here; searched for on request.
     pub unfit: Vec<RelPath>,
     /// Directories in which nothing can be changed, because they are protected; searched for on request.
     pub protected: Vec<RelPath>,
     /// That a file system was mounted in the source last time, and not even its directory is there now.
     pub missed: Option<Box<Error>>,
-    /// Whether more than that may be in the way of a copy.
+    /// True if there may be more unfit entries than these.
     pub may_lack_unfit: bool,
-    /// How many items were too many to be kept.
+    /// Number of items that were too many to be kept.
     pub postponed: u64,
     /// Files and links that go.
     pub entries: u64,
-    /// How many pieces there are, of which some may be empty directories.
+    /// Number of pieces, of which some may be empty directories.
     pub items: u64,
     /// Files and links that are in the source and at the output.
     pub present: u64,
-    /// What has no counterpart in the source and stays, because no earlier run listed it.
+    /// Number of entries without a counterpart in the source that stay, because no earlier run listed them.
     pub others: u64,
 }
 
@@ -123,12 +123,12 @@ impl Departures {
         self.protected.push(path);
     }
 
-    /// Whether nothing has left the source.
+    /// True if nothing has left the source.
     pub fn is_empty(&self) -> bool {
         self.items == 0
     }
 
-    /// What goes of each directory.
+    /// The items that go, by directory.
     pub fn dirs(&self) -> impl Iterator<Item = (&RelPath, &[DepartedItem])> {
         self.dirs.iter().map(|(dir, items)| (dir, &**items))
     }
@@ -143,7 +143,7 @@ impl Departures {
         self.paths().take(MOST_EXAMPLES).collect()
     }
 
-    /// Whether the file at `path`, or a directory above it, goes.
+    /// True if the file at `path`, or a directory above it, goes.
     pub fn covers(&self, path: &RelPath) -> bool {
         self.piece_over(path, None).is_some()
     }
@@ -211,7 +211,7 @@ impl Departures {
     }
 }
 
-/// Whether `path` leads to what is listed at `other`, and nothing is listed at `path`.
+/// True if `path` leads to what is listed at `other`, and nothing is listed at `path`.
 fn is_respelled(root: &Dir, path: &RelPath, other: &RelPath) -> io::Result<bool> {
     let stat = |path: &RelPath| -> io::Result<Stat> {
         let (above, name) = path.split().ok_or(io::ErrorKind::NotFound)?;
@@ -354,7 +354,7 @@ const SAMPLE: usize = 16;
 /// … but no further one after so many bytes.
 const SAMPLE_BYTES: u64 = 256 << 20;
 
-/// What is looked through.
+/// The directories and records that moved files are searched in.
 pub struct MovedFiles<'a> {
     pub source: &'a Dir,
     pub output: &'a Dir,
@@ -369,11 +369,11 @@ pub struct MovedFiles<'a> {
 /// Size and second of a file.
 type Look = (u64, i64);
 
-/// What the search has come to.
+/// The results of the search so far.
 #[derive(Default)]
 struct MovesFound {
     departed: HashMap<Look, Alike>,
-    /// How many have one.
+    /// Number of departed files that have a new name.
     moved: u64,
     /// Some of those, by a random number.
     sample: BTreeMap<u64, (RelPath, Look)>,
@@ -383,14 +383,14 @@ struct MovesFound {
 /// Departed files that look alike.
 #[derive(Default)]
 struct Alike {
-    /// How many have no new name yet.
+    /// Number of departed files without a new name yet.
     left: u64,
     /// The beginnings of their digests.
     digests: Vec<u32>,
 }
 
 impl MovedFiles<'_> {
-    /// How many files were renamed; 0 if one of the sample is another file.
+    /// Number of files renamed; 0 if one of the sample is another file.
     ///
     /// # Errors
     /// Something cannot be read, so nothing is known.
@@ -431,7 +431,7 @@ impl MovedFiles<'_> {
         Ok(if self.proves(&found)? { found.moved } else { 0 })
     }
 
-    /// What has left the source.
+    /// The files that have left the source, by size and time.
     fn departed(&self) -> HashMap<Look, Alike> {
         let (mut departed, mut number) = (HashMap::<_, Alike>::new(), 0);
         // What was read until an error is as good.
@@ -448,7 +448,7 @@ impl MovedFiles<'_> {
         departed
     }
 
-    /// Whether each file of the sample has the content of a departed one.
+    /// True if each file of the sample has the content of a departed one.
     fn proves(&self, found: &MovesFound) -> io::Result<bool> {
         let (mut read_back, mut bytes, follow) = (ReadBack::new(), 0, self.classifier.follow);
         for (path, look) in found.sample.values() {
@@ -490,7 +490,7 @@ fn beginning(digest: &Digest) -> u32 {
     digest.bytes().iter().take(4).fold(0, |sum, byte| sum << 8 | u32::from(*byte))
 }
 
-/// Whether something is called `name` in `dir`.
+/// True if something is called `name` in `dir`.
 fn has(dir: Option<&Dir>, name: &OsStr) -> bool {
     dir.is_some_and(|dir| dir.stat(name, false).is_ok())
 }

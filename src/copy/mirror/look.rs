@@ -17,13 +17,13 @@ use crate::{
     volume::alike::form_of,
 };
 
-/// What the look is given.
+/// The inputs of the look.
 pub struct MirrorLook<'a> {
     pub job: &'a CopyJob,
     pub mirror: &'a Mirror,
     /// As a dry run is prepared.
     pub prepared: &'a Prepared,
-    /// What takes part.
+    /// The classifier of entries that take part.
     pub classifier: Classifier<'a>,
     /// The tree of the run that noted by what the source is known again.
     pub noted_at: &'a Path,
@@ -31,7 +31,7 @@ pub struct MirrorLook<'a> {
     pub stop: &'a Stop,
 }
 
-/// What the look found.
+/// The result of the look.
 pub enum Looked {
     /// This has left the source.
     Found(Departures),
@@ -40,7 +40,7 @@ pub enum Looked {
 }
 
 impl Looked {
-    /// Whether each name of the output is in the source still, as the same kind of entry.
+    /// True if each name of the output is still in the source, as the same kind of entry.
     pub fn has_all(&self) -> bool {
         match self {
             Self::Found(found) => {
@@ -71,7 +71,7 @@ impl Looked {
     }
 }
 
-/// What is known of the output; loaded when it is first asked for.
+/// The records of the output; loaded when they are first asked for.
 #[derive(Default)]
 struct EarlierLists {
     known: OnceCell<Knowledge>,
@@ -84,7 +84,7 @@ struct EarlierLists {
 }
 
 impl EarlierLists {
-    /// What earlier runs recorded; `None` where there is no output.
+    /// The records of earlier runs; `None` where there is no output.
     fn known(&self, look: &MirrorLook<'_>, private: Option<&PrivateDir>) -> Option<&Knowledge> {
         let Prepared { source, output, .. } = look.prepared;
         let root = output.handle.as_ref()?;
@@ -98,7 +98,7 @@ impl EarlierLists {
         }))
     }
 
-    /// Whether a file of a name that is alike was listed: by the spelling that the source had then. The output keeps
+    /// True if a file with an equivalent name was listed: by the spelling that the source had then. The output keeps
     /// the one that it has.
     fn has_alike(&self, known: &Knowledge, path: &[u8]) -> bool {
         let hash = |path: &[u8]| self.hashing.hash_one(form_of(path));
@@ -172,7 +172,7 @@ impl MirrorLook<'_> {
             .map_err(|error| error.with_note(MIRROR_NEEDS_IT))
     }
 
-    /// Whether an earlier run listed a file at `path`.
+    /// True if an earlier run listed a file at `path`.
     fn is_listed(&self, lists: &EarlierLists, private: Option<&PrivateDir>, path: &[u8]) -> bool {
         // The manifest of the last run is on no list. Mostly nothing else is asked for, and for that the rows of all
         // files need not be read.
@@ -188,7 +188,7 @@ impl MirrorLook<'_> {
         }) || known.is_some() && lists.departing.get_or_init(departing).covers(path)
     }
 
-    /// How many of the files that have left the source were renamed, as far as is known.
+    /// Number of files, among those that have left the source, that were renamed, as far as is known.
     fn moved(&self, departures: &Departures, known: &Knowledge) -> Option<u64> {
         let Prepared { source, output, .. } = self.prepared;
         let (source, output, classifier) =
@@ -197,12 +197,12 @@ impl MirrorLook<'_> {
         MovedFiles { source, output, known, departures, classifier, proof, stop }.count().ok()
     }
 
-    /// What cannot be done with a source that is not what it was.
+    /// The deed that a changed source prevents.
     fn deed(&self) -> &'static str {
         if self.job.pruned { "make a generation of" } else { "mirror" }
     }
 
-    /// What to do if the source is not what it was, and is not to be.
+    /// Advice in case the source was changed on purpose.
     fn if_meant(&self) -> String {
         if !self.job.pruned {
             return "run once without --mirror".to_owned();

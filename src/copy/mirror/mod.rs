@@ -24,12 +24,12 @@ use crate::{
 /// So many names are tried for a run's own trash.
 const TRIES: usize = 100;
 
-/// What a run puts into the trash.
+/// The trash of a run.
 pub struct Trash<'a> {
     output: &'a OutputDir,
     /// Of this run; made when the first piece comes.
     dated: Option<(DatedName, Dir)>,
-    /// What was opened last in it.
+    /// The directory of the trash that was opened last.
     last: Option<(RelPath, Dir)>,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Trash<'a> {
 
 // What is asked of a mirror.
 
-/// How an output is made a mirror of its source.
+/// Options for making an output a mirror of its source.
 #[derive(Clone, Debug)]
 pub struct Mirror {
     /// Files that no manifest of an earlier run lists go too.
@@ -167,7 +167,7 @@ pub struct Mirror {
     pub keep_trash: Option<Duration>,
 }
 
-/// How much may leave an output in one run.
+/// The limit for entries that leave an output in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MostDepartures {
     /// So many files and links.
@@ -183,7 +183,7 @@ impl Default for MostDepartures {
 }
 
 impl MostDepartures {
-    /// Whether `departed` of `all` entries may go.
+    /// True if `departed` of `all` entries may go.
     pub fn allows(self, departed: u64, all: u64) -> bool {
         match self {
             Self::Number(most) => departed <= most,

@@ -20,7 +20,7 @@ use crate::{
     tree::dirs::open_source_below, tree::walk::most_levels,
 };
 
-/// What is to leave the output at the end of a run.
+/// The entries that are to leave the output at the end of a run.
 pub struct Removal<'a> {
     pub mirror: &'a Mirror,
     pub departures: &'a Departures,
@@ -29,9 +29,9 @@ pub struct Removal<'a> {
     pub private: Option<&'a PrivateDir>,
     /// By which algorithm the run proves.
     pub proof: Algorithm,
-    /// Whether links in the source stand for what they point to.
+    /// True if links in the source stand for what they point to.
     pub follow: bool,
-    /// Whether links are copied as links.
+    /// True if links are copied as links.
     pub links: bool,
     pub durable: bool,
     /// Whose part files are removed from directories that have left the source, …
@@ -245,13 +245,13 @@ pub struct TreeRemoval<'a> {
     pub remove: &'a mut dyn FnMut(&Dir, &OsStr) -> io::Result<()>,
 }
 
-/// What could not be removed.
+/// The first entry that could not be removed.
 #[derive(Debug)]
 pub struct Stuck {
     /// The first of it, below the directory that was to go.
     pub path: PathBuf,
     pub error: io::Error,
-    /// How many others there are.
+    /// Number of further ones.
     pub others: u64,
 }
 
@@ -262,7 +262,7 @@ struct EmptiedDir {
     /// Where it is below the first one.
     path: PathBuf,
     subdirs: Vec<OsString>,
-    /// Whether something in it stays.
+    /// True if something in it stays.
     stays: bool,
 }
 

@@ -19,24 +19,24 @@ use crate::{
 /// On other file systems something else may have it, which is only copied anew.
 pub const SUBVOLUME_THAT_WAS: u64 = 2;
 
-/// What a search goes by.
+/// The inputs of a search.
 pub struct DepartureSearch<'a> {
     pub source: &'a SourceDir,
     pub output: &'a OutputDir,
-    /// What takes part.
+    /// The classifier of entries that take part.
     pub classifier: Classifier<'a>,
-    /// Whether the file at a path was listed by an earlier run.
+    /// True if the file at a path was listed by an earlier run.
     pub is_listed: &'a dyn Fn(&[u8]) -> bool,
-    /// Whether what was not listed goes too.
+    /// True if entries that were not listed go too.
     pub all: bool,
-    /// What the last complete run knew of the source.
+    /// The source as the last complete run knew it.
     pub last: Option<&'a SourceMark>,
-    /// What cannot be done then, …
+    /// The deed that a changed source prevents, …
     pub deed: &'static str,
-    /// What to do if it is not the same now, and is not to be.
+    /// Advice in case the source was changed on purpose.
     pub if_meant: &'a str,
-    /// Whether to note also what else is in the way of a copy: what is excluded, of another kind than at the source, or
-    /// protected.
+    /// True if other obstacles to a copy are noted too: entries that are excluded, of another kind than at the source,
+    /// or protected.
     pub unfit: bool,
     /// Is told of each entry that has no counterpart and stays.
     pub tell_other: &'a dyn Fn(&Event<'_>),
@@ -52,11 +52,11 @@ struct ComparedDir {
     rel: DirPath,
     inclusion: Inclusion,
     subdirs: Vec<ComparedSubdir>,
-    /// What goes, so far.
+    /// The items that go, so far.
     goes: Vec<DepartedItem>,
-    /// Whether something in it stays.
+    /// True if something in it stays.
     stays: bool,
-    /// Whether killed runs left part files or journals in it, or may have.
+    /// True if killed runs left part files or journals in it, or may have.
     has_leftovers: bool,
 }
 
@@ -276,8 +276,8 @@ impl DepartureSearch<'_> {
         Ok(())
     }
 
-    /// Whether the source has something of this name that is not copied: what the output has has left. A link that is
-    /// a link still has not.
+    /// True if the source has something of this name that is not copied, so that the output's entry has left. A link
+    /// that is a link still has not.
     fn is_replaced(&self, top: &ComparedDir, listed: &ListedEntry) -> Result<bool> {
         let (Some(source), name) = (&top.source, &*listed.name) else { return Ok(false) };
         match source.stat(name, self.classifier.follow) {
@@ -294,7 +294,7 @@ impl DepartureSearch<'_> {
         }
     }
 
-    /// Whether an entry of `source`, which is the counterpart of `top`, is copied.
+    /// True if an entry of `source`, which is the counterpart of `top`, is copied.
     fn is_copied(&self, top: &ComparedDir, source: &Dir, entry: &ListedEntry) -> io::Result<bool> {
         let Classifier { follow, filter, .. } = self.classifier;
         let kind = match entry.kind {
@@ -374,20 +374,21 @@ impl DepartureSearch<'_> {
         Ok(())
     }
 
-    /// Whether what is in the source under this name needs no judgement: a file, where nothing is left out.
+    /// True if the source's entry of this name needs no judgement: a file, where nothing is left out.
     fn is_plain(&self, dir: &ComparedDir, listed: &ListedEntry) -> bool {
         let is_file = listed.kind == Some(Kind::File);
         is_file && self.classifier.filter.is_empty() && !self.is_own(dir, &listed.name)
     }
 
-    /// Whether it only has a name that runs give: a generation has no trash, that of all is beside it, and what is no
-    /// file is no manifest. Nothing of it has left the source.
+    /// True if an entry only looks like one of the runs' own: a generation has no trash of its own (that of all
+    /// generations is beside it), and only a file can be a manifest. Nothing of it has left the source.
     fn is_made_up(&self, dir: &ComparedDir, name: &OsStr, is_in_source: bool) -> bool {
         let is_list = || ManifestName::of_any(name).is_some() && !self.is_own(dir, name);
         self.unfit && dir.rel.is_root() && (name == TRASH || !is_in_source && is_list())
     }
 
-    /// Whether it is what runs keep in the root for themselves. What is no file is no manifest, whatever it is called.
+    /// True for an entry that runs keep in the root for themselves. What is no file is no manifest, whatever it is
+    /// called.
     fn is_own(&self, dir: &ComparedDir, name: &OsStr) -> bool {
         let is_list = || {
             let stat = || dir.output.stat(name, false);
@@ -427,7 +428,7 @@ fn top_of(stack: &mut [ComparedDir]) -> Result<&mut ComparedDir> {
     stack.last_mut().ok_or_else(|| Error::finding("compare", "", "the search is at its end"))
 }
 
-/// Whether a directory could not be opened because something else has its name.
+/// True if a directory could not be opened because something else has its name.
 fn is_no_directory(above: &Dir, name: &OsStr, error: &io::Error) -> bool {
     let is_gone = error.kind() == io::ErrorKind::NotFound;
     is_gone || above.stat(name, false).is_ok_and(|stat| stat.kind != Kind::Dir)

@@ -1,4 +1,4 @@
-//! What earlier runs recorded of the output, as a run takes it.
+//! The records of earlier runs about the output, as a run takes them.
 
 use std::{ffi::OsStr, io, sync::Arc, sync::OnceLock};
 
@@ -14,22 +14,22 @@ use crate::{
     tree::SourceDir,
 };
 
-/// What earlier runs recorded, as far as this run needs it.
+/// The records of earlier runs, as far as this run needs them.
 pub struct EarlierRecords {
-    /// What the source is held against.
+    /// The baseline that the source is held against.
     pub baseline: Option<Baseline>,
-    /// What is known of the output's files.
+    /// The record of the output's files.
     pub known: Option<Knowledge>,
     /// It holds the output's lock.
     pub private: Option<PrivateDir>,
-    /// What could not be read.
+    /// The records that could not be read.
     pub warnings: Vec<Error>,
-    /// What has left the source, if that is to leave the output; known before the first thing is made.
+    /// The entries that have left the source, if they are to leave the output; known before the first thing is made.
     pub looked: OnceLock<Looked>,
 }
 
 impl EarlierRecords {
-    /// What has left the source, if that is known.
+    /// The entries that have left the source, if they are known.
     pub fn departures(&self) -> Option<&Departures> {
         match self.looked.get() {
             Some(Looked::Found(found)) => Some(found),
@@ -37,7 +37,7 @@ impl EarlierRecords {
         }
     }
 
-    /// Whether the look before lets the run end well. It is not made if all that is at the output is in the source: so
+    /// True if the look before lets the run succeed. It is not made if all that is at the output is in the source: so
     /// many entries.
     pub fn is_permitted(&self, mirror: &LookBeside<'_, '_>, all: Option<u64>) -> bool {
         let Some(entries) = all.filter(|_| mirror.spare()) else { return mirror.lets_pass() };
@@ -46,7 +46,7 @@ impl EarlierRecords {
         true
     }
 
-    /// Whether other file systems were mounted in the source, as far as is known. That one is missing only the look
+    /// True if other file systems were mounted in the source, as far as is known. That one is missing only the look
     /// before finds.
     pub fn may_miss_mounts(&self) -> bool {
         let last = self.private.as_ref().and_then(SourceMark::read);
@@ -78,7 +78,7 @@ impl EarlierRecords {
         }
     }
 
-    /// What is to leave the output at the end.
+    /// The entries that are to leave the output at the end.
     pub fn removal<'a>(
         &'a self,
         job: &'a CopyJob,
@@ -104,7 +104,7 @@ impl EarlierRecords {
         })
     }
 
-    /// What has another name at the source now, and where it is looked for.
+    /// The files that have another name at the source now, and the places to look for them.
     pub fn renamed<'a>(
         &'a self,
         job: &CopyJob,
@@ -195,7 +195,7 @@ impl EarlierRecords {
     }
 }
 
-/// Whether a walk of the source comes to `path`, or would if there were a directory.
+/// True if a walk of the source comes to `path`, or would if there were a directory.
 fn was_visited(job: &CopyJob, source: &SourceDir, path: &RelPath) -> bool {
     let Ok(root) = source.handle.identity() else { return false };
     let (mut here, mut inclusion) = (None, job.filter.root());
@@ -226,7 +226,7 @@ fn was_visited(job: &CopyJob, source: &SourceDir, path: &RelPath) -> bool {
     true
 }
 
-/// What is known of the files that are at the output.
+/// The record of the files that are at the output.
 pub fn known(
     job: &CopyJob,
     prepared: &Prepared,

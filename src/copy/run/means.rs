@@ -1,6 +1,6 @@
-//! What a process may take of memory and descriptors, and how many workers that is enough for. Where it is little,
-//! fewer workers copy as well, only slower; where it is too little for one, the run is refused before anything is
-//! touched.
+//! The memory and descriptors that a process may take, and the number of workers that they are enough for. Where it is
+//! little, fewer workers copy as well, only slower; where it is too little for one, the run is refused before anything
+//! is touched.
 
 use std::{ops::ControlFlow, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 
@@ -14,7 +14,7 @@ use crate::{
     tree::WalkItem,
 };
 
-/// What a thread takes of the address space: its stack, and what the system adds to it; bytes.
+/// Address space of a thread: its stack, and the system's own part; bytes.
 const THREAD: u64 = (2 << 20) + (256 << 10);
 
 /// Threads of a worker for files of every size, …
@@ -26,13 +26,13 @@ const BESIDE: u64 = 2;
 /// Threads besides: of the walk, the output, the progress and the count.
 const OTHER_THREADS: u64 = 4;
 
-/// What else a run takes: names, groups, records and what the allocator keeps; bytes.
+/// Other memory of a run: names, groups, records and the allocator's reserve; bytes.
 const OTHER_MEMORY: u64 = 12 << 20;
 
 /// With fewer descriptors for each, outputs are written one after the other.
 const LEAST_FILES: u64 = 24;
 
-/// What a run has open itself: roots, records, lists, and pipes of its own.
+/// Other open files of a run: roots, records, lists, and pipes of its own.
 const OTHER_FILES: u64 = 16;
 
 /// With fewer for an output no batch waits, since each holds its directories open.
@@ -44,7 +44,7 @@ const FULL_FILES: u64 = 8;
 /// … and of a worker for small files.
 const SMALL_FILES: u64 = 4;
 
-/// What one of several outputs may take.
+/// The share of memory and descriptors for one of several outputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Means {
     /// Of the address space, in bytes; `None` without a limit.
@@ -62,7 +62,7 @@ impl Means {
         }
     }
 
-    /// Whether these jobs can run side by side.
+    /// True if these jobs can run side by side.
     pub fn suffice<'a>(jobs: impl ExactSizeIterator<Item = &'a CopyJob>) -> bool {
         let means = Self::of_one(jobs.len());
         let mut jobs = jobs;
@@ -103,7 +103,7 @@ impl Means {
         Err(Error::finding("copy to", &job.output, finding))
     }
 
-    /// Whether descriptors are so few that none may be held for later.
+    /// True if descriptors are so few that none may be held for later.
     pub fn are_few(self) -> bool {
         self.open_files < SHORT
     }
@@ -116,7 +116,7 @@ impl Means {
     }
 }
 
-/// What so many workers take of the address space, with all that is beside them; bytes.
+/// Address space of so many workers, with everything beside them; bytes.
 fn memory_of(job: &CopyJob, count: WorkerCount) -> u64 {
     let [full, small, paired] = [count.full, count.small, count.paired].map(|count| count as u64);
     let beside = if full + small > 1 || job.verify.is_some() { BESIDE * (full + small) } else { 0 };

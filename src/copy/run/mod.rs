@@ -1,4 +1,4 @@
-//! How a copy goes: to one output or several, and in which threads.
+//! The course of a copy: to one output or several, and its threads.
 
 mod earlier;
 pub mod means;
@@ -170,7 +170,7 @@ impl OutputRun<'_> {
         refusal.or_else(|| look.refusal()).map_or(Ok(report), Err)
     }
 
-    /// Whether what has left the source is looked for beside the copy: where earlier runs were, mostly nothing is made.
+    /// True if departed entries are looked for beside the copy: where earlier runs were, mostly nothing is made.
     fn looks_beside(&self, patience: Patience<'_>) -> Result<bool> {
         let job = self.job;
         let may = job.mirror.is_some() && !job.dry_run && job.shard.is_none();
@@ -414,7 +414,7 @@ impl OutputRun<'_> {
         self.job.walk(prepared, dry, known, self.outputs())
     }
 
-    /// How many outputs share the reading of the source.
+    /// Number of outputs that share the reading of the source.
     fn outputs(&self) -> usize {
         self.slot.map_or(1, Slot::among)
     }

@@ -147,7 +147,7 @@ fn one_by_itself(
     report
 }
 
-/// What is at the output of a run that is over.
+/// The state of an output after its run.
 fn end_state(job: &CopyJob, report: &Result<Report>) -> EndState {
     match report {
         Err(_) => EndState::Refused,
@@ -235,7 +235,7 @@ impl CopyJob {
         }
     }
 
-    /// What transfers of one of so many `outputs` go by.
+    /// The options of transfers to one of so many `outputs`.
     pub(crate) fn options(&self, prepared: &Prepared, outputs: usize) -> Options {
         let output = prepared.output.handle.as_ref();
         let parts = prepared.output.volume.parts;
@@ -263,19 +263,19 @@ impl CopyJob {
         }
     }
 
-    /// Whether a symbolic link in the source stands for what it points to. A source that is one file may be named
+    /// True if a symbolic link in the source stands for what it points to. A source that is one file may be named
     /// through a link.
     pub(crate) fn follows(&self, prepared: &Prepared) -> bool {
         self.follow_links || prepared.file.is_some()
     }
 
-    /// How what is copied to `output` is made durable.
+    /// The way in which the copy to `output` is made durable.
     pub(crate) fn durability(&self, output: &OutputDir) -> Durability {
         let at_once = output.handle.as_ref().is_some_and(Dir::can_persist_all);
         if self.sync { Durability::Grouped { at_once } } else { Durability::Off }
     }
 
-    /// How many workers suit both sides and what the process may take, if outputs share the reading or not.
+    /// Number of workers that suit both sides and the limits of the process, if outputs share the reading or not.
     pub(crate) fn workers_for(
         &self,
         prepared: &Prepared,
@@ -324,7 +324,7 @@ pub struct SpaceLook<'a> {
     pub reservations: &'a Reservations,
     /// Has its final totals afterwards, if a walk is made.
     pub progress: &'a Progress,
-    /// How many outputs the run has.
+    /// Number of outputs of the run.
     pub outputs: usize,
 }
 
@@ -378,12 +378,12 @@ impl SpaceLook<'_> {
     }
 }
 
-/// What earlier runs recorded, as far as the look asks for it.
+/// The records of earlier runs, as far as the look asks for them.
 #[derive(Clone, Copy, Default)]
 pub struct RecordedFiles<'a> {
-    /// What has another name now, and takes no space where data can be shared.
+    /// The renamed files, which take no space where data can be shared.
     pub renamed: Option<&'a RenamedFiles<'a>>,
-    /// What is at the output.
+    /// The record of the output's files.
     pub known: Option<&'a Knowledge>,
 }
 
@@ -400,7 +400,7 @@ impl<'a> LateLook<'a> {
         Self { look, stop, refusal: Mutex::new(None) }
     }
 
-    /// Whether there is space, given what is recorded.
+    /// True if there is space, given the records.
     pub fn lets_pass(&self, recorded: RecordedFiles<'_>) -> bool {
         let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: self.stop };
         let Err(refusal) = self.look.run(patience, false, recorded) else { return true };

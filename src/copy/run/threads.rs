@@ -29,9 +29,9 @@ pub struct CopyThreads<'a> {
     counting: Stop,
 }
 
-/// What the threads of a run leave.
+/// The results of a run's threads.
 pub struct ThreadResults {
-    /// How many workers were started.
+    /// Number of workers that were started.
     pub workers: usize,
     /// Entries that the walk found.
     pub found: u64,
@@ -166,7 +166,7 @@ pub struct WorkerPool<'scope, 'env> {
 /// The workers that are started.
 pub struct SpawnedWorkers<'scope> {
     pub threads: Vec<ScopedJoinHandle<'scope, ()>>,
-    /// How many there are of each kind.
+    /// Number of workers of each kind.
     pub count: WorkerCount,
     /// Why there is none, if the system had no thread to give.
     pub refused: Option<io::Error>,
@@ -312,7 +312,7 @@ const TAKING_TURNS: usize = 2;
 /// Batches that wait for each full worker, so that it never waits for the walk.
 const WAITING: usize = 2;
 
-/// How many workers there are.
+/// Number of workers.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerCount {
     /// For files of every size; at least 1.
@@ -322,7 +322,7 @@ pub struct WorkerCount {
     /// So many of the full workers copy a second large file meanwhile, which their hasher takes together with
     /// the first.
     pub paired: usize,
-    /// Whether the full workers leave all small files to the others.
+    /// True if the full workers leave all small files to the others.
     pub separate: bool,
     /// So many batches wait for each full worker.
     pub waiting: usize,

@@ -19,8 +19,8 @@ use crate::{hash::ChainingState, hash::sha256::BLOCK};
 //
 // The steps are those of FIPS 180-4, 6.2.2.
 
-/// How several streams are compressed. One that needs more of the processor than every one has holds the proof that
-/// this one has it, so each that exists can be used.
+/// The implementations that compress several streams at a time. One that needs more of the processor than every one has
+/// holds the proof that this one has it, so each that exists can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// One stream after the other, by `sha2`.
@@ -64,7 +64,7 @@ impl Backend {
         Self::all().pop().unwrap_or(Backend::One)
     }
 
-    /// What it is called.
+    /// The implementation's name.
     pub fn name(self) -> &'static str {
         match self {
             Backend::One => "one",
@@ -77,7 +77,7 @@ impl Backend {
         }
     }
 
-    /// How many streams it takes at a time.
+    /// Number of streams at a time.
     pub fn lanes(self) -> usize {
         match self {
             Backend::One => 1,
@@ -99,7 +99,7 @@ impl Backend {
         suiting
     }
 
-    /// What it passes with all lanes busy; MB/s on one core.
+    /// Throughput with all lanes busy; MB/s on one core.
     ///
     /// The table by which a backend is chosen: `cargo bench --bench hash` with 16 × 64 KiB on an Intel Xeon, model 207.
     /// What counts is how they compare: on other processors all are slower or faster together. `One` without SHA
@@ -125,7 +125,7 @@ impl Backend {
         (1..lanes).find(pays).unwrap_or(lanes)
     }
 
-    /// What is used for fewer streams than pay.
+    /// The implementation for fewer streams than pay here.
     fn narrower(self) -> Self {
         match self {
             #[cfg(target_arch = "x86_64")]

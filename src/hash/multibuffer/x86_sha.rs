@@ -14,7 +14,7 @@ use crate::{
     hash::sha256::BLOCK,
 };
 
-/// How many streams it takes.
+/// Number of streams at a time.
 pub const STREAMS: usize = 2;
 
 /// Compresses `count` blocks of both streams.

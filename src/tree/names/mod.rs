@@ -19,7 +19,7 @@ use crate::{
 /// No path is longer; bytes.
 const MOST_PATH: u64 = 1 << 20;
 
-/// What ends each name of a list.
+/// The byte behind each name of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameEnd {
     /// A line feed, which then can be in no name.
@@ -43,7 +43,7 @@ pub struct NameList {
 #[derive(Debug)]
 pub(crate) struct NamedEntry<'a> {
     pub path: &'a [u8],
-    /// What the file was when it was planned.
+    /// The file's metadata when it was planned.
     pub planned: Option<PlannedStat>,
 }
 
@@ -106,7 +106,7 @@ impl NameList {
         self.changed.as_ref()
     }
 
-    /// Whether there is no name.
+    /// True if there is no name.
     pub(crate) fn is_empty(&self) -> bool {
         self.is_empty
     }
@@ -185,7 +185,7 @@ pub fn compare(one: &[u8], other: &[u8]) -> Ordering {
     }
 }
 
-/// Whether `path` is `dir` or below it; everything is below the empty path.
+/// True if `path` is `dir` or below it; everything is below the empty path.
 pub fn is_within(path: &[u8], dir: &[u8]) -> bool {
     match path.strip_prefix(dir) {
         Some(rest) => dir.is_empty() || rest.is_empty() || rest[0] == b'/',

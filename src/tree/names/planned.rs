@@ -1,4 +1,4 @@
-//! What a plan says of a file: a record of a shard's list.
+//! The metadata of a file in a plan: a record of a shard's list.
 //!
 //! Where it says all that a copy asks of the source, a shard need not ask again: it opens the file, and whether it is
 //! still what was planned shows by the look at it when it was read, which every copy takes.
@@ -7,7 +7,7 @@ use crate::{
     hash::Algorithm, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
 };
 
-/// What a plan says of a file.
+/// The metadata of a file in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedStat {
     pub size: u64,
@@ -29,7 +29,7 @@ struct PlannedLabels {
 }
 
 impl PlannedStat {
-    /// What is said of a file in a directory on the file system `dev`, to which these `ways` lead.
+    /// The metadata of a file in a directory on the file system `dev`, to which these `ways` lead.
     pub fn of(stat: &Stat, dev: Option<u64>, ways: Ways) -> Self {
         let Stat { size, mtime, ctime, id, mode, uid, gid, .. } = *stat;
         let labels = PlannedLabels { mode, uid, gid, ctime, is_sparse: stat.is_sparse() };
@@ -38,12 +38,12 @@ impl PlannedStat {
         Self { size, mtime, ino: id.ino, ways, labels: is_told.then_some(labels) }
     }
 
-    /// Whether a file is what was planned, as far as its content goes.
+    /// True if a file is as it was planned, as far as its content goes.
     pub fn is(&self, stat: &Stat) -> bool {
         (self.size, self.mtime, self.ino) == (stat.size, stat.mtime, stat.id.ino)
     }
 
-    /// What the system said of the file, if the plan has all of it; its directory is on the file system `dev`.
+    /// The file's metadata, if the plan has all of it; its directory is on the file system `dev`.
     pub fn stat(&self, dev: u64) -> Option<Stat> {
         let Self { size, mtime, ino, labels, .. } = *self;
         let PlannedLabels { mode, uid, gid, ctime, is_sparse } = labels?;
@@ -250,7 +250,7 @@ impl Ways {
         Some(Self { source: way(source)?, output: way(output)? })
     }
 
-    /// What is wrong with these ways, where a plan had `planned`; `None` if nothing is.
+    /// The difference of these ways from `planned`, those of a plan; `None` if there is none.
     pub fn difference(&self, planned: &Self) -> Option<&'static str> {
         match self.source == planned.source {
             true => self.difference_at_output(planned),

@@ -45,7 +45,7 @@ pub enum SortedRecords {
 #[derive(Debug)]
 pub struct RecordReader {
     records: SortedRecords,
-    /// How much was read of a file; how much was taken of what is in memory.
+    /// Number of bytes of the file that were read, or of names in memory that were taken.
     at: u64,
     buffer: Vec<u8>,
     taken: usize,

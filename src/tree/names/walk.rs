@@ -101,8 +101,8 @@ impl Walk<'_> {
         ControlFlow::Continue(())
     }
 
-    /// What the system said of a file when it was planned, if that will do: it is small, so that reading it twice costs
-    /// little if it is another by now, and nothing is at the output that it would be held against.
+    /// The planned metadata of a file, if it will do: the file is small, so that reading it twice costs little if it is
+    /// another by now, and the output has nothing that it would be held against.
     fn told(&self, planned: &PlannedStat, descent: &Descent) -> Option<Stat> {
         let top = descent.stack.last()?;
         let Classifier { follow, filter, block_size, .. } = &self.classifier;
