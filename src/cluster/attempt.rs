@@ -23,7 +23,7 @@ use crate::{
 /// So many numbers are tried for an attempt.
 const MOST_TRIES: u32 = 1000;
 
-/// How often an attempt says that it is alive, or four times until it would be taken for dead.
+/// Time between two signs of life of an attempt: a quarter of the time after which it would be taken for dead.
 const BEAT: Duration = Duration::from_secs(5);
 
 const BEAT_FILE: &str = "beat";
@@ -62,14 +62,14 @@ fn written_at(file: &File) -> std::io::Result<Time> {
     Ok(Dir::stat_file(file)?.mtime)
 }
 
-/// How long ago something happened to an entry: it was made or renamed.
+/// Time since an entry was made or renamed.
 pub fn age_of_entry(path: &Path, clock: &Clock) -> Option<Duration> {
     let dir = Dir::open(path.parent()?).ok()?;
     let stat = dir.stat(path.file_name()?, false).ok()?;
     Some(clock.age(stat.ctime))
 }
 
-/// How long ago the attempt in the directory at `path` was alive.
+/// Time since the last sign of life of the attempt in the directory at `path`.
 fn silence(path: &Path, clock: &Clock) -> Option<Duration> {
     let file = sys::open_plain(&path.join(BEAT_FILE), PlainUse::Read).ok()?;
     Some(clock.age(Dir::stat_file(&file).ok()?.mtime))

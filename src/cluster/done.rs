@@ -17,13 +17,13 @@ const SIZE: &[u8] = b"# size ";
 /// Of a file that has left the source.
 const GONE: &[u8] = b"# gone ";
 
-/// How many files are at the output, and how many have left, where the number of records does not say it.
+/// Number of files that are at the output, and of those that have left, where the number of records does not say it.
 const FILES: &[u8] = b"# files ";
 
 /// So much of the end of a record is looked at for its totals; bytes.
 const TAIL: u64 = 256;
 
-/// What the end of a record tells.
+/// The totals at the end of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DoneTotals {
     /// Files that are at the output, …
@@ -33,7 +33,7 @@ pub struct DoneTotals {
     pub bytes: u64,
 }
 
-/// What became of a file of a shard.
+/// The result for a file of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DoneFile {
     /// It is at the output; with its size, if that is not as planned.
@@ -110,7 +110,7 @@ impl<'a> DoneWriter<'a> {
     }
 }
 
-/// What ends a line.
+/// The byte that ends a line.
 pub const LINE_END: u8 = b'\n';
 
 /// Reads such a record.
@@ -119,7 +119,7 @@ pub struct DoneReader<B = SummedFile> {
     parser: Parser,
 }
 
-/// What a record has next.
+/// The next item of a record.
 pub enum NextDone<'a> {
     /// The line that a manifest has for a file that is as planned, without its end.
     Line(&'a [u8]),
@@ -206,13 +206,13 @@ impl<B: Blocks> DoneReader<B> {
         }
     }
 
-    /// What stands at the end, once that was reached.
+    /// The last lines, once they were reached.
     pub fn trailer(&self) -> Option<Trailer> {
         self.reader.trailer()
     }
 }
 
-/// Whether a record is the line that a manifest has for the file at `path`, to the byte.
+/// True if a record is, to the byte, a manifest's line for the file at `path`.
 fn is_line_of(record: &[u8], path: &[u8]) -> bool {
     let Some((digest, rest)) = record.split_at_checked(Sha256::HEX_LEN) else { return false };
     let is_digit = |byte: &u8| byte.is_ascii_digit() | (b'a'..=b'f').contains(byte);
@@ -228,7 +228,7 @@ pub fn check(plan: &PlanDir, shard: u32) -> Result<Trailer> {
     SummedReader::open(&plan.done(shard), LINE_END, &plan.done_header(shard))?.check()
 }
 
-/// What the end of the record at `path` tells. Whether that is right is the end of the plan's to say.
+/// The totals at the end of the record at `path`. Whether that is right is the end of the plan's to say.
 pub fn totals(path: &Path) -> Option<DoneTotals> {
     let mut file = sys::open_plain(path, PlainUse::Read).ok()?;
     let len = file.metadata().ok()?.len();
@@ -281,7 +281,7 @@ pub enum Presence {
     Unknown,
 }
 
-/// How many files are gone or away.
+/// Number of files that are gone, and of those that are away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Departed {
     pub gone: u64,

@@ -1,5 +1,5 @@
-//! What is left to the end of a plan: symbolic links, and directories with their modes and times, the deepest first;
-//! and further names of files, in the order of the shards that have their first.
+//! The work that is left to the end of a plan: symbolic links, and directories with their modes and times, the deepest
+//! first; and further names of files, in the order of the shards that have their first.
 
 use std::{cmp::Ordering, fmt::Write, io};
 
@@ -25,7 +25,7 @@ pub enum EndEntry {
     FurtherSymlink(RelPath, RelPath),
 }
 
-/// What parts two paths of a record: no path has an empty component.
+/// The separator between two paths of a record: no path has an empty component.
 const BETWEEN: &[u8] = b"//";
 
 impl EndEntry {
@@ -138,7 +138,7 @@ fn split(bytes: &[u8]) -> Option<(RelPath, RelPath)> {
 // The names of files that have several, put together by their files after the walk: sorted outside of memory, because
 // a tree of backups has many millions of them.
 
-/// What a name is: of a file or a symbolic link, the first that the walk met or a further one.
+/// The kinds of name: of a file or a symbolic link, the first that the walk met or a further one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkedKind {
     /// In this shard.

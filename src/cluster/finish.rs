@@ -29,7 +29,7 @@ pub struct FinishJob {
     pub dead: std::time::Duration,
 }
 
-/// What the end of a plan leaves to say.
+/// The report of the end of a plan.
 #[derive(Debug, Default)]
 pub struct FinishReport {
     pub seal: Seal,

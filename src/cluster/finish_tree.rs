@@ -1,4 +1,4 @@
-//! What the end of a plan makes in the tree: symbolic links, further names of files, and then the attributes of
+//! The work of the end of a plan in the tree: symbolic links, further names of files, and then the attributes of
 //! directories, the deepest first.
 
 use std::{
@@ -30,7 +30,7 @@ pub struct FinishTree<'a> {
     last: Option<DirPair>,
     /// Entries that could not be made.
     pub unmade: BTreeSet<Vec<u8>>,
-    /// What the root is to be given, when the manifest is there.
+    /// The metadata for the root, when the manifest is there.
     root: Option<Stat>,
 }
 

@@ -21,7 +21,7 @@ const READ: &str = "merge the manifest";
 /// So many bytes of lines are written at a time.
 const LINES: usize = 256 << 10;
 
-/// What parts path and digest in a record: no path has an empty component.
+/// The separator between path and digest in a record: no path has an empty component.
 const BETWEEN: &[u8] = b"//";
 
 /// Manifests that become one.
@@ -32,7 +32,7 @@ pub struct MergeLists {
     pub output: PathBuf,
 }
 
-/// What merging came to.
+/// The result of merging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MergedLists {
     /// Names that are listed.
@@ -169,7 +169,7 @@ impl MergeLists {
 }
 
 impl MergedLists {
-    /// Whether there is a list.
+    /// True if there is a list.
     pub fn is_sound(&self) -> bool {
         self.contradicted + self.malformed == 0 && self.interrupted.is_none()
     }

@@ -15,7 +15,7 @@ use crate::{
     tree::WalkEvent, tree::names::compare, tree::names::planned::MOST_BEFORE_PATH,
 };
 
-/// What of a shard is full, in these parts.
+/// A full shard: its filling is counted in these parts.
 const FULL: u64 = 1 << 20;
 
 /// So much more than full it may become for the sake of a directory.
@@ -24,7 +24,7 @@ const TO_SPARE: u64 = FULL / 4;
 /// The most that the names of a shard take; bytes. A shard's list is sorted in memory.
 const MOST_NAMES: usize = 16 << 20;
 
-/// How much a shard may have.
+/// Largest size of a shard.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardSize {
     pub bytes: u64,
@@ -56,7 +56,7 @@ pub struct Packer<'a> {
     sums: BTreeMap<u32, Digest>,
 }
 
-/// What was packed.
+/// The totals of packing.
 #[derive(Clone, Debug)]
 pub struct Packed {
     pub shards: u32,
@@ -194,10 +194,10 @@ const AHEAD: usize = 16;
 /// So many batches of one look may wait to be taken.
 const AHEAD_OF_LOOK: usize = 4;
 
-/// What comes next in the order of the walk.
+/// The next item in the order of the walk.
 enum NextFound {
     Event(WalkEvent),
-    /// What a stat worker finds.
+    /// The results of a stat worker.
     Look(Receiver<WalkEvent>),
 }
 

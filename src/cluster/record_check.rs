@@ -14,17 +14,17 @@ use crate::{
     tree::names::compare, tree::names::planned::planned_size,
 };
 
-/// What cannot be done where something is wrong.
+/// The deed that fails where something is wrong.
 pub const DEED: &str = "finish the plan";
 
-/// What is wrong with a plan whose lists are not what its seal says, and what helps.
+/// The fault of a plan whose lists are not as its seal says, with the remedy.
 pub const OTHER_LISTS: &str = "its lists are not those that it was made with: make a new plan";
 
 const LOST: &str = "it is missing from the record of its shard";
 const TWICE: &str = "it is recorded twice";
 const UNPLANNED: &str = "it is recorded and was not planned";
 
-/// What was planned and what was recorded, side by side.
+/// The planned and the recorded entries, side by side.
 pub struct RecordCheck<'a> {
     pub plan: &'a PlanDir,
     pub observer: &'a EventObserver<'a>,
@@ -289,7 +289,7 @@ impl LineBlocks {
         Builder::new().name("write".into()).spawn_scoped(scope, write)
     }
 
-    /// Whether there is enough to hand on.
+    /// True if there is enough to hand on.
     pub fn is_full(&self) -> bool {
         self.text.len() >= BLOCK
     }

@@ -27,7 +27,7 @@ pub struct RewalkJob {
     pub seal: Seal,
 }
 
-/// What it found.
+/// The result of the walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rewalked {
     /// Entries of the source that are not at the output.
@@ -174,7 +174,8 @@ impl RewalkJob {
     }
 }
 
-/// Whether what is `there` has the permissions and the owner of `source`, as far as its file system holds them.
+/// True if the entry that is `there` has the permissions and the owner of `source`, as far as its file system holds
+/// them.
 fn is_labelled_at(output: &OutputDir, there: &Stat, source: &Stat) -> bool {
     let traits = &output.volume.tried.traits;
     let holds = output.volume.with_root && traits.permissions && traits.owners;

@@ -22,13 +22,13 @@ use crate::{
     tree::names::compare, tree::names::planned::planned_size,
 };
 
-/// How often it is looked up whether a list has appeared.
+/// Time between two looks for a list that is to appear.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// A shard is copied so many times if files of it fail: another attempt may have been at it, too.
 const PASSES: u32 = 3;
 
-/// How shards are run.
+/// The options for running shards.
 #[derive(Clone, Debug)]
 pub struct ShardJob {
     pub plan: PlanDir,
@@ -39,7 +39,7 @@ pub struct ShardJob {
     pub dead: Duration,
 }
 
-/// What became of a shard.
+/// The state of a shard.
 #[derive(Debug)]
 pub enum ShardState {
     /// It is done, and this run recorded it.
@@ -52,7 +52,7 @@ pub enum ShardState {
     Ended(Ending),
 }
 
-/// What a run of a shard leaves to say.
+/// The report of a run of a shard.
 #[derive(Debug)]
 pub struct ShardReport {
     pub shard: u32,
@@ -62,7 +62,7 @@ pub struct ShardReport {
     pub departed: Departed,
 }
 
-/// Whether it says that the output is full.
+/// True if it says that the output is full.
 fn has_no_room(error: &Error) -> bool {
     matches!(error.cause(), Cause::Io(cause) if sys::is_disk_full(cause))
 }
@@ -135,8 +135,8 @@ impl ShardJob {
         Ok(true)
     }
 
-    /// Whether a shard is recorded as done; then what of it is not in the source any more. A record that is torn is put
-    /// aside, and so is one of files that are back.
+    /// The departed files of a shard that is recorded as done; `None` if it is not. A record that is torn is put aside,
+    /// and so is one of files that are back.
     fn is_done(&self, shard: u32, observer: &EventObserver<'_>) -> Result<Option<Departed>> {
         let path = self.plan.done(shard);
         if std::fs::symlink_metadata(&path).is_err() {

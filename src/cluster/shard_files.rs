@@ -1,4 +1,4 @@
-//! What became of the files of a shard: its list beside the lines that an attempt left.
+//! The results for the files of a shard: its list beside the lines that an attempt left.
 
 use std::{collections::BTreeMap, fs::File, io, io::Read, path::Path};
 
@@ -30,7 +30,7 @@ struct SortedLines {
     /// The manifest, and behind it the names that it has in another spelling.
     text: Vec<u8>,
     lines: Vec<LineSpan>,
-    /// How many of them were taken.
+    /// Number of those that were taken.
     taken: usize,
 }
 
@@ -142,7 +142,7 @@ impl SortedLines {
     }
 }
 
-/// Whether a line of a manifest has a digest and a name that is spelled as it is.
+/// True if a line of a manifest has a digest and a name that is spelled as it is.
 fn is_plain(line: &[u8]) -> bool {
     let digest = line.get(..Sha256::HEX_LEN).and_then(Sha256::from_hex);
     digest.is_some() && line[Sha256::HEX_LEN..].starts_with(b"  ")

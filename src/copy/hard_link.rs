@@ -29,15 +29,15 @@ pub struct Link {
 pub struct First {
     pub dir: RelPath,
     pub name: Arc<OsStr>,
-    /// What the file was when it was listed under its first name.
+    /// The file's metadata when it was listed under its first name.
     pub stat: Stat,
-    /// Whether it was there, and was left although it has not all labels of the source's.
+    /// True if it was there, and was left although it has not all labels of the source's.
     pub is_left: bool,
-    /// What is listed of it, if anything is.
+    /// Its digests for the lists, if it is listed.
     pub digests: Option<Digests>,
     /// As what it stands at the output, if it does: whoever owns its directory can put another file in its place.
     pub stands: Option<Known>,
-    /// Whether it has the source's permissions, owner and attributes, as far as is known.
+    /// True if it has the source's permissions, owner and attributes, as far as is known.
     pub labelled: bool,
 }
 
@@ -165,7 +165,7 @@ impl HardLinks {
         waiting.into_iter().map(|link| (link, first.clone())).collect()
     }
 
-    /// Whether so many names wait that what they wait for should be committed.
+    /// True if so many names wait that the files they wait for should be committed.
     pub fn are_many(&self) -> bool {
         self.number >= MANY
     }

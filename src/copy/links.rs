@@ -148,7 +148,7 @@ impl Committer<'_> {
         self.context.shared.known.is_some_and(|known| known.is_past(time))
     }
 
-    /// What became of a link of either kind.
+    /// Notes the result for a link of either kind.
     fn linked(
         &mut self,
         output: &Arc<OutputDir>,
@@ -192,11 +192,11 @@ impl Committer<'_> {
 
 // Copying a symbolic link as a link.
 
-/// What is said of a link that could not be read again, by this run or a later one.
+/// The message about a link that could not be read again, by this run or a later one.
 const NOT_SHOWN: &str = "its file system does not show links that lead out of it (sshfs does with -o \
                          no_contain_symlinks); --no-links leaves links out";
 
-/// What became of a link.
+/// The result for a link.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LinkOutcome {
     Made,
@@ -208,11 +208,11 @@ pub enum LinkOutcome {
     Abandoned,
 }
 
-/// What is to be done about a link.
+/// The action for a link.
 pub enum Plan {
     /// Make it; whether something gives way.
     Make {
-        /// Whether something gives way.
+        /// True if it replaces something.
         replaces: bool,
     },
     /// This became of it.

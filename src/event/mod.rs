@@ -1,4 +1,4 @@
-//! How a program follows a run: what it hears, how far the run is, and how it stops it.
+//! The events and the progress of a run for a program that follows it, and the signal to stop it.
 //!
 //! Nothing correct depends on any of this: counters are added to and never waited for, and an
 //! observer that ignores every event loses nothing but the view. The library itself prints nothing.
@@ -19,7 +19,7 @@ use crate::{error::Error, sys::stat::Kind};
 
 // What happens to the entries of a copy or of a stream.
 
-/// What became of an entry, told as it happens. The path is that of the entry below its root.
+/// An event of an entry, told as it happens. The path is that of the entry below its root.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -36,9 +36,9 @@ pub enum Event<'a> {
     ManifestRemoved(&'a [u8]),
     /// A directory of the source on which another file system is mounted was not entered.
     OtherVolume(&'a [u8]),
-    /// What was at this path has left the source, and was moved to the trash; a directory with everything in it.
+    /// The entry at this path had left the source, and was moved to the trash; a directory with everything in it.
     Departed(&'a [u8]),
-    /// What is at this path of the output has no counterpart in the source, and stays: no earlier run listed it.
+    /// The entry at this path of the output has no counterpart in the source, and stays: no earlier run listed it.
     Foreign(&'a [u8]),
     /// So has the directory at this path, and stays: something is mounted on it.
     ForeignMount(&'a [u8]),
@@ -46,7 +46,7 @@ pub enum Event<'a> {
     GenerationRemoved(&'a [u8]),
     /// Old trash was removed.
     TrashRemoved(&'a [u8]),
-    /// What the file system of the output's directory at this path cannot hold, in words.
+    /// The limits of the file system of the output's directory at this path, in words.
     Limits(&'a Path, &'a str),
     /// The run waits for another to end; what is known of that one.
     Waiting(&'a str),
@@ -125,7 +125,7 @@ pub type EventObserver<'a> = Observer<EventListener<'a>>;
 pub struct Stop {
     urgent: Arc<AtomicUsize>,
     winding_up: Arc<AtomicUsize>,
-    /// What stops several runs, and this one with them.
+    /// The signal that stops several runs, and this one with them.
     of_all: Option<Arc<Stop>>,
 }
 
@@ -161,22 +161,22 @@ impl Stop {
         code(&self.urgent).or(of_all).or_else(|| code(&self.winding_up))
     }
 
-    /// Whether the run was asked to stop, and has not given itself up.
+    /// True if the run was asked to stop, and has not given itself up.
     pub(crate) fn is_asked(&self) -> bool {
         self.requested().is_some_and(|code| code < Self::IN_VAIN)
     }
 
-    /// Whether the run is to stop.
+    /// True if the run is to stop.
     pub fn is_requested(&self) -> bool {
         self.requested().is_some()
     }
 
-    /// Whether not even files on their way are to be finished.
+    /// True if not even files on their way are to be finished.
     pub fn is_urgent(&self) -> bool {
         self.urgent.load(Relaxed) != 0 || self.of_all.as_deref().is_some_and(Stop::is_urgent)
     }
 
-    /// Whether even copies that are complete are to be let go, if they are not at their end.
+    /// True if even copies that are complete are to be let go, if they are not at their end.
     pub fn is_at_once(&self) -> bool {
         !matches!(self.urgent.load(Relaxed), 0 | Self::GIVEN_UP)
             || self.of_all.as_deref().is_some_and(Stop::is_at_once)
@@ -194,7 +194,7 @@ impl Stop {
 // it there and makes nothing. So that walk waits for the first thing that is to be made or changed: every thread asks
 // here before, and a run that makes nothing walks once.
 
-/// Whether a run may make anything. It is open, or a look decides when it is first asked.
+/// The permission of a run to make something. It is open, or a look decides when it is first asked.
 #[derive(Default)]
 pub struct Gate<'a> {
     look: Option<&'a (dyn Fn() -> bool + Sync)>,
@@ -207,17 +207,17 @@ impl<'a> Gate<'a> {
         Self { look: Some(look), answer: OnceLock::new() }
     }
 
-    /// Whether anything may be made or changed. The first to ask looks; others wait for the answer.
+    /// True if anything may be made or changed. The first to ask looks; others wait for the answer.
     pub fn lets_pass(&self) -> bool {
         self.look.is_none_or(|look| *self.answer.get_or_init(look))
     }
 
-    /// Whether it was asked, and the answer is there.
+    /// True if it was asked, and the answer is there.
     pub fn was_asked(&self) -> bool {
         self.answer.get().is_some()
     }
 
-    /// Whether it was asked, and said no.
+    /// True if it was asked, and said no.
     pub fn is_shut(&self) -> bool {
         self.answer.get() == Some(&false)
     }
@@ -242,7 +242,7 @@ const LEAST_LEAD: f64 = 1.2;
 /// A rate limit is reached with this share of it: an average contains the start and the end.
 const AT_LIMIT: f64 = 0.85;
 
-/// Whether so many bytes in this time are as many as a rate limit, in bytes a second, lets through.
+/// True if so many bytes in this time are as many as a rate limit, in bytes a second, lets through.
 pub fn is_at_rate(bytes: u64, time: Duration, limit: Option<u64>) -> bool {
     limit.is_some_and(|limit| bytes as f64 >= AT_LIMIT * limit as f64 * time.as_secs_f64())
 }

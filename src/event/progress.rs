@@ -6,13 +6,13 @@ use std::{
     time::Duration, time::Instant,
 };
 
-/// How far a run is. Read it from any thread, at any time.
+/// The progress of a run. Read it from any thread, at any time.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Bytes of files that were read and written, holes and files already there included.
     pub bytes: AtomicU64,
-    /// How many of these were neither read nor written by this run: files and beginnings of files
-    /// that were there already. A rate is of the others.
+    /// Number of these that were neither read nor written by this run: files and beginnings of files that were there
+    /// already. A rate is of the others.
     pub skipped: AtomicU64,
     /// Bytes of copies that were read back from their medium.
     pub read_back: AtomicU64,
@@ -27,11 +27,11 @@ pub struct Progress {
     pub total_bytes: AtomicU64,
     /// Entries that there are to do, as far as counted.
     pub total_entries: AtomicU64,
-    /// Whether the two totals are final.
+    /// True if the two totals are final.
     pub counted: AtomicBool,
-    /// Whether a thread counts the totals, or has: a second would add the same once more.
+    /// True if a thread counts the totals, or has: a second would add the same once more.
     pub(crate) counting: AtomicBool,
-    /// Whether a program shows the progress; otherwise no file in hand is kept, and no total is counted for it.
+    /// True if a program shows the progress; otherwise no file in hand is kept, and no total is counted for it.
     pub watched: AtomicBool,
     /// Where the time goes, as far as it is measured.
     pub(crate) timings: Timings,
@@ -46,20 +46,20 @@ pub struct FileInHand {
     pub path: Vec<u8>,
     /// Its size in bytes; 0 if it is one of many small ones, whose own progress is not counted.
     pub size: u64,
-    /// How much of it was read; bytes.
+    /// Number of bytes of it that were read.
     pub done: AtomicU64,
 }
 
-/// How a run to one of several outputs ended.
+/// The end of a run to one of several outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// What is at the output.
+    /// The state of the output.
     pub state: EndState,
-    /// How long the run to it took.
+    /// Duration of the run to it.
     pub elapsed: Duration,
 }
 
-/// What is at an output when its run is over.
+/// The state of an output when its run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndState {
     /// Nothing new: the run to it was refused.
@@ -122,14 +122,14 @@ impl Progress {
         self.ended.get_or_init(|| RunEnd { state, elapsed });
     }
 
-    /// How the run ended, if it is one of several and over.
+    /// The end of the run, if it is one of several and over.
     pub fn ended(&self) -> Option<RunEnd> {
         self.ended.get().copied()
     }
 }
 
 impl FileInHand {
-    /// Whether all of it was read.
+    /// True if all of it was read.
     fn is_done(&self) -> bool {
         self.done.load(Relaxed) >= self.size
     }
@@ -160,8 +160,7 @@ pub struct Sample {
 pub struct OutputSample {
     /// Bytes that were read and written, without those that were there already.
     pub bytes: u64,
-    /// How long the threads of each stage have worked, summed: reading, hashing, writing, reading back,
-    /// committing.
+    /// Working time of the threads of each stage, summed: reading, hashing, writing, reading back, committing.
     pub busy: [Duration; STAGES],
 }
 

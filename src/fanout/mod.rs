@@ -38,18 +38,18 @@ const GRACE: Duration = Duration::from_millis(200);
 /// A waiting thread checks this often whether the run is to stop.
 pub const NAP: Duration = Duration::from_millis(50);
 
-/// What the outputs of a run share.
+/// The state that the outputs of a run share.
 pub struct Hub {
     ledger: Mutex<ChunkLedger>,
     /// Something in the ledger, or an output, changed.
     changed: Condvar,
     /// The most that is held for outputs that are behind; bytes.
     max_backlog: u64,
-    /// What chunks are read into.
+    /// The blocks that chunks are read into.
     pub blocks: SharedBlocks,
-    /// How fast the source may be read.
+    /// The limit for reading the source.
     pub rate: Option<RateLimit>,
-    /// How long outputs waited for those that were behind.
+    /// The time for which outputs waited for those that were behind.
     waiting: WaitBudget,
     /// Makes file versions of paths, sizes and times.
     versions: RandomState,
@@ -57,12 +57,12 @@ pub struct Hub {
     pub outputs: Vec<OutputStatus>,
 }
 
-/// What the others know of an output.
+/// The state of an output as the others see it.
 #[derive(Debug, Default)]
 pub struct OutputStatus {
-    /// Whether its run got ready to copy.
+    /// True once its run is ready to copy.
     pub is_ready: AtomicBool,
-    /// How many files it read from the source by itself, in part at least.
+    /// Number of files that it read from the source by itself, in part at least.
     pub read_alone: AtomicU64,
 }
 
@@ -120,14 +120,14 @@ impl Hub {
         ledger
     }
 
-    /// What a file at `path` below the root is known by.
+    /// The key of a file at `path` below the root.
     pub fn key(&self, path: &[u8], stat: &Stat) -> FileKey {
         let version = self.versions.hash_one((path, stat.size, stat.mtime, stat.ctime));
         FileKey { id: stat.id, version }
     }
 }
 
-/// How long all outputs together may wait for those that are behind.
+/// The time for which all outputs together may wait for those that are behind.
 struct WaitBudget {
     started: Instant,
     /// Nanoseconds.
@@ -172,13 +172,13 @@ pub struct OwnOrigin<'a> {
     pub file: &'a WatchedFile<'a>,
     /// The directory it is in.
     pub dir: &'a SourceDir,
-    /// What it was when it was listed.
+    /// The file as it was listed.
     pub entry: &'a SourceEntry,
-    /// How its pages in the system's cache are spared.
+    /// The cache policy for its pages.
     pub sparing: CachePolicy,
-    /// Whether a symbolic link stands for what it points to.
+    /// True if a symbolic link stands for its target.
     pub follow: bool,
-    /// How fast it may be read, and where that is counted.
+    /// The limit for reading it, and the counters.
     pub control: Control<'a>,
 }
 
@@ -270,7 +270,7 @@ pub struct ChunkLedger {
     bytes: u64,
     /// The last number that a file or a chunk got.
     last_number: u64,
-    /// How many files were forgotten that each output still wanted.
+    /// Number of files that were forgotten while the output still wanted them, for each.
     forgotten: [u64; MOST_OUTPUTS],
 }
 
@@ -289,7 +289,7 @@ impl ChunkLedger {
         }
     }
 
-    /// How much is held; bytes.
+    /// Number of bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -299,7 +299,7 @@ impl ChunkLedger {
         self.running & outputs
     }
 
-    /// How many files were forgotten before output `number` came to them.
+    /// Number of files that were forgotten before output `number` came to them.
     pub fn forgotten(&self, number: usize) -> u64 {
         self.forgotten.get(number).copied().unwrap_or(0)
     }
@@ -345,8 +345,8 @@ impl ChunkLedger {
         self.unsubscribe(key, OutputSet::MAX);
     }
 
-    /// Whether an output that did not take the oldest chunk is worth waiting for: none is that took
-    /// nothing since it was last dropped.
+    /// True if an output that did not take the oldest chunk is worth waiting for: none is that took nothing since it
+    /// was last dropped.
     pub fn is_worth_waiting(&self) -> bool {
         self.oldest().is_some_and(|(_, laggards)| laggards & !self.behind != 0)
     }
@@ -388,7 +388,7 @@ impl ChunkLedger {
         self.last_number
     }
 
-    /// What is known of a file, from now on if nothing was.
+    /// The state of a file, which is begun if there is none.
     fn file(&mut self, key: FileKey) -> Option<&mut SharedFile> {
         if !self.files.contains_key(&key) {
             if self.files.len() >= MOST_FILES {

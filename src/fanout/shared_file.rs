@@ -22,7 +22,7 @@ pub struct FileKey {
     pub version: u64,
 }
 
-/// What is known of a file.
+/// The state of a file that outputs share.
 pub struct SharedFile {
     /// Counts up with each file: its age.
     pub number: u64,
@@ -31,7 +31,7 @@ pub struct SharedFile {
     state: SharedState,
 }
 
-/// How far the content was shared.
+/// The extent to which the content was shared.
 enum SharedState {
     /// No output began to read it.
     Unread,
@@ -329,27 +329,27 @@ impl<'a> Slot<'a> {
         1 << self.number
     }
 
-    /// How many outputs there are.
+    /// Number of outputs.
     pub fn among(self) -> usize {
         self.hub.outputs.len()
     }
 
-    /// Whether it is the first, which does what need be done once for all.
+    /// True if it is the first, which does the work that is needed once for all.
     pub fn is_first(self) -> bool {
         self.number == 0
     }
 
-    /// How fast the source may be read.
+    /// The limit for reading the source.
     pub fn rate(self) -> Option<&'a RateLimit> {
         self.hub.rate.as_ref()
     }
 
-    /// How many files the output read from the source by itself, in part at least.
+    /// Number of files that the output read from the source by itself, in part at least.
     pub fn read_alone(self) -> u64 {
         self.hub.outputs.get(self.number).map_or(0, |output| output.read_alone.load(Relaxed))
     }
 
-    /// How many files were forgotten before the output came to them.
+    /// Number of files that were forgotten before the output came to them.
     pub fn forgotten(self) -> u64 {
         self.hub.ledger().forgotten(self.number)
     }

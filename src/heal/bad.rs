@@ -100,7 +100,7 @@ impl BadFiles {
         files.into_iter()
     }
 
-    /// Whether the file of this name was found bad in the tree of this number.
+    /// True if the file of this name was found bad in the tree of this number.
     pub fn has(&self, path: &RelPath, tree: usize) -> bool {
         self.names.contains_key(&(path.clone(), tree))
     }
@@ -140,7 +140,7 @@ pub struct Case<'c> {
 }
 
 impl<'c> Case<'c> {
-    /// What the new file is begun with and looks like: the bad one, or for want of it the first good one.
+    /// The copy that the new file is begun with and looks like: the bad one, or for want of it the first good one.
     pub fn base(&self) -> Result<&'c FileCopy, Unmended> {
         self.copies.first().ok_or(Unmended::Nowhere)
     }
@@ -158,7 +158,7 @@ pub struct TakenLink {
     pub copy: usize,
 }
 
-/// How a file was filled.
+/// The result of filling a file.
 #[derive(Clone, Copy)]
 pub struct Filled {
     pub is_cloned: bool,
@@ -168,11 +168,11 @@ pub struct Filled {
 pub struct ReadyFile {
     pub parents: Parents,
     pub file: ClosedFile,
-    /// Whether there is a bad one.
+    /// True if there is a bad one.
     pub replaces: bool,
 }
 
-/// What is to be told, and what is still to be done unless this is a dry run.
+/// The message about the file, and the work that is still to be done unless this is a dry run.
 pub struct Mended {
     pub mend: Mend,
     pub ready: Option<ReadyFile>,
@@ -186,7 +186,7 @@ const MOST_CONFLICTS: usize = 50_000;
 /// Between so many lines it is asked whether the run is to stop.
 const ASK: u64 = 1 << 12;
 
-/// What the manifests contradict each other in.
+/// The contradictions between the manifests.
 #[derive(Debug, Default)]
 pub struct Conflicts {
     names: BTreeSet<RelPath>,
@@ -256,7 +256,7 @@ pub struct Tree {
     private: Option<PrivateDir>,
     /// Why nothing may be written to it.
     pub barrier: Option<String>,
-    /// Whether it is on a disk that turns, where one sequence of reads is fastest.
+    /// True for a disk that turns, where one sequence of reads is fastest.
     pub turns: bool,
 }
 
@@ -266,11 +266,11 @@ pub struct ListedTree {
     pub manifest: File,
 }
 
-/// How a tree is kept from other runs.
+/// The means to keep other runs out of a tree.
 #[derive(Clone, Copy)]
 pub struct Keeping<'a> {
     pub patience: Patience<'a>,
-    /// Whether the private directory is made where there is none.
+    /// The treatment of a missing private directory: made or not.
     pub missing: Missing,
     /// Where private directories are, if not in the trees.
     pub state: Option<&'a std::path::Path>,
@@ -325,12 +325,12 @@ impl Tree {
         closed.deed("close again what was opened in", &self.root)
     }
 
-    /// What keeps other runs out, and notes for later ones.
+    /// The private directory, which keeps other runs out, and notes for later ones.
     pub fn private(&self) -> Option<&PrivateDir> {
         self.private.as_ref()
     }
 
-    /// Whether one of its manifests lists this file; so too if that cannot be found out. The manifests are read: it is
+    /// True if one of its manifests lists this file; so too if that cannot be found out. The manifests are read: it is
     /// for what hardly ever is the case.
     pub fn lists(&self, path: &RelPath) -> bool {
         let lists = |(target, manifest): (&Arc<Target>, &File)| -> io::Result<bool> {
@@ -347,8 +347,8 @@ impl Tree {
         self.targets.iter().zip(&self.manifests).any(|both| lists(both).unwrap_or(true))
     }
 
-    /// Whether the directory `dir` of this tree, or what is at `path`, is where private records are: nothing that came
-    /// from elsewhere may become one.
+    /// True if the directory `dir` of this tree, or the entry at `path`, is where private records are: nothing that
+    /// came from elsewhere may become one.
     pub fn keeps_for_itself(&self, dir: &Dir, path: &RelPath) -> bool {
         let is_private = |name: &[u8]| name.eq_ignore_ascii_case(NAME.as_bytes());
         let private = self.private.as_ref().and_then(|private| private.dir().identity().ok());
@@ -380,7 +380,7 @@ impl Unhealed {
         Some(Finding::NotHealed { path, why, lost: None })
     }
 
-    /// How many there are.
+    /// Number of bad files.
     pub fn count(&self) -> u64 {
         self.0.load(Relaxed)
     }

@@ -140,13 +140,13 @@ impl<'c> OpenCopies<'c> {
 /// A directory that is changed by what is made in it.
 struct HeldDir {
     dir: Dir,
-    /// What it is to be like afterwards.
+    /// The metadata that it is to have afterwards.
     like: Stat,
     /// … and have, if it was made.
     made: Option<Attributes>,
     /// The group of the directory that it was made in.
     gid: u32,
-    /// Whether it was opened for writing.
+    /// True if it was opened for writing.
     opened_up: bool,
 }
 
@@ -167,7 +167,7 @@ struct Way<'a> {
     /// The last directory that is there, which alone is changed.
     there: Dir,
     below: RelPath,
-    /// What is missing below it.
+    /// The directories that are missing below it.
     missing: Vec<&'a OsStr>,
     /// The counterparts of that directory.
     good: Vec<GoodDir<'a>>,
@@ -182,14 +182,14 @@ struct GoodDir<'a> {
 }
 
 impl GoodDir<'_> {
-    /// Whether users may enter `other` who may not enter this one.
+    /// True if users may enter `other` who may not enter this one.
     fn is_closed_to_some_in(&self, other: &Dir) -> io::Result<bool> {
         let Told { owners, modes } = Told::of(&self.dir, &self.tree.dir)?;
         Ok((owners || modes) && other.lets_in_more_than(&self.dir, owners)?)
     }
 }
 
-/// What the labels of a directory tell: nothing where all entries have those of the root, because the file system has
+/// The meaning of the labels of a directory: none where all entries have those of the root, because the file system has
 /// no others.
 struct Told {
     owners: bool,

@@ -238,7 +238,7 @@ impl Mender<'_> {
         Err(Unmended::Nowhere)
     }
 
-    /// Whether a copy has the listed digest.
+    /// True if a copy has the listed digest.
     fn is_good(&self, case: &Case<'_>, copy: &FileCopy) -> Result<bool, Unmended> {
         let stop = || self.stop.is_urgent();
         let medium = || {
@@ -256,7 +256,7 @@ impl Mender<'_> {
         }
     }
 
-    /// What is to be told of a file that is made of these copies.
+    /// The message about a file that is made of these copies.
     fn mend_of(&self, case: &Case<'_>, taken: impl Iterator<Item = usize>) -> Mend {
         let trees = taken.filter_map(|copy| case.copies.get(copy)).map(|copy| copy.tree);
         let mut trees: Vec<usize> = trees.collect();
@@ -282,7 +282,7 @@ impl Mender<'_> {
         numbers.into_iter().filter_map(|number| self.trees.get(number)).collect()
     }
 
-    /// Whether a file that a dry run does not make could be put in its place.
+    /// Looks whether a file that a dry run does not make could be put in its place.
     fn look(&self, case: &Case<'_>, like: &FileCopy, good: &[&FileCopy]) -> Result<(), Unmended> {
         let Case { bad, path, .. } = case;
         let own = self.trees.get(bad.tree).ok_or(Unmended::Nowhere)?;
@@ -418,7 +418,7 @@ impl Mender<'_> {
     }
 }
 
-/// What a healed file has beside its content.
+/// The labels of a healed file: all that it has beside its content.
 struct Label<'c> {
     /// The copy whose owner and attributes it has.
     owner: &'c FileCopy,

@@ -27,7 +27,7 @@ use crate::{
 /// Which trees to make whole, and from what. Make one with [`new`](Self::new) and change what should differ.
 #[derive(Clone, Debug)]
 pub struct HealJob {
-    /// How the trees are checked that are to be made whole. They are each other's copies too.
+    /// The check of the trees that are to be made whole. They are each other's copies too.
     pub check: VerifyJob,
     /// Trees that are only read: what they have good is taken, whatever they list.
     pub from: Vec<PathBuf>,
@@ -37,7 +37,7 @@ pub struct HealJob {
     pub wait: bool,
 }
 
-/// What the trees are, and what their manifests are to be read for.
+/// The opened trees, and the purpose that their manifests are read for.
 struct OpenedTrees {
     trees: Vec<Tree>,
     listed: Vec<ListedTree>,
@@ -123,8 +123,8 @@ impl HealJob {
         Ok(report)
     }
 
-    /// What is checked: the lists of the trees. A bag is healed by its lists; that it lacks files was told by these, so
-    /// what else it must have is told only where it has none.
+    /// The targets of the check: the lists of the trees. A bag is healed by its lists; that it lacks files was told by
+    /// these, so what else it must have is told only where it has none.
     fn lists(&self) -> Result<Expanded> {
         let mut lists = expand(self.check.specs()?);
         let bags = std::mem::take(&mut lists.bags);
@@ -215,7 +215,7 @@ fn note(report: &mut VerifyReport, file: &BadFile, mended: &Result<Mend, Unmende
     }
 }
 
-/// What is told of it.
+/// The finding about it.
 fn finding(file: &BadFile, mended: Result<Mend, Unmended>) -> Finding {
     let why = match mended {
         Ok(mend) => return Finding::Healed(mend),

@@ -17,13 +17,13 @@ use crate::{
     transfer::Context, transfer::Outcome, transfer::TransferResult, transfer::outcome::finish,
 };
 
-/// What the hasher sends to the writer: the digest comes with the end, or not at all.
+/// The hasher's message to the writer: the digest comes with the end, or not at all.
 pub type HashedStep = FileStep<HashedEnd>;
 
-/// How a file comes out of the hasher.
+/// The end of a file as it leaves the hasher.
 pub type HashedEnd = Result<(ReadEnd, Option<Digest>), EarlyEnd>;
 
-/// What comes next from a reader: nothing yet, or nothing any more, are errors.
+/// The next message from a reader: nothing yet, or nothing any more, are errors.
 type Received = Result<ReadStep, TryRecvError>;
 
 /// The hasher's part of a chain from a reader to its writer, and the file that is on its way there.

@@ -30,7 +30,7 @@ impl LargeFile {
         Self { transfer, resumed, checkpoints, given_up: AtomicBool::new(false) }
     }
 
-    /// How much of the file is in the part file before anything is read; bytes.
+    /// Number of bytes that are in the part file before anything is read.
     pub fn start(&self) -> u64 {
         self.resumed.as_ref().map_or(0, |resumed| resumed.offset)
     }
@@ -40,7 +40,7 @@ impl LargeFile {
         self.given_up.store(true, Relaxed);
     }
 
-    /// Whether a later stage wants nothing more of it.
+    /// True if a later stage needs nothing more of it.
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Relaxed)
     }
@@ -49,7 +49,7 @@ impl LargeFile {
 /// One step of a file from stage to stage. Every `Begin` is followed by one `End`; a channel that
 /// closes in between means that a thread died, never that the file is complete.
 pub enum FileStep<E> {
-    /// What follows is of this file, and goes into this part file.
+    /// The following steps are of this file, and go into this part file.
     Begin(Arc<LargeFile>, Part),
     /// All of the file so far is void: it changed while it was read, and begins again as this.
     Again(Arc<LargeFile>),
@@ -62,15 +62,15 @@ pub enum FileStep<E> {
     End(E),
 }
 
-/// How reading ended well: what else there is to take over.
+/// The good end of reading, with everything else that is to be taken over.
 pub struct ReadEnd {
     /// The file's extended attributes.
     pub attributes: Attributes,
-    /// What could not be read of them.
+    /// Attributes that could not be read.
     pub warnings: Vec<Error>,
 }
 
-/// How a file ended early.
+/// The early end of a file.
 pub enum EarlyEnd {
     Failed(Error),
     /// Because the run stops, or a later stage gave the file up.
@@ -157,7 +157,7 @@ impl Feed {
         way.send(run).is_ok()
     }
 
-    /// Whether it is for workers that take large files: the walk makes a large file a batch of its own.
+    /// True if it is for workers that take large files: the walk makes a large file a batch of its own.
     pub fn is_large(&self, run: &Batch) -> bool {
         run.files.last().is_some_and(|file| file.stat.size > self.block_size)
     }
@@ -174,7 +174,7 @@ impl Tasks {
         Self { large: self.large.clone(), all: None }
     }
 
-    /// What to do next, as soon as there is something; `None` at the end.
+    /// The next task, as soon as there is one; `None` at the end.
     pub fn next(&self) -> Option<Batch> {
         match (&self.large, &self.all) {
             // When one has come to its end, there may still be something in the other.
@@ -190,7 +190,7 @@ impl Tasks {
 
 // Reading the content of a large file block by block, and sending it to the hasher.
 
-/// What the reader sends to the hasher.
+/// The reader's message to the hasher.
 pub type ReadStep = FileStep<Result<ReadEnd, EarlyEnd>>;
 
 /// Where the content of a file is read.
@@ -211,8 +211,8 @@ impl<'a> ContentFrom<'a> {
         }
     }
 
-    /// Whether `read` bytes that outputs shared are all there are: what is shared ends at the size that was
-    /// listed, whatever is behind it.
+    /// True if `read` bytes that outputs shared are the whole content: sharing ends at the size that was listed,
+    /// whatever follows in the file.
     fn ends_at(self, read: u64) -> Result<bool, Error> {
         match self {
             ContentFrom::Own(_) => Ok(false),
@@ -231,7 +231,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// How the file ends; an error if there is nowhere to tell.
+    /// The end of the file; an error if there is nowhere to tell it.
     pub fn into_early_end(self) -> Result<EarlyEnd, Disconnected> {
         match self {
             ReadError::Early(end) => Ok(end),
@@ -254,7 +254,7 @@ impl From<Disconnected> for ReadError {
 
 /// Reads files into blocks and sends these on.
 pub struct ContentReader<'a> {
-    /// What the run shares.
+    /// The state that the run shares.
     pub context: &'a Context<'a>,
     pub pool: BlockPool,
     pub next: Sender<ReadStep>,

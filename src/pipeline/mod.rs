@@ -27,7 +27,7 @@ const PASSING: usize = 4;
 
 /// A worker that is to be started.
 pub struct NewWorker<'scope> {
-    /// What the run shares.
+    /// The state that the run shares.
     pub context: &'scope Context<'scope>,
     /// For the names of its threads.
     pub number: usize,
@@ -155,7 +155,7 @@ fn scratch(context: &Context<'_>) -> BlockPool {
 
 /// A worker for small files.
 pub struct SmallWorker<'a> {
-    /// What the run shares.
+    /// The state that the run shares.
     pub context: &'a Context<'a>,
     pub pool: BlockPool,
     /// For files that are there already.

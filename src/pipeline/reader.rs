@@ -22,7 +22,7 @@ use crate::{
 pub struct FileReader<'a> {
     /// The block that small files go through.
     pub scratch: BlockPool,
-    /// What reads large files, with the worker's blocks.
+    /// The reader of large files, with the worker's blocks.
     pub content: ContentReader<'a>,
     /// For files that are there already.
     pub read_back: ReadBack,
@@ -196,8 +196,8 @@ impl FileReader<'_> {
         self.copy(&changed(transfer, now), Some(first))
     }
 
-    /// How a file ends that could not be read to its end; it is read again if that is worth a try. Of the
-    /// first try `total` bytes were counted as done.
+    /// The end of a file that could not be read to its end; it is read again if that is worth a try. Of the first try
+    /// `total` bytes were counted as done.
     fn end_or_retry(
         &self,
         large: &LargeFile,
@@ -269,7 +269,7 @@ fn changed(transfer: &Transfer, now: Stat) -> Transfer {
 /// minutes at 1.4 GB/s (SHA instructions), and three times that without.
 const COSTLY_HOLES: u64 = 1 << 40;
 
-/// What hashing the holes of a file costs, if that is much.
+/// The warning that hashing the holes of a file takes long, if it does.
 fn costly_holes(transfer: &Transfer) -> Option<Error> {
     let stat = &transfer.entry().stat;
     let holes = stat.size.saturating_sub(stat.allocated);

@@ -15,7 +15,7 @@ use crate::{
     tree::OutputDir, tree::SourceDir, tree::SourceEntry,
 };
 
-/// What the system says of a file.
+/// The metadata of a file.
 fn stat(path: &Path) -> Stat {
     Dir::open(path.parent().unwrap()).unwrap().stat(path.file_name().unwrap(), true).unwrap()
 }
@@ -45,7 +45,7 @@ impl Scene {
         self.dir.path().join("output").join(name)
     }
 
-    /// What was listed of a file before anything happened to it.
+    /// The listed entry of a file, before anything happened to it.
     fn entry(&self, name: &str) -> SourceEntry {
         let dir = Dir::open(&self.dir.path().join("source")).unwrap();
         SourceEntry {

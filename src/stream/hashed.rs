@@ -21,14 +21,14 @@ use crate::{
     stream::place::OpenOutput, transfer::Context,
 };
 
-/// What goes from the reader to the hasher.
+/// A message from the reader to the hasher.
 enum ToHasher {
     Data(Block),
     Spoiled,
     End,
 }
 
-/// What goes from the hasher to the writers.
+/// A message from the hasher to the writers.
 #[derive(Clone)]
 enum ToWriter {
     Data(Arc<Block>),

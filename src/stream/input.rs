@@ -23,7 +23,7 @@ enum InputKind<'a> {
     Flow(StreamEnd),
 }
 
-/// What came of reading.
+/// The result of reading.
 pub enum ReadResult {
     /// So many bytes; more may follow.
     Bytes(usize),
@@ -87,7 +87,7 @@ impl<'a> Input<'a> {
         Ok(Self { context, path, content, came: 0 })
     }
 
-    /// What the system said of it when it was opened.
+    /// Its metadata when it was opened.
     pub fn stat(&self) -> &Stat {
         match &self.content {
             InputKind::File(reading, _) => reading.before(),
@@ -139,7 +139,7 @@ impl<'a> Input<'a> {
         Ok(ReadResult::Bytes(filled))
     }
 
-    /// How many bytes the kernel may move before [`moved`](Self::moved) is told.
+    /// Number of bytes the kernel may move before [`moved`](Self::moved) is told.
     pub fn before_move(&self, most: u64) -> u64 {
         match &self.content {
             InputKind::File(reading, start) => most.min(reading.before_move(start + self.came)),
@@ -165,7 +165,7 @@ impl<'a> Input<'a> {
         self.context.control.rate.map_or(most, |rate| most.min(rate.portion() as u64))
     }
 
-    /// Whether the bytes are all there are, as far as a file's size tells.
+    /// True if these bytes are the whole content, as far as a file's size tells.
     pub fn is_all(&self) -> bool {
         match &self.content {
             InputKind::File(reading, start) => reading.is_all(start + self.came),
@@ -192,7 +192,7 @@ impl<'a> Input<'a> {
 pub enum Endpoint {
     /// Standard input or output, whichever it is: `-`.
     Standard,
-    /// What is at this path.
+    /// The entry at this path.
     Path(PathBuf),
 }
 
@@ -214,7 +214,7 @@ impl Endpoint {
         }
     }
 
-    /// What the system says of it as an input; of what it points to, if it is a link.
+    /// Its metadata as an input; that of its target, if it is a link.
     pub fn stat_input(&self) -> io::Result<Stat> {
         match self {
             Endpoint::Standard => Ok(*StreamEnd::standard_input()?.stat()),
@@ -223,9 +223,8 @@ impl Endpoint {
     }
 }
 
-/// Whether a stream is meant, rather than a copy of a tree or of a file into a directory: an end is `-`, an
-/// input is a FIFO or a device, there are several inputs, or a file goes where something other than a
-/// directory is.
+/// True if a stream is meant, rather than a copy of a tree or of a file into a directory: an end is `-`, an input is a
+/// FIFO or a device, there are several inputs, or a file goes where something other than a directory is.
 pub fn is_stream(inputs: &[Endpoint], outputs: &[Endpoint]) -> bool {
     let kind = |endpoint: &Endpoint| stat(endpoint.path()).map(|stat| stat.kind).ok();
     match inputs {
@@ -239,7 +238,7 @@ pub fn is_stream(inputs: &[Endpoint], outputs: &[Endpoint]) -> bool {
     }
 }
 
-/// What is at a path; of what it points to, if that is a link.
+/// The metadata of the entry at a path; of its target, if it is a link.
 pub fn stat(path: &Path) -> io::Result<Stat> {
     match path.file_name().filter(|_| !names_directory(path)) {
         Some(name) => Dir::open(directory_of(path))?.stat(name, true),
@@ -247,7 +246,7 @@ pub fn stat(path: &Path) -> io::Result<Stat> {
     }
 }
 
-/// Whether a path can only be that of a directory.
+/// True if a path can only be that of a directory.
 pub fn names_directory(path: &Path) -> bool {
     let ends_so = |path: &OsStr| {
         path.as_encoded_bytes()

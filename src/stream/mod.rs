@@ -39,34 +39,34 @@ use crate::{
 
 // A stream job: what is asked for, and its run from the first refusal to the report.
 
-/// What to pass on, where to, and how. Make one with [`new`](Self::new) and change what should differ.
+/// A stream to pass on: inputs, outputs and options. Make one with [`new`](Self::new) and change what should differ.
 #[derive(Clone, Debug)]
 pub struct StreamJob {
-    /// What is read, one after the other.
+    /// The inputs, read one after the other.
     pub inputs: Vec<Endpoint>,
-    /// What all of it is written to.
+    /// The outputs; each gets everything.
     pub outputs: Vec<Endpoint>,
     /// Where the lines of all outputs go; without one, that of a file goes beside it.
     pub manifest: Option<PathBuf>,
-    /// What is computed over the bytes; with [`Algorithm::None`] there is no manifest, and the kernel
-    /// moves the bytes where it can.
+    /// The algorithm of the digest that proves; with [`Algorithm::None`] there is no manifest, and the kernel moves the
+    /// bytes where it can.
     pub algorithm: Algorithm,
-    /// What is computed and listed besides.
+    /// Algorithms of further digests to compute and list.
     pub further: Algorithms,
-    /// Whether the states of the digest stand beside the manifest.
+    /// The choice to write the states of the digest beside the manifest.
     pub states: States,
-    /// What happens to files that are there already: a stream is newer than any of them.
+    /// The policy for files that are there already: a stream is newer than any of them.
     pub policy: Policy,
     /// Make files durable before they get their names.
     pub sync: bool,
-    /// InputCounts files back from their medium before they get their names, and what happens to those that are
+    /// Read files back from their medium before they get their names, and what happens to those that are
     /// not there as they were written.
     pub verify: Option<Damaged>,
-    /// What becomes of pages in the system's cache.
+    /// The treatment of pages in the system's cache.
     pub cache: Cache,
     /// Look at all inputs before anything is written.
     pub strict: bool,
-    /// InputCounts no faster than this; bytes in a second.
+    /// Read no faster than this; bytes in a second.
     pub limit_rate: Option<u64>,
     /// Blocks on their way; at least 1.
     pub queue_size: usize,
@@ -153,7 +153,7 @@ impl StreamJob {
         self.inputs.iter().try_for_each(look_at_input)
     }
 
-    /// What can be refused before anything is looked at.
+    /// Refuses options that are wrong before anything is looked at.
     fn refuse_options(&self) -> Result<()> {
         if self.verify.is_some() {
             refuse_unverifiable(self.sync, self.algorithm)?;

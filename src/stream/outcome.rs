@@ -1,4 +1,4 @@
-//! What became of the outputs, told as it happens.
+//! The results of the outputs, told as they come.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,29 +7,29 @@ use crate::{
     hash::Digests, io::HashedFrom, stream::Endpoint,
 };
 
-/// What came, where all of it did.
+/// The content of the stream, where all of it came.
 #[derive(Clone, Debug)]
 pub struct StreamContent {
     pub digests: Digests,
-    /// How many bytes.
+    /// Number of bytes.
     pub size: u64,
     /// Its chain, if one was kept and it is long enough.
     pub chain: Option<Chain>,
 }
 
-/// What is said where a thread ended as it never should.
+/// The message about a thread that ended as it never should.
 pub const DIED: &str = "its thread died; this is a defect of dircopy";
 
-/// What became of an output.
+/// The result of an output.
 #[derive(Debug)]
 pub enum OutputOutcome {
     /// The file stands, and is durable if that is asked for.
     Stands {
-        /// Whether something gave way for it.
+        /// True if something was replaced by it.
         replaced: bool,
         /// Where it was read back from, if it was.
         proof: Option<HashedFrom>,
-        /// What could not be done about it.
+        /// Failures that did not keep it from being written.
         warnings: Vec<Error>,
     },
     /// Everything was written to what was open.
@@ -38,7 +38,7 @@ pub enum OutputOutcome {
     Closed,
     /// The run was to stop; what of it could not be removed.
     Stopped(Vec<Error>),
-    /// What was there stays, for this reason.
+    /// The present file stays, for this reason.
     Left(&'static str),
     /// The output has not got the file, for this reason.
     Failed(Error),
@@ -47,7 +47,7 @@ pub enum OutputOutcome {
 }
 
 impl OutputOutcome {
-    /// Whether the output has everything.
+    /// True if the output has everything.
     pub fn is_complete(&self) -> bool {
         matches!(self, OutputOutcome::Stands { .. } | OutputOutcome::Passed)
     }
@@ -107,7 +107,7 @@ impl<'a> OutputStates<'a> {
         (self.listen)(&Event::Failed(error));
     }
 
-    /// Whether there is an output left of which nothing became yet.
+    /// True if an output is left that has no result yet.
     pub fn are_open(&self) -> bool {
         self.outcomes.iter().any(Option::is_none)
     }
@@ -130,7 +130,7 @@ impl<'a> OutputStates<'a> {
         warnings.iter().for_each(|warning| (self.listen)(&Event::Warning(warning)));
     }
 
-    /// What became of them; `None` of one that is not settled.
+    /// The results; `None` for an output that has none.
     pub fn into_outcomes(self) -> Vec<Option<OutputOutcome>> {
         self.outcomes
     }
@@ -138,7 +138,7 @@ impl<'a> OutputStates<'a> {
 
 // What came of a stream.
 
-/// What came of a stream.
+/// The report of a stream.
 #[derive(Debug)]
 pub struct StreamReport {
     /// Inputs that were read to their end.
@@ -153,13 +153,13 @@ pub struct StreamReport {
     pub outputs: Vec<(Endpoint, OutputOutcome)>,
     /// The manifest of all outputs, if there is one.
     pub manifest: Option<PathBuf>,
-    /// Whether every input came to its end, and why not.
+    /// The end of the inputs: complete, or why not.
     pub ending: StreamEnding,
-    /// How long it took.
+    /// Duration of the run.
     pub elapsed: Duration,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEnding {
     /// Every output has all of every input.
@@ -184,7 +184,7 @@ impl StreamReport {
 }
 
 impl StreamEnding {
-    /// How a stream ended of which this became of the outputs; `amiss` if something else is missing.
+    /// The end of a stream with these results of its outputs; `amiss` if something else is missing.
     pub(crate) fn of<'a>(
         outcomes: impl Iterator<Item = &'a OutputOutcome>,
         amiss: bool,

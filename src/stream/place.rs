@@ -34,9 +34,9 @@ pub enum OutputPlace {
 pub struct FilePlace {
     pub dir: Arc<OutputDir>,
     pub name: OsString,
-    /// What gives way for it.
+    /// The present file that it replaces.
     pub there: Option<Stat>,
-    /// What it is taken for before anything is known of it.
+    /// The metadata that it is taken to have before anything is known of it.
     pub coming: Stat,
 }
 
@@ -58,7 +58,7 @@ impl FilePlace {
         place_in(&self.dir, name, policy)
     }
 
-    /// Whether the two are one file's.
+    /// True if both are the place of one file.
     pub fn is_same(&self, other: &FilePlace) -> bool {
         let id = |place: &FilePlace| place.dir.handle.as_ref().and_then(|dir| dir.identity().ok());
         self.name == other.name && id(self) == id(other)
@@ -301,9 +301,9 @@ impl OutputPlaces {
 pub struct OpenOutput<'a> {
     /// Which of the outputs it is, counted from 0.
     pub number: usize,
-    /// What the user calls it.
+    /// The output as the user names it.
     pub endpoint: Endpoint,
-    /// What the run shares.
+    /// The state that the run shares.
     pub context: Context<'a>,
     pub sink: Sink<'a>,
     /// The manifest beside it.
@@ -326,7 +326,7 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// What became of an output that is dropped.
+    /// The result of an output that is dropped.
     pub fn outcome(self) -> OutputOutcome {
         match self {
             DropReason::Closed => OutputOutcome::Closed,
@@ -337,12 +337,12 @@ impl DropReason {
 }
 
 impl OpenOutput<'_> {
-    /// Whether it is a file that has no name yet.
+    /// True if it is a file that has no name yet.
     pub fn is_file(&self) -> bool {
         matches!(self.sink, Sink::File(_))
     }
 
-    /// What is open, if it is no file of ours.
+    /// The open end, if it is no file of ours.
     pub fn end(&self) -> Option<&StreamEnd> {
         match &self.sink {
             Sink::Open(end) => Some(end),
@@ -350,7 +350,7 @@ impl OpenOutput<'_> {
         }
     }
 
-    /// Whether its reader went away, which is looked for while nothing comes: an input may be idle for hours.
+    /// True if its reader went away, which is looked for while nothing comes: an input may be idle for hours.
     pub fn has_lost_reader(&self) -> bool {
         self.end().is_some_and(StreamEnd::has_lost_reader)
     }

@@ -28,7 +28,7 @@ pub struct StreamRun<'r> {
     counts: InputCounts,
 }
 
-/// How the reading of the inputs went.
+/// The counts of reading the inputs.
 #[derive(Default)]
 struct InputCounts {
     /// Inputs of which something came, …
@@ -163,7 +163,7 @@ impl<'r> StreamRun<'r> {
         written.is_ok()
     }
 
-    /// What came of it; `manifest` is the one of all outputs that was written.
+    /// The report of the run; `manifest` is the one of all outputs that was written.
     pub fn into_report(
         self,
         digests: Option<Digests>,

@@ -21,10 +21,10 @@ use crate::{
     sys::Spliced, sys::stat::Kind, transfer::Context,
 };
 
-/// How often it is looked whether a thread that does not answer has died.
+/// Time between two looks whether a thread that does not answer has died.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
-/// What an output's thread is told.
+/// An order to an output's thread.
 enum BranchOrder {
     /// So many bytes are in its pipe.
     Bytes(u64),
@@ -34,15 +34,15 @@ enum BranchOrder {
     Look,
     /// An input was cut short.
     Spoiled,
-    /// What is in its pipe is not what the others have.
+    /// The content of its pipe differs from that of the others.
     Apart,
 }
 
-/// What an output's thread says.
+/// A reply of an output's thread.
 enum BranchReply {
     /// Its pipe is empty.
     Done,
-    /// What became of the output; it says no more then.
+    /// The result of the output, after which it says no more.
     Over(OutputOutcome),
 }
 
@@ -58,7 +58,7 @@ pub struct TeeEngine<'scope, 'a> {
     context: Context<'a>,
     branches: Vec<Branch<'scope>>,
     said: Receiver<(usize, BranchReply)>,
-    /// What inputs that are no pipes are put into, to be read from the first and written to the second.
+    /// The pipe for inputs that are no pipes: it is read from the first and written to the second.
     head: (File, File),
     scratch: Block,
     /// When outputs were last told to look for their readers.

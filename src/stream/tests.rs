@@ -1,4 +1,4 @@
-//! What is told where a thread dies, which nothing but a defect brings about: so a test lets one die.
+//! The messages where a thread dies, which nothing but a defect brings about: so a test lets one die.
 
 use std::sync::Mutex;
 

@@ -1,5 +1,5 @@
-//! How much to do in one call: enough that the call costs nothing beside the work, and little
-//! enough that progress is counted and a request to stop is seen in time.
+//! The amount of work of one call: enough that the call costs nothing beside the work, and little enough that progress
+//! is counted and a request to stop is seen in time.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl AdaptiveChunk {
         Self { next: FIRST.min(most), most }
     }
 
-    /// How many bytes to move in the next call.
+    /// Number of bytes to move in the next call.
     pub fn size(&self) -> u64 {
         self.next
     }

@@ -27,7 +27,7 @@ impl DirListing {
         Ok(Self { dir: Some(dir), reader: DirReader::default(), batch: Vec::new().into_iter() })
     }
 
-    /// Whether `dir` has no entries.
+    /// True if `dir` has no entries.
     ///
     /// # Errors
     /// It cannot be listed.

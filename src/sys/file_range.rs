@@ -23,7 +23,7 @@ impl<'a> FileRange<'a> {
         Self { file, from, to }
     }
 
-    /// How many of them are left, if the file is long enough.
+    /// Number of bytes left, if the file is long enough.
     pub fn left(&self) -> u64 {
         self.to.saturating_sub(self.from)
     }
@@ -34,8 +34,8 @@ impl<'a> FileRange<'a> {
     }
 }
 
-/// Whether the content of a file of `size` bytes ends where its size says. Where sizes are not exact, only a
-/// read tells.
+/// True if the content of a file of `size` bytes ends where its size says. Where sizes are not exact, only a read
+/// tells.
 ///
 /// # Errors
 /// It could not be read.

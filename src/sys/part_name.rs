@@ -1,29 +1,29 @@
-//! What part files and their journals are called: the one thing by which a later run knows those that
-//! a killed run left behind. A name of their shape proves nothing; the tag in it does.
+//! The names of part files and their journals: the one thing by which a later run knows those that a killed run left
+//! behind. A name of their shape proves nothing; the tag in it does.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 
-/// How a part file's name starts: hidden, so that other programs pass it by.
+/// The beginning of a part file's name: hidden, so that other programs pass it by.
 const PREFIX: &str = ".";
 
-/// How many letters and digits follow …
+/// Number of letters and digits that follow …
 const LETTERS: usize = 10;
 
 /// … of which so many are random, if the others are a tag.
 const RANDOM: usize = LETTERS - PartTag::LEN;
 
-/// How it ends.
+/// The ending of its name.
 const SUFFIX: &str = ".dircopy-part";
 
-/// How many letters and digits a journal's name has: those of the final name, and a tag.
+/// Number of letters and digits in a journal's name: those of the final name, and a tag.
 const JOURNAL_LETTERS: usize = LETTERS + PartTag::LEN;
 
-/// How the name of a part file's journal ends.
+/// The ending of the name of a part file's journal.
 const JOURNAL_SUFFIX: &str = ".dircopy-journal";
 
-/// What letters and digits stand for numbers to the base of 62.
+/// The digits of numbers to the base of 62.
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// By what a later run knows a part file as one that it may remove: it is in the file's name.
@@ -41,7 +41,7 @@ pub struct PartOwner {
 pub struct PartTag([u8; Self::LEN]);
 
 impl PartTag {
-    /// How many letters it has: one in 900 million other names has the same.
+    /// Number of its letters: one in 900 million other names has the same.
     pub const LEN: usize = 5;
 
     /// The one that is made of these random bytes.
@@ -49,7 +49,7 @@ impl PartTag {
         Self(digits(u64::from_le_bytes(random)))
     }
 
-    /// Whether a part file of this name was made under this tag.
+    /// True if a part file of this name was made under this tag.
     pub fn is_in(self, name: &OsStr) -> bool {
         is_part_name(name)
             && middle(name, SUFFIX).and_then(|it| it.get(RANDOM..LETTERS)) == Some(&self.0)
@@ -95,7 +95,7 @@ pub struct ShardTag {
 }
 
 impl ShardTag {
-    /// What stands between the random letters and the end of a name.
+    /// The text between the random letters and the end of a name.
     fn text(self) -> String {
         let Self { plan, shard, attempt } = self;
         format!("{plan:08x}-{shard}-{attempt:08x}")
@@ -115,12 +115,12 @@ pub fn shard_of_part(name: &OsStr) -> Option<ShardTag> {
     (tag[1..] == *found.text().as_bytes()).then_some(found)
 }
 
-/// Whether a name is one that a part file gets. A file of the source may have such a name too.
+/// True for a name that a part file may get. A file of the source may have such a name too.
 pub fn is_part_name(name: &OsStr) -> bool {
     has_shape(name, SUFFIX, LETTERS) || shard_of_part(name).is_some()
 }
 
-/// Whether a name is one that the journal of a part file gets, or got before there were tags.
+/// True for a name that the journal of a part file may get, or got before there were tags.
 pub fn is_journal_name(name: &OsStr) -> bool {
     [LETTERS, JOURNAL_LETTERS].iter().any(|letters| has_shape(name, JOURNAL_SUFFIX, *letters))
 }
@@ -131,7 +131,7 @@ pub fn journal_name(key: [u8; LETTERS], tag: [u8; PartTag::LEN]) -> OsString {
     of_key(&[&key[..], &tag].concat(), JOURNAL_SUFFIX)
 }
 
-/// Whether a name is one that a journal gets under this tag.
+/// True for a name that a journal may get under this tag.
 pub fn is_journal_of(name: &OsStr, tag: [u8; PartTag::LEN]) -> bool {
     let of_tag = of_key(&tag, JOURNAL_SUFFIX);
     let end = of_tag.as_encoded_bytes().get(PREFIX.len()..);
@@ -174,7 +174,7 @@ fn has_shape(name: &OsStr, suffix: &str, letters: usize) -> bool {
     })
 }
 
-/// What stands between the beginning and the end of a name.
+/// The text between the beginning and the end of a name.
 fn middle<'a>(name: &'a OsStr, suffix: &str) -> Option<&'a [u8]> {
     let name = name.as_encoded_bytes().strip_prefix(PREFIX.as_bytes())?;
     name.strip_suffix(suffix.as_bytes())

@@ -1,4 +1,4 @@
-//! What can be done everywhere, where there is nothing better: on every system but Linux.
+//! The portable half: the calls of every system but Linux, where there is nothing better.
 //!
 //! The page cache is left to the system, bytes are read and written, and room is found as a file
 //! grows.
@@ -41,7 +41,7 @@ impl SourcePages {
         file.read(room)
     }
 
-    /// How much may be moved from `at` on.
+    /// Number of bytes that may be moved from `at` on.
     pub fn before_move(&self, _: &File, _: u64) -> u64 {
         u64::MAX
     }
@@ -67,7 +67,7 @@ impl OutputPages {
         write_all(file, bytes)
     }
 
-    /// How much may be moved there at a time.
+    /// Number of bytes that may be moved there at a time.
     pub fn before_move(&self) -> u64 {
         u64::MAX
     }
@@ -92,7 +92,7 @@ pub fn clone_file(_: &File, _: &File) -> io::Result<Cloned> {
 }
 
 impl Dir {
-    /// What comes of cloning one file in this directory to another: nothing.
+    /// The result of cloning one file in this directory to another: none.
     pub fn try_clone_within(&self) -> Option<Cloned> {
         Some(Cloned::No { cause: io::ErrorKind::Unsupported.into(), ever: true })
     }

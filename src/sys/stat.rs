@@ -1,8 +1,8 @@
-//! What the system says of an entry, in terms that do not depend on the system.
+//! The metadata of an entry, in terms that do not depend on the system.
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of thing an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file, the only kind that has content to copy.
@@ -20,7 +20,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it is a thing that is copied.
+    /// True for the kinds that are copied.
     pub fn is_copied(self) -> bool {
         matches!(self, Kind::File | Kind::Dir | Kind::Symlink)
     }
@@ -53,9 +53,9 @@ pub struct Time {
 }
 
 impl Time {
-    /// Whether a copy that was given the time `self` may show the time `stored`: equal, or cut to
-    /// what some file system holds. 100 ns is NTFS, 1 µs some network file systems, 10 ms exFAT, 1 s
-    /// ext3 and HFS+, 2 s FAT. Many times are cut to one, so this raises a doubt and settles none.
+    /// True if a copy that was given the time `self` may show the time `stored`: equal, or cut to what some file system
+    /// holds. 100 ns is NTFS, 1 µs some network file systems, 10 ms exFAT, 1 s ext3 and HFS+, 2 s FAT. Many times are
+    /// cut to one, so this raises a doubt and settles none.
     pub fn may_be_stored_as(self, stored: Time) -> bool {
         // Most files are equal.
         self == stored || Self::STEPS.into_iter().any(|step| self.cut_to(step) == stored)
@@ -96,7 +96,7 @@ pub struct Identity {
     pub ino: u64,
 }
 
-/// What the system says of an entry.
+/// The metadata of an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Stat {
     pub kind: Kind,
@@ -110,7 +110,7 @@ pub struct Stat {
     pub ctime: Time,
     /// Which file it is.
     pub id: Identity,
-    /// How many names it has.
+    /// Number of its names.
     pub links: u64,
     /// Permission bits with set-user-ID, set-group-ID and sticky.
     pub mode: u32,
@@ -119,8 +119,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// What of the file changed from `self` to `later`, in words; `None` when nothing that a copy
-    /// can notice did.
+    /// The change of the file from `self` to `later`, in words; `None` when nothing changed that a copy can notice.
     pub fn change(&self, later: &Stat) -> Option<&'static str> {
         if self.id != later.id || self.kind != later.kind {
             Some("another file took its name")
@@ -137,7 +136,7 @@ impl Stat {
         }
     }
 
-    /// Whether parts of the content are holes.
+    /// True if parts of the content are holes.
     pub fn is_sparse(&self) -> bool {
         self.allocated < self.size
     }
@@ -150,8 +149,8 @@ pub struct Inode {
     pub birth: Option<Time>,
 }
 
-/// What an entry is known by under another name: a number is given once more when its file is gone, so it is not that
-/// alone.
+/// The properties by which an entry is known under another name: a number is given once more when its file is gone, so
+/// it is not that alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     pub kind: Kind,

@@ -1,4 +1,4 @@
-//! What is known of an open end of a stream, on every system.
+//! The facts about an open end of a stream, on every system.
 
 use std::fs::File;
 use std::io;

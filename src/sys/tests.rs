@@ -1,4 +1,4 @@
-//! What every system's half of this room must do alike: the contract, tried on real directories.
+//! The contract: every system's half of this room behaves alike, tried on real directories.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! What a file system makes of names, times, links and permissions: what trials showed.
+//! A file system's treatment of names, times, links and permissions: the results of trials.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -46,7 +46,7 @@ impl NameTraits {
         longest: LONGEST_NAME,
     };
 
-    /// Whether a name is of a class that is not held.
+    /// True if a name is of a class that is not held.
     pub fn are_doubtful_for(&self, name: &OsStr) -> bool {
         let Self { folds_case, folds_forms, .. } = *self;
         if *self == (Self { folds_case, folds_forms, ..Self::EVERY }) {
@@ -67,8 +67,8 @@ impl NameTraits {
     }
 }
 
-/// Whether Windows takes a name for that of a device, whatever follows its first dot (Win32: "Naming Files,
-/// Paths, and Namespaces").
+/// True if Windows takes a name for that of a device, whatever follows its first dot (Win32: "Naming Files, Paths, and
+/// Namespaces").
 fn means_device(name: &[u8]) -> bool {
     let stem = name.split(|&byte| byte == b'.').next().unwrap_or_default();
     let is = |device: &[u8]| stem.eq_ignore_ascii_case(device);
@@ -90,7 +90,7 @@ pub struct TimeTraits {
     pub earliest: Time,
     /// … up to here.
     pub latest: Time,
-    /// Whether what is beyond is kept in memory at most, and comes from the disk as FAT makes it.
+    /// True if times beyond these are kept in memory at most, and come from the disk as FAT makes them.
     pub are_of_fat: bool,
 }
 
@@ -120,36 +120,36 @@ impl TimeTraits {
         Self { earliest, latest, are_of_fat: true, ..self }
     }
 
-    /// Whether a file's time comes out as it is, or cut to a step.
+    /// True if a file's time comes out as it is, or cut to a step.
     pub fn hold(&self, time: Time) -> bool {
         self.step.is_some() && (self.earliest..=self.latest).contains(&time)
     }
 }
 
-/// What a file system makes of what it is told.
+/// A file system's treatment of everything that it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traits {
     /// Which names it holds.
     pub names: NameTraits,
     /// Which times it holds.
     pub times: TimeTraits,
-    /// Whether it has symbolic links.
+    /// True if it has symbolic links.
     pub links: bool,
-    /// Whether a file of the longest name can take the place of another without leaving a stray.
+    /// True if a file of the longest name can take the place of another without leaving a stray.
     pub replaces_longest: bool,
-    /// Whether owner and times of a link can be set without changing what it points to.
+    /// True if owner and times of a link can be set without changing its target.
     pub labels_links: bool,
-    /// Whether links that lead out of the file system can be read again.
+    /// True if links that lead out of the file system can be read again.
     pub outward_links: bool,
-    /// Whether files that were just made keep their time while they are read.
+    /// True if files that were just made keep their time while they are read.
     pub keeps_times: bool,
-    /// Whether files have the permissions that they are given.
+    /// True if files have the permissions that they are given.
     pub permissions: bool,
-    /// Whether files have the owner that root gives them; true for other users, for which it is not tried.
+    /// True if files have the owner that root gives them; true for other users, for which it is not tried.
     pub owners: bool,
-    /// Whether the names in a directory can be made durable.
+    /// True if the names in a directory can be made durable.
     pub syncs_names: bool,
-    /// Whether a file that gets another name keeps its number.
+    /// True if a file that gets another name keeps its number.
     #[serde(default = "kept")]
     pub keeps_numbers: bool,
     /// … and the time of its making.
@@ -157,7 +157,7 @@ pub struct Traits {
     pub keeps_births: bool,
 }
 
-/// What notes of earlier versions, which say nothing of it, are taken to say.
+/// The value for notes of earlier versions, which say nothing of it.
 fn kept() -> bool {
     true
 }
@@ -187,7 +187,7 @@ impl Default for Traits {
     }
 }
 
-/// What came of trying a name.
+/// The result of trying a name.
 #[derive(Debug)]
 pub enum TriedName {
     /// The file is called so.

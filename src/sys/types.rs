@@ -12,8 +12,7 @@ use crate::sys::stat::Kind;
 pub struct ListedEntry {
     /// Its name, one component. All that deal with the entry share this piece of memory.
     pub name: Arc<OsStr>,
-    /// What the directory says it is; `None` where the file system keeps no such note,
-    /// or says only that it is special.
+    /// The kind by the directory; `None` where the file system keeps no such note, or says only that it is special.
     pub kind: Option<Kind>,
     /// Its inode number, a hint of where it lies on the disk.
     pub ino: u64,
@@ -35,7 +34,7 @@ pub struct Extent {
     pub end: u64,
 }
 
-/// What tells the data of files on a file system apart.
+/// The key that tells the data of files on a file system apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub enum DataSharing {
@@ -47,7 +46,7 @@ pub enum DataSharing {
     Extents,
 }
 
-/// What a file system can still hold.
+/// The free space of a file system.
 #[derive(Clone, Copy, Debug)]
 pub struct FreeSpace {
     pub bytes: u64,
@@ -57,7 +56,7 @@ pub struct FreeSpace {
     pub files: Option<u64>,
 }
 
-/// What is in use on a file system.
+/// The space in use on a file system.
 #[derive(Clone, Copy, Debug)]
 pub struct UsedSpace {
     pub bytes: u64,
@@ -74,7 +73,7 @@ pub enum NoOwnMount {
     Bound {
         /// The directory, from the top of the file system.
         directory: PathBuf,
-        /// What the file system is mounted from.
+        /// The device, or other source, that the file system is mounted from.
         source: PathBuf,
     },
 }
@@ -90,7 +89,7 @@ pub struct MountedVolume {
     pub uuid: Option<String>,
 }
 
-/// What is known of the file system that a directory lies on. What the system does not tell is missing.
+/// The facts about the file system that a directory lies on. What the system does not tell is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeDetails {
     /// Its label. It was chosen when the disk was formatted, and proves nothing.
@@ -105,7 +104,7 @@ pub struct VolumeDetails {
     pub size: Option<u64>,
 }
 
-/// What a file is for that the user names for the program itself.
+/// The purpose of a file that the user names for the program itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainUse {
     /// To be read.
@@ -116,7 +115,7 @@ pub enum PlainUse {
     Replace,
 }
 
-/// What came of locking an output.
+/// The result of locking an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
     /// Ours, until the process ends.
@@ -132,9 +131,9 @@ pub enum Lock {
 pub struct PendingCall {
     /// The thread, by its number.
     pub thread: u32,
-    /// What the call is to do; completes the sentence "cannot …".
+    /// The deed of the call; completes the sentence "cannot …".
     pub deed: &'static str,
-    /// What tells it from any other call of the thread.
+    /// The mark that tells it from any other call of the thread.
     pub mark: String,
 }
 
@@ -153,8 +152,7 @@ pub struct LockHolder {
     pub since: i64,
 }
 
-/// How a run's requests are ordered at a disk, where the system's scheduler looks at that (on Linux BFQ
-/// does).
+/// The order of a run's requests at a disk, where the system's scheduler looks at that (on Linux BFQ does).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoPriority {
     /// Only when no other program wants the disk.
@@ -163,7 +161,7 @@ pub enum IoPriority {
     BestEffort(u8),
 }
 
-/// How the page cache is left as it was found on a file system.
+/// The way to leave the page cache on a file system as it was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub enum CachePolicy {
@@ -177,8 +175,8 @@ pub enum CachePolicy {
     Flag,
 }
 
-/// How much of a file that was read or written stays in memory because of that; nothing of nothing
-/// where it was not looked at.
+/// Number of bytes of a file that stay in memory because it was read or written; nothing of nothing where it was not
+/// looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResidentBytes {
     /// Bytes in memory that were not there before and are on the device.
@@ -187,7 +185,7 @@ pub struct ResidentBytes {
     pub of: u64,
 }
 
-/// What came of asking for a clone.
+/// The result of asking for a clone.
 #[derive(Debug)]
 pub enum Cloned {
     /// The new file shares all data of the old one.
@@ -195,9 +193,9 @@ pub enum Cloned {
     /// It is still empty, for this reason; `ever` if it will be so for every file of the two file
     /// systems.
     No {
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
-        /// Whether asking again is of no use.
+        /// True if asking again is of no use.
         ever: bool,
     },
 }
@@ -215,7 +213,7 @@ pub enum KernelCopy {
     None,
 }
 
-/// What came of moving bytes through a pipe without waiting.
+/// The result of moving bytes through a pipe without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub enum Spliced {

@@ -44,7 +44,7 @@ impl CopyJob {
         }
     }
 
-    /// Whether a run of this user was at the output, which is opened, before.
+    /// True if a run of this user was at the output, which is opened, before.
     pub(crate) fn has_private_dir(&self, prepared: &Prepared) -> bool {
         let root = prepared.output.handle.as_ref();
         root.is_some_and(|root| {
@@ -140,13 +140,13 @@ impl<'a> FoundOutput<'a> {
         matches!(self.opened, Opened::There(_))
     }
 
-    /// Whether it is the same directory as `other`.
+    /// True if it is the same directory as `other`.
     fn is(&self, other: &Self) -> bool {
         let same_place = self.id == other.id && self.is_there() == other.is_there();
         same_place && (self.is_there() || self.path.file_name() == other.path.file_name())
     }
 
-    /// Whether it is inside `other`.
+    /// True if it is inside `other`.
     fn is_in(&self, other: &Self) -> Result<bool> {
         match &other.opened {
             Opened::There(outer) => is_inside(self.opened.dir(), outer, other.id, self.path),
@@ -249,7 +249,7 @@ fn refuse(dir: &Dir, to: &Path) -> Result<()> {
 
 // Opening an output as it is found, before anything is made.
 
-/// What is there of an output.
+/// The state of an output that was opened.
 pub(crate) enum Opened {
     There(Dir),
     /// The directory that the output's directory is to be made in.

@@ -1,5 +1,5 @@
-//! Whether source and output were probably exchanged: the source is an output of this user's runs, and what is at the
-//! output is what it was copied from.
+//! The guess that source and output were exchanged: the source is an output of this user's runs, and the output has the
+//! files that it was copied from.
 //!
 //! The private note of a source knows that directory exactly. But it lies where the run kept its records (`--state`),
 //! and says nothing of an archive that was itself copied, or of a source that was moved to another disk. There the
@@ -36,8 +36,8 @@ pub(super) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Whether the source was copied from what is at the output, and that is not a copy of the source. What is not
-    /// this user's, or cannot be read, says nothing.
+    /// True if the source was copied from the present output, and that is not a copy of the source. What is not this
+    /// user's, or cannot be read, says nothing.
     pub fn is_likely(&self) -> bool {
         let (source, output) = (self.source.root, self.output.root);
         let known = self.known_source(self.output);
@@ -55,7 +55,7 @@ impl Exchange<'_> {
         is_whole && !is_begun && is_listed_by(source, output).unwrap_or(false)
     }
 
-    /// What the last complete run into a directory noted of its source, wherever this run keeps its records.
+    /// The note of the last complete run into a directory about its source, wherever this run keeps its records.
     fn known_source(&self, side: Side<'_>) -> Option<SourceMark> {
         let elsewhere = Some(self.place).filter(|place| matches!(place, PrivatePlace::Among(_)));
         let mut places = elsewhere.into_iter().chain([PrivatePlace::InOutput]);
@@ -69,7 +69,7 @@ impl Side<'_> {
     }
 }
 
-/// Whether the newest manifest in the root of `source`, which this user's runs wrote, lists what is in `output`,
+/// True if the newest manifest in the root of `source`, which this user's runs wrote, lists the files in `output`,
 /// although that was no output of them: it has neither this manifest nor one of its own.
 fn is_listed_by(source: &Dir, output: &Dir) -> io::Result<bool> {
     let is_ours = |root: &Dir, name: &ManifestName| {
@@ -146,7 +146,7 @@ impl Pair<'_> {
         Err(Error::finding("copy to", to, finding))
     }
 
-    /// Whether files of both can share their data. If they `must_clone`, an output that never can is refused.
+    /// True if files of both can share their data. If they `must_clone`, an output that never can is refused.
     pub fn may_share(&self, output: &Dir, must_clone: bool) -> Result<bool> {
         let cloned = output.try_clone_within();
         let may_share = matches!(cloned, Some(Cloned::Yes));
@@ -161,7 +161,7 @@ impl Pair<'_> {
     }
 }
 
-/// Whether nothing but a private directory is in the directory at `path`; a handle's own position stays where it is.
+/// True if nothing but a private directory is in the directory at `path`; a handle's own position stays where it is.
 pub(super) fn is_empty(path: &Path) -> io::Result<bool> {
     for entry in DirListing::of(&Dir::open(path)?)? {
         if *entry?.name != *NAME {
@@ -222,7 +222,8 @@ impl CopyJob {
         Some(Error::finding("copy anything of", &self.source, finding))
     }
 
-    /// How a whole run of `source`, if that is a directory, ended that was given up because it is `broken`, or was not.
+    /// The end of a whole run of `source`, if that is a directory, that was given up because it is `broken`, or was
+    /// not.
     pub(crate) fn ending(
         &self,
         counts: &Counts,

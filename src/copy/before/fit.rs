@@ -1,4 +1,4 @@
-//! Whether the lists of an output can hold the source: its names, and nothing but files.
+//! The fit of the source into the lists of an output: its names, and nothing but files.
 
 use std::{ffi::OsStr, io, ops::ControlFlow, path::Path, path::PathBuf};
 
@@ -13,7 +13,7 @@ use crate::{
 /// So many are named.
 const MOST_EXAMPLES: usize = 5;
 
-/// What a bag cannot hold: how many, and the first of them.
+/// The entries that a bag cannot hold: their number, and the first of them.
 #[derive(Default)]
 struct Misfits {
     number: u64,
@@ -39,12 +39,12 @@ impl Misfits {
     }
 }
 
-/// What the lists of an output can hold.
+/// The rules for entries that the lists of an output can hold.
 #[derive(Clone, Copy, Debug)]
 pub struct FitRules {
-    /// What is refused; completes the sentence "cannot …".
+    /// The deed that is refused; completes the sentence "cannot …".
     pub deed: &'static str,
-    /// Whether a path can be listed.
+    /// True if a path can be listed.
     pub holds: fn(&[u8]) -> bool,
     /// Why a source with other names is refused …
     pub names: &'static str,
@@ -52,7 +52,7 @@ pub struct FitRules {
     pub links: &'static str,
 }
 
-/// What a walk of the source found that the lists of an output cannot hold.
+/// The entries, found by a walk of the source, that the lists of an output cannot hold.
 pub struct Fit {
     rules: FitRules,
     bad_names: Misfits,
@@ -148,8 +148,8 @@ fn in_the_open(root: &Dir, traits: &Traits) -> io::Result<MovedTimes> {
     notes::moved(&own, true)
 }
 
-/// What can be known of it in a dry run of an output at `path`, where nothing may be made. Its private directory is
-/// at `place`. `names` tells what becomes of names that would have to be tried.
+/// The facts about it in a dry run of an output at `path`, where nothing may be made. Its private directory is at
+/// `place`. `names` tells what becomes of names that would have to be tried.
 pub fn look_at(
     root: &Dir,
     path: &Path,
@@ -179,7 +179,7 @@ pub fn look_at(
     TriedVolume::look_at(root, own, NAME, NotedTraits { traits, moved }, names)
 }
 
-/// Whether the private directory is on the output's file system.
+/// True if the private directory is on the output's file system.
 fn is_with(root: &Dir, private: &PrivateDir) -> bool {
     let device = |dir: &Dir| dir.identity().ok().map(|id| id.dev);
     device(root).is_some() && device(root) == device(private.dir())
@@ -187,7 +187,7 @@ fn is_with(root: &Dir, private: &PrivateDir) -> bool {
 
 // The copy of a tree, as a run that does more than that has it done.
 
-/// What a run that does more than copying a tree has done by one that copies.
+/// The copying of a tree, for a run that does more and leaves that to one that only copies.
 pub trait TreeCopy {
     /// Copies the tree of this job, or in a dry run tells what would be copied.
     ///
@@ -210,7 +210,7 @@ pub trait TreeCopy {
     );
 }
 
-/// Whether a walk goes on.
+/// Breaks a walk off once the run is to stop.
 pub fn go_on_unless(stop: &Stop) -> ControlFlow<()> {
     if stop.is_requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }

@@ -1,4 +1,4 @@
-//! What happens before anything is touched: both sides are opened, and what could not end well is refused.
+//! The preparation, before anything is touched: both sides are opened, and runs that could not end well are refused.
 
 pub mod check;
 mod exchange;
@@ -28,33 +28,33 @@ pub struct Prepared {
     pub file: Option<SourceEntry>,
     pub output: Arc<OutputDir>,
     pub output_id: Option<Identity>,
-    /// Whether both lie on one file system that can share data between files.
+    /// True if both lie on one file system that can share data between files.
     pub may_share: bool,
-    /// Whether no other run can be writing to the output.
+    /// True if no other run can be writing to the output.
     pub is_ours_alone: bool,
     /// The output's private directory, which holds the lock; `None` in a dry run, and where there can be
     /// none.
     pub private: Option<PrivateDir>,
-    /// What shows that a journal or a part file is of this user's runs at this output.
+    /// The secret that shows that a journal or a part file is of this user's runs at this output.
     pub secret: Option<Secret>,
     /// The directory in which the output was made, if it was, or in a dry run would be.
     pub parent: Option<Dir>,
-    /// What could not be learnt of either.
+    /// Facts about either side that could not be learnt.
     pub warnings: Vec<Error>,
 }
 
 impl Prepared {
-    /// Whether other users may write to the output's root.
+    /// True if other users may write to the output's root.
     pub fn is_open_to_others(&self) -> bool {
         let root = self.output.handle.as_ref().and_then(|root| root.stat_self().ok());
         root.is_some_and(|stat| !Dir::is_kept_by_us(&stat))
     }
 }
 
-/// What to do where there can be no private directory, and a mirror was asked for.
+/// The remedy where there can be no private directory, and a mirror was asked for.
 pub const MIRROR_NEEDS_IT: &str = "; --mirror needs it (--state DIR keeps it elsewhere)";
 
-/// What is asked of the output before it is taken.
+/// The demands on the output before it is taken.
 #[derive(Clone, Copy)]
 pub struct Demands<'a> {
     /// An output where files cannot share their data with the source is refused.
@@ -69,9 +69,9 @@ pub struct Demands<'a> {
     pub held: Option<&'a Dir>,
     /// Nothing is made.
     pub dry: bool,
-    /// What is made is durable before anything relies on it.
+    /// True if entries are made durable before anything relies on them.
     pub durable: bool,
-    /// What becomes then of names that would have to be tried.
+    /// The treatment then of names that would have to be tried.
     pub names: UntriedNames,
     /// The shard that is to be copied, if other shards may be at work there.
     pub shard: Option<ShardTag>,
@@ -167,7 +167,7 @@ pub fn prepare(
     })
 }
 
-/// What the output's root is given in the end; it loses at once what it inherited and the source does not have.
+/// The labels of the output's root in the end; it loses at once those that it inherited and the source does not have.
 fn labels_of(
     source: &Dir,
     from: &Path,
@@ -208,14 +208,14 @@ pub(super) fn cannot_look(path: &Path, error: io::Error) -> Error {
 struct Root {
     /// `None` in a dry run if it is not there.
     handle: Option<Dir>,
-    /// Whether this run made it, or in a dry run would make it.
+    /// True if this run made it, or in a dry run would make it.
     fresh: bool,
     /// The directory that it was made in.
     parent: Option<Dir>,
     lock: Lock,
     /// It holds the lock.
     private: Option<PrivateDir>,
-    /// What it was, if it had to be made writable for the private directory.
+    /// The metadata before, if it had to be made writable for the private directory.
     before: Option<Stat>,
     /// Why there is no private directory.
     warnings: Vec<Error>,
@@ -278,7 +278,7 @@ impl Root {
         Ok(Some(root))
     }
 
-    /// Whether a run that was killed made the directory, and left it closed.
+    /// True if a run that was killed made the directory, and left it closed.
     fn is_to_be_labelled(&self) -> bool {
         let is_closed = |handle: &Dir| handle.is_private().unwrap_or(false);
         self.private.as_ref().is_some_and(NewRoot::is_noted)
@@ -372,8 +372,8 @@ pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<SourceEntry>)> {
     Ok((parent, Some(SourceEntry { name: name.into(), stat })))
 }
 
-/// Whether `dir` is the source or below it: by the directories above it, and by its place in the
-/// file system, which also sees through bind mounts.
+/// True if `dir` is the source or below it: by the directories above it, and by its place in the file system, which
+/// also sees through bind mounts.
 pub(crate) fn is_inside(dir: &Dir, source: &Dir, source_id: Identity, to: &Path) -> Result<bool> {
     let fail = |error| Error::io("look above", to, error);
     // The place is a hint (two mounts of one NFS server look alike): the way to it from the source

@@ -21,14 +21,14 @@ use crate::{
     tree::overwrite::leave_large, tree::overwrite::refuse_large, volume::times::TimeMatch,
 };
 
-/// What a run needs.
+/// The space that a run needs.
 #[derive(Clone, Debug, Default)]
 struct Need {
     /// In whole blocks of the output, less what gives way; bytes.
     bytes: u64,
     /// Files that are not there yet.
     files: u64,
-    /// What part files of a killed run take, which are removed or gone on with; bytes.
+    /// Space of part files of a killed run, which are removed or resumed; bytes.
     parts: u64,
     /// Files that are too large for the output, …
     too_large: u64,
@@ -45,34 +45,34 @@ struct OneFile<'a> {
 /// So many files that are too large are named, of how many there may be.
 const MOST_EXAMPLES: usize = 5;
 
-/// What the space of an output is looked at with.
+/// The inputs of the look at an output's space.
 pub struct SpaceCheck<'a> {
     /// A dry walk of the source.
     pub walk: &'a Walk<'a>,
-    /// How many threads stat files beside that walk; asked only if the walk is made.
+    /// Number of threads that stat files beside that walk; asked only if the walk is made.
     pub stat_workers: &'a (dyn Fn(&Prepared) -> usize + Sync),
-    /// What happens to files that are there already.
+    /// The policy for files that are there already.
     pub policy: Policy,
     /// Larger files are left; bytes.
     pub max_size: Option<u64>,
-    /// Whether the walk may wait until something is to be made.
+    /// True if the walk may wait until something is to be made.
     pub may_wait: bool,
-    /// What has another name at the source now, where new names share data.
+    /// The files that have another name at the source now, where new names share data.
     pub renamed: Option<&'a RenamedFiles<'a>>,
-    /// What is known of a new snapshot: files that are recorded as the source has them are not looked at.
+    /// The record of a new snapshot: files that are recorded as the source has them are not looked at.
     pub snapshot: Option<&'a Knowledge>,
-    /// What other outputs of the run reserve.
+    /// The reservations of other outputs of the run.
     pub reservations: &'a Reservations,
     /// Has its final totals afterwards, if the walk is made.
     pub progress: &'a Progress,
     pub stop: &'a Stop,
 }
 
-/// What came of a look that refused nothing.
+/// The result of a look that refused nothing.
 pub enum SpaceAnswer {
     /// There is space, as far as that can be told.
     Fits {
-        /// What is to be told of files that are too large for the output's file system, whatever space it has.
+        /// The message about files that are too large for the output's file system, whatever space it has.
         too_large: Option<Error>,
     },
     /// It is to be looked at when something is to be made.
@@ -127,7 +127,7 @@ impl SpaceCheck<'_> {
         Ok(SpaceAnswer::Fits { too_large: need.too_large(&root) })
     }
 
-    /// What everything takes that the walk finds.
+    /// The space for everything that the walk finds.
     fn sum(&self, prepared: Prepared, free: &FreeSpace) -> Need {
         let stat_workers = (self.stat_workers)(&prepared);
         let Prepared { source, output, .. } = prepared;
@@ -178,7 +178,7 @@ impl SpaceCheck<'_> {
         need.add(self.policy, output, OneFile { entry, there: there.as_ref() }, free);
     }
 
-    /// Whether a snapshot should have the file as it is in the source, so that it takes nothing.
+    /// True if a snapshot should have the file as it is in the source, so that it takes nothing.
     fn is_recorded(&self, output: &OutputDir, entry: &SourceEntry) -> bool {
         let stat = &entry.stat;
         let is_as = |trace: Trace| {
@@ -254,12 +254,12 @@ impl Need {
         }
     }
 
-    /// What is less there in the end; bytes.
+    /// The space that is taken in the end; bytes.
     fn taken(&self) -> u64 {
         self.bytes.saturating_sub(self.parts)
     }
 
-    /// What is to be told of files that are too large.
+    /// The message about files that are too large.
     fn too_large(&self, output: &Path) -> Option<Error> {
         let examples = self.examples.iter().map(|path| Shown::path(path));
         let names = Shown::first_of(self.too_large, examples);
@@ -299,30 +299,30 @@ fn least(stat: &Stat, free: &FreeSpace, has_holes: bool) -> u64 {
 // The space that several outputs reserve on one file system, so that what fits for each of them alone is not
 // begun where it does not fit for all.
 
-/// What the outputs of a run reserve of the file systems that they are on.
+/// The space that the outputs of a run reserve on their file systems.
 #[derive(Debug, Default)]
 pub struct Reservations(Mutex<HashMap<u64, FileSystemClaims>>);
 
-/// What is reserved of one file system.
+/// The reservations on one file system.
 #[derive(Debug)]
 struct FileSystemClaims {
-    /// What was free when the first output looked: others may be writing by now.
+    /// The free space when the first output looked: others may be writing by now.
     free: FreeSpace,
     exact: Sum,
     at_most: Sum,
 }
 
-/// What an output reserves.
+/// The reservation of an output.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     pub bytes: u64,
     /// Files that are not there yet.
     pub files: u64,
-    /// Whether it may turn out to be less.
+    /// The certainty of that size.
     pub certainty: Certainty,
 }
 
-/// How well a claim is known.
+/// The certainty of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {
     /// So much is needed: no other output can have it.

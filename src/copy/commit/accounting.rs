@@ -24,15 +24,15 @@ pub struct Accounting<'a> {
     root: Arc<OutputDir>,
     pub counts: Counts,
     methods: [Tally; Method::ALL.len()],
-    /// What stands and is to be durable before it is listed.
+    /// Published files that are to be made durable before they are listed.
     pub published: Published,
-    /// What was durable before the run, and is listed without that.
+    /// Files that were durable before the run, and are listed without that.
     pub standing: Published,
-    /// Whether all that was at the output before the run is durable, names and contents.
+    /// True if everything that was at the output before the run is durable, names and contents.
     pub is_earlier_durable: bool,
-    /// What the file that was listed last has, where more is computed than what proves.
+    /// The digests of the file that was listed last, where more are computed than the one that proves.
     pub(crate) listed: Option<Digests>,
-    /// What is mounted in the source.
+    /// The mounts in the source.
     pub mounts: Mounts,
     health: Health,
     source: SourceHealth<'a>,
@@ -44,7 +44,7 @@ pub struct Accounting<'a> {
 struct Listing {
     digest: Option<Digest>,
     is_read: bool,
-    /// Whether it stands as an earlier run left it, which is durable.
+    /// True if it stands as an earlier run left it, which is durable.
     is_durable: bool,
     done: Done,
 }
@@ -102,7 +102,7 @@ impl<'a> Accounting<'a> {
         }
     }
 
-    /// What listens to events.
+    /// The listener of events.
     pub fn listen(&self) -> &'a EventListener<'a> {
         self.events.listen
     }
@@ -118,7 +118,7 @@ impl<'a> Accounting<'a> {
         self.broken.get_or_insert(error);
     }
 
-    /// Whether the run was given up.
+    /// True if the run was given up.
     pub fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
@@ -219,13 +219,13 @@ impl<'a> Accounting<'a> {
         self.methods[method as usize].files += 1;
     }
 
-    /// What came by each method, without those that nothing came by.
+    /// The files and bytes by copy method, without methods that moved nothing.
     pub fn methods(&self) -> Vec<(Method, Tally)> {
         let tallies = Method::ALL.into_iter().zip(self.methods);
         tallies.filter(|(_, tally)| tally.files > 0).collect()
     }
 
-    /// What stands under a name has this digest; the line waits for the next sync.
+    /// Lists the file that stands under a name with this digest; the line waits for the next sync.
     pub fn list(
         &mut self,
         output: &OutputDir,
@@ -340,8 +340,8 @@ impl<'a> Accounting<'a> {
         [self.published.due(), self.standing.due()].into_iter().flatten().min()
     }
 
-    /// What was published since the last sync may not be durable, because of `error`: it counts as
-    /// failed and is not recorded.
+    /// Counts the files published since the last sync as failed, because of `error`: they may not be durable, and are
+    /// not recorded.
     pub fn published_in_vain(&mut self, error: &io::Error) {
         let published = std::mem::take(&mut self.published);
         for (path, done) in published.entries() {
@@ -366,7 +366,7 @@ impl<'a> Accounting<'a> {
         self.tell(&output.rel, name, |path| Event::Suspended(path, bytes));
     }
 
-    /// What had left the source was moved to the trash.
+    /// Counts an item that had left the source and was moved to the trash.
     pub fn departed(&mut self, dir: &RelPath, item: &DepartedItem) {
         self.counts.departed += item.entries;
         self.counts.departed_bytes = self.counts.departed_bytes.saturating_add(item.bytes);

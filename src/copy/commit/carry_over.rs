@@ -23,7 +23,7 @@ use crate::{
 /// So many bytes of lines are written at a time.
 const LINE_BYTES: usize = 1 << 20;
 
-/// What becomes of a file that this run did not come upon.
+/// The fate of a file that this run did not come upon.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Stays,
@@ -35,9 +35,9 @@ impl Committer<'_> {
     /// Lists what is not settled and still holds. Not all of it once the run is to stop: then the manifest
     /// stays unfinished, and the earlier ones stay too.
     ///
-    /// What is to leave the output, `departures`, is listed no more. Only a piece that this run lists, or something in
-    /// it, does not leave: the walk saw it in the source, before or after the look that missed it, and the next run
-    /// decides anew. Returns these pieces.
+    /// Carries over the lines of earlier runs, but those of `departures`, which are to leave the output and are listed
+    /// no more. Only a piece that this run lists, or something in it, does not leave: the walk saw it in the source,
+    /// before or after the look that missed it, and the next run decides anew. Returns these pieces.
     pub(crate) fn carry_over(
         &mut self,
         departures: Option<&Departures>,
@@ -133,7 +133,7 @@ struct CarriedLines<'a> {
     context: &'a Context<'a>,
     root: &'a OutputDir,
     lines: Vec<u8>,
-    /// What goes into the lists beside the manifest, and what is to be told of them.
+    /// The text for the lists beside the manifest, and messages about them.
     lists: Vec<Vec<u8>>,
     lacking: Vec<String>,
     rows: PendingRows,
@@ -141,18 +141,18 @@ struct CarriedLines<'a> {
     read_back: ReadBack,
     last: LastDir,
     source: Option<&'a SourceDir>,
-    /// What the source has in other spellings.
+    /// The source's names in other spellings.
     spellings: Option<OtherSpellings<'a>>,
-    /// Whether everything that is in the source is listed.
+    /// True if everything that is in the source is listed.
     is_all_listed: bool,
-    /// Whether the present file is about to leave the output: it is held against the record, and not listed.
+    /// True if the present file is about to leave the output: it is held against the record, and not listed.
     goes: bool,
     /// Who may read what is carried over, and the directory of which that is known.
     readers: Readers,
     way: Option<Vec<u8>>,
 }
 
-/// What becomes of a line of an earlier run.
+/// The result for a line of an earlier run.
 enum CarryResult {
     /// It stays, or the run is to stop.
     Settled,
@@ -273,8 +273,8 @@ impl<'a> CarriedLines<'a> {
         self.source.is_some_and(|source| last.stat(&source.handle, path, follow).is_ok())
     }
 
-    /// Whether the source has what is at `path` by another spelling, which this output takes for the same: by that it
-    /// is listed. What cannot be looked at is not.
+    /// True if the source has the entry at `path` by another spelling, which this output takes for the same: it is
+    /// listed by that. What cannot be looked at is not.
     fn is_respelled(&mut self, path: &RelPath, there: &Stat) -> bool {
         let (Some(spellings), Some(root), Some((above, _))) =
             (&mut self.spellings, &self.root.handle, path.split())
@@ -292,8 +292,8 @@ impl<'a> CarriedLines<'a> {
         others.iter().any(|other| self.last.stat(root, other, false).is_ok_and(is_same))
     }
 
-    /// Whether what is there may be the file of `row`, as far as its size and its time tell: that may have moved, or be
-    /// another since the file system was mounted anew, and on some it tells nothing.
+    /// True if the entry that is there may be the file of `row`, as far as its size and its time tell: the time may
+    /// have moved, or be another since the file system was mounted anew, and on some it tells nothing.
     fn looks_like(&self, row: &Row, there: &Stat) -> bool {
         let has_time = || {
             let compared = self.root.compare_times(row.trace.mtime, there.mtime, None);
@@ -422,8 +422,8 @@ impl<'a> CarriedLines<'a> {
     }
 }
 
-/// Whether a file that was read is what is remembered of it. Where a newer manifest lists another digest than the
-/// record, and the source is not there to tell, the record is right only about a file that is untouched since.
+/// True if a file that was read is as it is remembered. Where a newer manifest lists another digest than the record,
+/// and the source is not there to tell, the record is right only about a file that is untouched since.
 fn is_as_remembered(
     all: &Digests,
     remembered: &Remembered,
@@ -437,7 +437,7 @@ fn is_as_remembered(
 // The committer's dealings with a source that is not what is expected of it.
 
 impl Committer<'_> {
-    /// What the record is to say of a content that was read from the source's file `path`.
+    /// The origin to be recorded for a content that was read from the source's file `path`.
     pub(crate) fn origin_of(&self, path: impl FnOnce() -> RelPath) -> Origin {
         let baseline = self.context.shared.baseline;
         let is_edited = baseline.is_some_and(|it| it.has_edited(path().as_bytes()));

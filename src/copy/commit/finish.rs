@@ -11,13 +11,13 @@ use crate::{
     tree::HandOver, tree::OutputDir, tree::SourceDir,
 };
 
-/// What could not be done for a directory that stays closed.
+/// The deed in errors about a directory that stays closed.
 const OPEN: &str = "give its owner and permissions to";
 
 /// So many directories are held open until what has left the source is out of them; the next run sees to others.
 const MOST_LATE: usize = 64;
 
-/// What a run leaves at the output beside the copies.
+/// The files that a run leaves at the output beside the copies.
 pub struct RunLeft {
     /// The manifest, finished or not.
     pub manifest: Option<PathBuf>,
@@ -29,13 +29,13 @@ pub struct RunLeft {
     pub lists: Vec<PathBuf>,
 }
 
-/// What a run does when all is copied.
+/// The last tasks of a run, when everything is copied.
 pub struct RunEndings<'a> {
     /// The source, if it is a directory.
     pub source: Option<&'a SourceDir>,
     /// Which old manifests it removes.
     pub rotation: Option<&'a Rotation>,
-    /// How what has left the source leaves the output.
+    /// The removal of entries that have left the source.
     pub removal: Option<&'a Removal<'a>>,
     /// Which Media Hash List it writes.
     pub media: Option<MediaSeal<'a>>,
@@ -144,13 +144,15 @@ impl Committer<'_> {
         above.iter().for_each(|above| self.arrived(above));
     }
 
-    /// Whether the label of a directory waits until what has left the source is out of it, or of one below.
+    /// True if the label of a directory waits until the entries that have left the source are out of it, or of one
+    /// below.
     fn is_late(&self, output: &OutputDir, over: &HandOver) -> bool {
         let may_be = self.is_mirror && self.late_dirs.len() < MOST_LATE;
         over.is_late() || may_be && !matches!(over.first_stranger(output), Ok(None))
     }
 
-    /// What has left the source is out of these directories, as far as it can be.
+    /// Finishes the directories that waited until departed entries were out of them, which they are now as far as they
+    /// can be.
     fn finish_late_dirs(&mut self) {
         for output in std::mem::take(&mut self.late_dirs) {
             if let Some(over) = &output.work.hand_over {
@@ -227,8 +229,8 @@ impl Committer<'_> {
         }
     }
 
-    /// Whether what has left the source may leave the output: not where anything went wrong, because what could not
-    /// be read looks like what is not there.
+    /// True if the entries that have left the source may leave the output: not where anything went wrong, because an
+    /// entry that could not be read looks like one that is not there.
     fn may_remove(&mut self, removal: &Removal<'_>) -> bool {
         if removal.departures.is_empty() {
             return true;
@@ -289,7 +291,7 @@ impl Committer<'_> {
         manifest.publish(durable).map(Some)
     }
 
-    /// What runs that were cut short have recorded is in the manifest now.
+    /// Removes the records of runs that were cut short, which are in the manifest now.
     fn remove_superseded(&mut self) {
         let output = Arc::clone(self.root());
         let (Some(carry), Some(root)) = (self.context.shared.known, &output.handle) else {
@@ -328,7 +330,7 @@ impl Committer<'_> {
     }
 }
 
-/// Whether a directory that is there already has what the source's has, and no more if it is of a generation.
+/// True if a directory that is there already has the labels of the source's, and no more if it is of a generation.
 fn is_labelled(
     output: &OutputDir,
     dir: &Dir,
@@ -345,7 +347,7 @@ fn is_labelled(
     })
 }
 
-/// What stays in a directory below is known at the end of the run only.
+/// Notes that it is known only at the end of the run which entries of a directory below stay.
 fn note_late(above: &OutputDir) {
     if let Some(over) = &above.work.hand_over {
         over.note_late();

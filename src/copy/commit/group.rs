@@ -40,9 +40,9 @@ pub struct Group {
     since: Option<Instant>,
 }
 
-/// How many directories the files of a group may be in, for a process that may have so many files
-/// open: a quarter of these are directories that the group holds. If it is `verified`, the source's are
-/// held too, and those of copies that are being read back: as many as of two groups.
+/// Number of directories the files of a group may be in, for a process that may have so many files open: a quarter of
+/// these are directories that the group holds. If it is `verified`, the source's are held too, and those of copies that
+/// are being read back: as many as of two groups.
 pub fn most_dirs(open_files: u64, verified: bool) -> usize {
     let share = if verified { 4 * 2 * 3 } else { 4 };
     usize::try_from(open_files / share).unwrap_or(FILES).clamp(1, FILES)
@@ -67,7 +67,7 @@ impl Group {
         self.files.push(file);
     }
 
-    /// Whether it is large enough to be committed.
+    /// True if it is large enough to be committed.
     pub fn is_full(&self) -> bool {
         self.files.len() >= FILES || self.bytes >= BYTES || self.dirs >= self.most_dirs
     }
@@ -90,7 +90,7 @@ impl Group {
 // bounds what is on its way to them and back. So neither side waits for space in a channel, and the committer
 // can wait for answers while no thread waits for the committer.
 
-/// What comes back from a thread.
+/// An answer of a thread.
 pub enum Answer {
     /// A copy that was read back.
     ReadBack(Box<CheckedCopy>),
@@ -140,17 +140,17 @@ impl ReadBackQueue {
         Self { tasks: None, answers: never(), files: 0, most_files, bytes: 0, most_bytes }
     }
 
-    /// What the threads answer. It closes when they are gone.
+    /// The answers of the threads. It closes when they are gone.
     pub fn answers(&self) -> &Receiver<Answer> {
         &self.answers
     }
 
-    /// Whether so many copies are on their way that no more should be given.
+    /// True if so many copies are on their way that no more should be given.
     pub fn is_full(&self) -> bool {
         self.tasks.is_some() && (self.files >= self.most_files || self.bytes >= self.most_bytes)
     }
 
-    /// Whether a copy is on its way.
+    /// True if a copy is on its way.
     pub fn is_busy(&self) -> bool {
         self.files > 0
     }
@@ -261,8 +261,8 @@ impl Committer<'_> {
         (output.volume.is_same(&before.known(), &now) && is_as_left).then_some(now)
     }
 
-    /// What became of a file is known, and as what it stands at the output if it does: its further names can be made,
-    /// and its directory may be complete.
+    /// Notes the outcome of a file; with `stands`, as the inode that stands at the output: its further names can be
+    /// made, and its directory may be complete.
     pub(crate) fn done(
         &mut self,
         target: &CopyTarget,

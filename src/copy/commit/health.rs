@@ -1,4 +1,4 @@
-//! Whether an output is still of use after errors on it.
+//! The health of an output: its use after errors on it.
 
 use std::{ffi::OsStr, io, path::Path, sync::Arc};
 
@@ -20,7 +20,7 @@ const BAD_WRITES: u32 = 16;
 /// So many part files in a row that are not there any more, and something is removing the output.
 const GONE_STREAK: u32 = 16;
 
-/// What is known of an output's health.
+/// The facts about an output's health.
 #[derive(Debug, Default)]
 pub struct Health {
     full_streak: u32,
@@ -56,13 +56,13 @@ impl Health {
     }
 }
 
-/// Whether the output's root is still what its path leads to. Handles go on working after an
-/// unmount, so without this a run could end well in a file system that no path leads to any more.
+/// True if the output's path still leads to its root. Handles go on working after an unmount, so without this a run
+/// could end well in a file system that no path leads to any more.
 pub fn is_in_place(root: &OutputDir) -> bool {
     root.handle.as_ref().is_none_or(|handle| leads_to(&root.root, handle))
 }
 
-/// Whether a path leads to this directory.
+/// True if a path leads to this directory.
 pub fn leads_to(path: &Path, handle: &Dir) -> bool {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     match (Dir::open(path).and_then(|dir| dir.identity()), handle.identity()) {
@@ -76,14 +76,14 @@ pub fn leads_to(path: &Path, handle: &Dir) -> bool {
     }
 }
 
-/// Whether the output takes some bytes for good.
+/// True if the output takes some bytes for good.
 fn takes_bytes(root: &Dir, parts: PartOwner) -> bool {
     let Ok((file, part)) = root.create_part(parts) else { return false };
     let written = sys::write_all(&file, &[0; 4096]).and_then(|()| sys::persist_file(&file)).is_ok();
     root.remove(&part).is_ok() && written
 }
 
-/// Whether not even an empty file can be made in the root of the output.
+/// True if not even an empty file can be made in the root of the output.
 fn is_unusable(root: &Dir, parts: PartOwner) -> bool {
     match root.create_part(parts) {
         Ok((_, part)) => root.remove(&part).is_err(),
@@ -100,7 +100,7 @@ fn is_unusable(root: &Dir, parts: PartOwner) -> bool {
 /// At the first error of the device, and after so many more in a row, it is tried whether it gives anything at all.
 const BAD_READS: u64 = 16;
 
-/// What is known of a source's health.
+/// The facts about a source's health.
 #[derive(Debug)]
 pub struct SourceHealth<'a> {
     root: Arc<SourceDir>,
@@ -137,7 +137,7 @@ impl<'a> SourceHealth<'a> {
         is_to_be_tried && self.gives_bytes().is_err_and(|error| is_of_device(&error))
     }
 
-    /// Whether all of so many entries failed, none was read before, and that was no matter of a few files.
+    /// True if all of so many entries failed, none was read before, and that was no matter of a few files.
     pub fn was_never_there(&self, failed: u64) -> bool {
         self.read().is_none() && self.bad_streak == failed && failed >= BAD_READS
     }

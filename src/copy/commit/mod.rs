@@ -30,10 +30,10 @@ use crate::{
 // The order is what the promises rest on: content durable, then the final name, then the name
 // durable, then the manifest line. Nothing is counted as copied that has not come to its end.
 
-/// How often it is looked whether the run is to stop, while something waits.
+/// Time between two looks at the stop signal, while something waits.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What the committer waits for.
+/// The events that the committer waits for.
 enum CommitterWake {
     Message(CommitterMessage),
     Answer(Answer),
@@ -50,7 +50,7 @@ pub struct Committer<'a> {
     pub(crate) manifest: Option<ManifestFile>,
     /// PendingRows that wait for the clock.
     pub(crate) rows: PendingRows,
-    /// What is written for later runs beside the manifest.
+    /// The writing for later runs beside the manifest.
     pub recording: Option<Recording<'a>>,
     group: Group,
     /// Copies that are being read back.
@@ -60,7 +60,7 @@ pub struct Committer<'a> {
     pub(crate) syncs: SyncState,
     /// Directories that get their label when what has left the source is out of them.
     pub(crate) late_dirs: Vec<Arc<OutputDir>>,
-    /// Whether what has left the source is to leave the output.
+    /// True if entries that have left the source are to leave the output.
     pub is_mirror: bool,
     /// On its work or on its wait.
     timer: Timer<'a>,

@@ -20,7 +20,7 @@ use crate::{
 /// original, or touched for a reason that is not known.
 const MADE_HERE: i64 = 3600;
 
-/// Whether a file was made where it is, and neither copied there nor touched since.
+/// True if a file was made where it is, and neither copied there nor touched since.
 pub fn is_made_here(stat: &Stat) -> bool {
     stat.kind == Kind::File && stat.ctime.secs - stat.mtime.secs <= MADE_HERE
 }
@@ -44,7 +44,7 @@ pub fn lists_of(root: &Dir, name: ManifestName, is_copied: &dyn Fn(&OsStr) -> bo
     name.lists().chain(finished).filter(is_of_run).collect()
 }
 
-/// Whether the first file that a list names is one that the manifest lists.
+/// True if the first file that a list names is one that the manifest lists.
 fn names_a_file_of(root: &Dir, list: &OsStr, manifest: ManifestName) -> io::Result<bool> {
     let mut first = None;
     each_name(Entries::of_all(root.open_file(list, false)?), |name| {
@@ -212,11 +212,11 @@ pub struct WrittenNearFile {
     part: Option<(OsString, bool)>,
 }
 
-/// What may give way to a list.
+/// The files that may give way to a list.
 pub enum Yields<'a> {
     /// Nothing, for this reason.
     Nothing(&'static str),
-    /// What has this digest, and a reason for all else.
+    /// Files with such a digest, and a reason for keeping all others.
     What(&'a dyn Fn(Digest) -> bool, &'static str),
 }
 
@@ -228,12 +228,12 @@ impl NearFile {
         Self { name: name.to_owned(), part: None, hasher, text: Vec::new(), owner, readers }
     }
 
-    /// What it is to be called.
+    /// The name that it is to have.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// What is to be appended; written when it is much.
+    /// The text to be appended; written when there is much of it.
     pub fn text(&mut self) -> &mut Vec<u8> {
         &mut self.text
     }
@@ -244,7 +244,7 @@ impl NearFile {
         self.readers.join(Readers::of(stat.ok().as_ref()));
     }
 
-    /// Whether nothing came.
+    /// True if nothing came.
     pub fn is_empty(&self) -> bool {
         self.part.is_none() && self.text.is_empty()
     }
@@ -373,7 +373,7 @@ impl WrittenNearFile {
         }
     }
 
-    /// Whether it is another than the one that was there.
+    /// True if it is another than the one that was there.
     pub fn is_new(&self) -> bool {
         self.part.is_some()
     }

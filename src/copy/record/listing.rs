@@ -79,7 +79,7 @@ impl<'a> Committer<'a> {
         self.not_recorded(failed);
     }
 
-    /// What waits is written, before the manifest gets its name or is left.
+    /// Writes the waiting lines, before the manifest gets its name or is left.
     pub(crate) fn record_last(&mut self) {
         let (Some(recording), Some(manifest)) = (&mut self.recording, &mut self.manifest) else {
             return;
@@ -131,7 +131,7 @@ impl<'a> Committer<'a> {
 }
 
 impl Accounting<'_> {
-    /// What was listed of the file that was listed last and has this digest: further names of it have the same.
+    /// The digests of the file that was listed last and has this digest: further names of it have the same.
     pub fn listed_with(&self, digest: Digest) -> Digests {
         let listed = self.listed.as_ref().filter(|listed| listed.proof == digest);
         listed.cloned().unwrap_or_else(|| digest.into())

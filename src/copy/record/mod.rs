@@ -31,7 +31,7 @@ const STEPS: u32 = 4;
 /// So many bytes of rows that still hold are copied at a time.
 const HELD_BYTES: usize = 1 << 20;
 
-/// What fails where there is no record.
+/// The deed that fails where there is no record.
 pub const DEED: &str = "write the private record in";
 
 /// The record of a run, while it can be written. It has no file before there is a row to write.
@@ -39,7 +39,7 @@ pub struct Recording<'a> {
     private: &'a PrivateDir,
     number: u64,
     file: Option<RecordFile>,
-    /// Whether it could not be written.
+    /// True if it could not be written.
     is_given_up: bool,
     durable: bool,
 }
@@ -162,8 +162,8 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// What the record is to say of a file that `stands` at the output with this digest; nothing if that is not what the
-/// source has, or its clock is not that of the root.
+/// The row of a file that `stands` at the output with this digest; none if it differs from the source's file, or its
+/// clock is not that of the root.
 pub(crate) fn row_of(
     output: &OutputDir,
     entry: &SourceEntry,
@@ -207,9 +207,9 @@ pub struct Published {
     entries: Vec<(usize, Done)>,
     /// One behind the other, so that they are no piece of memory each.
     paths: Vec<u8>,
-    /// What the private record is to say of them.
+    /// Their rows for the private record.
     pub rows: PendingRows,
-    /// What goes into each list beside the manifest.
+    /// The text for each list beside the manifest.
     pub lists: Vec<Vec<u8>>,
     since: Option<Instant>,
 }
@@ -243,7 +243,7 @@ impl Published {
         starts.zip(&self.entries).map(move |(start, (end, done))| (path(start, *end), *done))
     }
 
-    /// Whether so much waits that it should be recorded.
+    /// True if so much waits that it should be recorded.
     pub fn is_much(&self) -> bool {
         self.lines.len() >= LINE_BYTES || self.entries.len() >= ENTRIES
     }
@@ -275,7 +275,7 @@ pub struct PendingRows {
 /// The row of a file that this run made.
 struct FreshRow {
     start: usize,
-    /// How many rows stand before it.
+    /// Number of rows before it.
     before: u64,
     /// When the file was last changed.
     changed: Time,

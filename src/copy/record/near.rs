@@ -21,7 +21,7 @@ const BATCH: usize = 512;
 
 const DEED: &str = "write the list";
 
-/// What stands in a record of a file, …
+/// The first byte of a record of a file, …
 const FILE: u8 = b'A';
 
 /// … and this and more in one of a digest, according to its algorithm, so that it comes after that of a file.
@@ -30,11 +30,11 @@ const DIGEST: u8 = b'B';
 const TAKEN: &str = "a file that was copied has its name";
 const FOREIGN: &str = "what has its name was not written by the last run; it stays (--overwrite-policy update replaces it)";
 
-/// What the lists among the files are written with.
+/// The means to write the lists among the files.
 pub struct NearLists<'a> {
     pub output: &'a OutputDir,
     pub durability: Durability,
-    /// Whether whatever has the name of a list gives way to it.
+    /// True if whatever has the name of a list is replaced by it.
     pub replaces: bool,
     pub is_to_stop: &'a dyn Fn() -> bool,
     /// Is told what cannot be written.
@@ -56,9 +56,9 @@ struct NearWriting<'a, 'b> {
 struct NearDir {
     rel: RelPath,
     handle: Dir,
-    /// What it was before.
+    /// Its metadata before.
     before: Stat,
-    /// Whether it was opened up for its owner.
+    /// True if it was opened up for its owner.
     is_opened_up: bool,
     /// Its own lists, while lines come.
     lists: Vec<(Algorithm, NearFile)>,
@@ -73,7 +73,7 @@ impl NearLists<'_> {
     /// run is to stop.
     ///
     /// # Errors
-    /// What is to be listed cannot be read or sorted, or their list not be written.
+    /// Fails if the lines cannot be read or sorted, or a list cannot be written.
     pub fn write(
         &mut self,
         kind: ListKind,
@@ -304,7 +304,7 @@ impl NearWriting<'_, '_> {
     }
 }
 
-/// What the lists are to say, in the order of directories and names. None if the run is to stop.
+/// The lines of the lists, in the order of directories and names. None if the run is to stop.
 fn sorted(
     kind: ListKind,
     text: &mut dyn Read,

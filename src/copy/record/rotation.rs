@@ -17,7 +17,7 @@ use crate::{
     tree::OutputDir, tree::SourceDir,
 };
 
-/// How many manifests stay.
+/// Number of manifests that stay.
 pub struct Rotation {
     /// The newest so many stay, the one of this run among them.
     pub keep: NonZero<usize>,
@@ -29,7 +29,7 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// What a job asks for, if it does; `source` is the root of its source.
+    /// The rotation that a job asks for, if it does; `source` is the root of its source.
     pub fn of(job: &CopyJob, source: &Arc<SourceDir>) -> Option<Self> {
         let source = Arc::clone(source);
         job.keep_manifests.map(|keep| Self { keep, source, in_generation: job.pruned })
@@ -136,7 +136,7 @@ fn clear(root: &Dir, output: &OutputDir, newest: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the first line of a file is one of a manifest. An empty one may be anything.
+/// True if the first line of a file is one of a manifest. An empty one may be anything.
 fn begins_as_one(root: &Dir, name: ManifestName) -> bool {
     let Ok(file) = root.open_file(name.to_string().as_ref(), false) else { return false };
     let mut entries = Entries::of_all(file);

@@ -1,4 +1,4 @@
-//! What a copy takes over besides the content: permissions, times, owner, extended attributes.
+//! The attributes that a copy takes over besides the content: permissions, times, owner, extended attributes.
 //!
 //! POSIX ACLs are extended attributes here (`system.posix_acl_*`). What cannot be set is collected,
 //! never fatal: the content is right whatever the label says. But a call that sets a label may bring an error
@@ -36,7 +36,7 @@ impl Attributes {
         Self::read_up_to(from, MOST)
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -143,7 +143,7 @@ impl Attributes {
         set("set the modification time of", &|| rustix::fs::futimens(to, &times_of(source)));
     }
 
-    /// Whether what is made in this directory gets access lists from it.
+    /// True if new entries in this directory get access lists from it.
     #[cfg(target_os = "linux")]
     pub fn are_inherited_in(dir: impl AsFd) -> bool {
         let name = c"system.posix_acl_default";
@@ -154,7 +154,7 @@ impl Attributes {
         }
     }
 
-    /// Whether they have access lists that an open entry has not: who is in them could enter it.
+    /// True if they have access lists that an open entry lacks: whoever is in them could enter it.
     pub fn open_more_than(&self, entry: impl AsFd) -> bool {
         let is_list = |name: &CStr| name.to_bytes().starts_with(b"system.posix_acl_");
         let mut lists = self.0.iter().filter(|(name, _)| is_list(name)).peekable();
@@ -240,7 +240,7 @@ pub(super) fn label_written(file: &File, label: SetLabel<'_>) -> io::Result<io::
     }
 }
 
-/// Whether an error says of a label alone that it cannot be set.
+/// True for an error that says only that a label cannot be set.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -268,13 +268,13 @@ fn is_copied(name: &[u8]) -> bool {
         || root && name.starts_with(b"trusted.") && !is_form_of_another(name)
 }
 
-/// What an overlay keeps there for itself, and the form in which xfs keeps access lists.
+/// True for the attributes of an overlay's own, and for the form in which xfs keeps access lists.
 fn is_form_of_another(name: &[u8]) -> bool {
     [&b"trusted.overlay."[..], b"trusted.SGI_ACL_"].iter().any(|kept| name.starts_with(kept))
 }
 
-/// Whether an entry that is `there` has `source`'s owner (as root) and permissions, as
-/// [`apply`](Attributes::apply) would set them.
+/// True if an entry that is `there` has `source`'s owner (as root) and permissions, as [`apply`](Attributes::apply)
+/// would set them.
 fn is_labelled(there: &Stat, source: &Stat) -> bool {
     let owned = (source.uid, source.gid) == (there.uid, there.gid);
     let root = is_root();
@@ -283,17 +283,17 @@ fn is_labelled(there: &Stat, source: &Stat) -> bool {
     (owned || !root) && there.mode == mode
 }
 
-/// Whether an entry made by this process in a directory of group `dir_gid` has `source`'s owner and
-/// group without further ado. The directory's group counts because new entries take it where the
-/// directory has set-group-ID or the file system is mounted with `grpid`.
+/// True if an entry made by this process in a directory of group `dir_gid` has `source`'s owner and group without
+/// further ado. The directory's group counts because new entries take it where the directory has set-group-ID or the
+/// file system is mounted with `grpid`.
 pub(super) fn is_born_owned(source: &Stat, dir_gid: u32) -> bool {
     let (uid, gid) = acting_as();
     (source.uid, source.gid, dir_gid) == (uid, gid, gid)
 }
 
 impl Attributes {
-    /// Whether an entry that is `there` already has `source`'s owner (as root) and permissions, these
-    /// attributes, and a time that may be `source`'s: then touching it would only change its change time.
+    /// True if an entry that is `there` already has `source`'s owner (as root) and permissions, these attributes, and a
+    /// time that may be `source`'s: then touching it would only change its change time.
     pub fn are_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> bool {
         self.held_at(there, to, source).is_some()
     }
@@ -311,7 +311,7 @@ impl Attributes {
         self.0.iter().all(|one| held.0.contains(one)).then_some(held)
     }
 
-    /// Whether these are those of another entry, in any order.
+    /// True if these are those of another entry, in any order.
     pub fn are_same(&self, other: &Self) -> bool {
         self.0.len() == other.0.len() && self.0.iter().all(|one| other.0.contains(one))
     }
@@ -334,18 +334,18 @@ impl Attributes {
         Ok(())
     }
 
-    /// Whether `there` has `source`'s permissions and owner (as root).
+    /// True if `there` has `source`'s permissions and owner (as root).
     pub fn are_labelled(there: &Stat, source: &Stat) -> bool {
         is_labelled(there, source)
     }
 
-    /// Whether `there` may lack something of `source`'s permissions, owner (as root) or attributes, as far as
-    /// that can be told without a look at it. A change of attributes shows in the source's change time.
+    /// True if `there` may lack something of `source`'s permissions, owner (as root) or attributes, as far as that can
+    /// be told without a look at it. A change of attributes shows in the source's change time.
     pub fn may_differ(there: &Stat, source: &Stat) -> bool {
         !is_labelled(there, source) || source.ctime >= there.ctime
     }
 
-    /// Whether an open entry that is `there` would be given more than it has: another owner or group, permissions, or
+    /// True if an open entry that is `there` would be given more than it has: another owner or group, permissions, or
     /// attributes.
     pub fn widen(&self, there: &Stat, at: impl AsFd, source: &Stat) -> bool {
         let owned = (source.uid, source.gid) == (there.uid, there.gid);
@@ -355,8 +355,8 @@ impl Attributes {
         !owned && is_root() || mode & !there.mode != 0 || !has_all()
     }
 
-    /// What a file of this user, which is `there` under one name, is to be if it is to have no permission that `source`
-    /// does not give, but those of its owner; `None` if it has none.
+    /// The narrower metadata for a file of this user, which is `there` under one name, so that it has no permission
+    /// that `source` does not give, but those of its owner; `None` if it needs none.
     pub fn narrowed(there: &Stat, source: &Stat) -> Option<Stat> {
         let is_ours = there.uid == acting_as().0 && there.links == 1;
         let mode = there.mode & (source.mode | 0o700);

@@ -1,13 +1,12 @@
 //! Leaving the page cache as it was found: a copy of terabytes must not push out what other programs
 //! work with.
 //!
-//! What this copy brings into memory it drops again, and what was there before stays. Large files are
-//! read as they come, and what they brought in is dropped behind, window by window, with `cachestat` or
-//! `mincore` and `POSIX_FADV_DONTNEED`. Files that are written go the same way, with `sync_file_range`;
-//! Linux 6.14 and later do it by themselves for writes, and for reads of small files, with
-//! `RWF_DONTCACHE`, on file systems that know it, but overlook some, which are looked for. What is not
-//! written yet stays within two windows a file, so that a slow device shows a smooth rate and a sync
-//! finds little left to write.
+//! The page cache: this copy drops again what it brings into memory, and leaves there what was there before. Large
+//! files are read as they come, and what they brought in is dropped behind, window by window, with `cachestat` or
+//! `mincore` and `POSIX_FADV_DONTNEED`. Files that are written go the same way, with `sync_file_range`; Linux 6.14 and
+//! later do it by themselves for writes, and for reads of small files, with `RWF_DONTCACHE`, on file systems that know
+//! it, but overlook some, which are looked for. What is not written yet stays within two windows a file, so that a slow
+//! device shows a smooth rate and a sync finds little left to write.
 //!
 //! Large files are not read with `RWF_DONTCACHE`: in blocks of 256 KiB that reads a cold disk at 0.53 GB/s,
 //! and plain reads with windows of 8 MiB dropped behind at 1.26, as fast as without dropping (2 GiB,
@@ -59,7 +58,7 @@ const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 const HERE: u64 = u64::MAX;
 
 impl CachePolicy {
-    /// What suits the file system of an open file or directory.
+    /// The policy for the file system of an open file or directory.
     pub fn of(at: impl AsFd) -> Self {
         // From linux/magic.h and the file systems' own headers.
         match rustix::fs::fstatfs(at).map(|fs| fs.f_type as u32) {
@@ -85,7 +84,7 @@ pub struct SourcePages {
     window: Cell<Option<ReadWindow>>,
     /// Size of the file when it was opened; bytes.
     size: u64,
-    /// How much of it was in memory before, if the kernel tells; bytes.
+    /// Number of its bytes that were in memory before, if the kernel tells.
     before: Cell<Option<u64>>,
 }
 
@@ -241,8 +240,8 @@ impl OutputPages {
         self.go_on(file)
     }
 
-    /// How many bytes the kernel may move there before [`moved`](Self::moved) is told, which
-    /// waits until such a piece is written out.
+    /// Number of bytes the kernel may move there before [`moved`](Self::moved) is told, which waits until such a piece
+    /// is written out.
     pub fn before_move(&self) -> u64 {
         if self.policy == CachePolicy::None { u64::MAX } else { self.chunk.size() }
     }
@@ -250,7 +249,7 @@ impl OutputPages {
     /// So many bytes were moved there by the kernel, which knows no flag for that.
     ///
     /// # Errors
-    /// What was written before may turn out to be lost.
+    /// Fails if the data written before turns out to be lost.
     pub fn moved(&mut self, file: &File, bytes: u64) -> io::Result<()> {
         if self.policy == CachePolicy::Flag {
             self.policy = CachePolicy::Windows;
@@ -269,7 +268,7 @@ impl OutputPages {
     /// one stays there besides what is on its way to the device.
     ///
     /// # Errors
-    /// What was written before may turn out to be lost.
+    /// Fails if the data written before turns out to be lost.
     pub fn finish(&mut self, file: &File, hurries: bool) -> io::Result<ResidentBytes> {
         if hurries && (1..LARGE).contains(&self.at) {
             self.sync(file, 0, self.at, libc::SYNC_FILE_RANGE_WRITE)?;
@@ -342,7 +341,7 @@ impl OutputPages {
     }
 }
 
-/// Whether the kernel or the file system does not know the flag, or a filter of system calls the call.
+/// True if the kernel or the file system does not know the flag, or a filter of system calls the call.
 fn is_unknown(error: &io::Error) -> bool {
     const UNKNOWN: [i32; 4] = [libc::EOPNOTSUPP, libc::EINVAL, libc::ENOSYS, libc::EPERM];
     error.raw_os_error().is_some_and(|code| UNKNOWN.contains(&code))
@@ -366,7 +365,7 @@ fn page() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// What the kernel holds of a stretch of a file.
+/// The stretch of a file that the kernel holds in memory, by kind of page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedBytes {
     /// Bytes in memory; where that is not told apart, all or none.
@@ -375,7 +374,7 @@ pub struct CachedBytes {
     pub dirty: u64,
 }
 
-/// What the kernel holds of `range`; where it does not tell, everything.
+/// The state of `range` in the kernel's memory; where it does not tell, everything is there.
 pub fn cached(file: &File, range: Range<u64>) -> CachedBytes {
     let len = range.end.saturating_sub(range.start);
     if len == 0 {
@@ -406,7 +405,7 @@ pub(super) fn cachestat(file: &File, range: &Range<u64>) -> Option<CachedBytes> 
     (failed == 0).then_some(CachedBytes { bytes: cached, dirty: dirty + being_written })
 }
 
-/// Whether anything of the stretch is in memory, by mapping it piece by piece.
+/// True if anything of the stretch is in memory, by mapping it piece by piece.
 pub(super) fn mincore(file: &File, range: &Range<u64>) -> Option<bool> {
     const WINDOW: u64 = 256 << 20;
     let start = range.start - range.start % page();

@@ -14,7 +14,7 @@ const BTRFS: u32 = 0x9123_683e;
 const LASTING: [u32; 7] =
     [0xef53, 0xf2f5_2010, 0x0102_1994, 0x2fc1_2fc1, 0xca45_1a4e, 0x3153_464a, 0x6969];
 
-/// What tells the files of this file's file system apart.
+/// The key that tells the files of this file's file system apart.
 pub fn data_sharing(file: &File) -> DataSharing {
     match rustix::fs::fstatfs(file).map(|fs| fs.f_type as u32) {
         Ok(XFS | BTRFS) => DataSharing::Extents,
@@ -68,7 +68,7 @@ pub fn shared_place(file: &File, stat: &Stat) -> Option<Vec<u64>> {
     (place.len() > 3).then_some(place)
 }
 
-/// What tells the file system from others. That of a subvolume of btrfs has a device number of its own.
+/// The key that tells the file system from others. That of a subvolume of btrfs has a device number of its own.
 fn file_system(file: &File, stat: &Stat) -> Option<[u64; 2]> {
     if rustix::fs::fstatfs(file).ok()?.f_type as u32 != BTRFS {
         return Some([stat.id.dev, 0]);
@@ -84,7 +84,7 @@ fn file_system(file: &File, stat: &Stat) -> Option<[u64; 2]> {
 
 // Where the data of a file lies on its disk, as the file system tells (`FS_IOC_FIEMAP`, linux/fiemap.h).
 
-/// What waits to be written is given its place first (`FIEMAP_FLAG_SYNC`).
+/// The flag that data waiting to be written is given its place first (`FIEMAP_FLAG_SYNC`).
 pub const SYNC: u32 = 1;
 
 /// An extent is the last of its file (`FIEMAP_EXTENT_LAST`), …
@@ -108,7 +108,7 @@ pub struct MappedExtent {
     more: [u32; 3],
 }
 
-/// What is asked and answered (`struct fiemap`), with room for so many extents.
+/// The question and the answer (`struct fiemap`), with room for so many extents.
 #[repr(C)]
 pub struct ExtentMap<const ROOM: usize> {
     start: u64,

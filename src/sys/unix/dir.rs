@@ -128,8 +128,8 @@ impl Dir {
         }
     }
 
-    /// Whether files without a name can be made and published here: before Linux 6.10 the latter
-    /// is for root only (linkat(2), `AT_EMPTY_PATH`).
+    /// True if files without a name can be made and published here: before Linux 6.10 the latter is for root only
+    /// (linkat(2), `AT_EMPTY_PATH`).
     pub fn can_publish_nameless(&self, owner: PartOwner) -> bool {
         let Ok(Some(file)) = self.create_nameless(PRIVATE) else { return false };
         under_part_name(owner, |name| self.publish_nameless(&file, name))
@@ -204,7 +204,7 @@ impl Dir {
         self.create_part_link(PartOwner::default(), &target.to_os_string())
     }
 
-    /// What the link `name` says, if that may be an entry of this directory.
+    /// The text of the link `name`, if that may be an entry of this directory.
     pub fn read_name_link(&self, name: &OsStr) -> io::Result<Option<OsString>> {
         Ok(Some(self.read_link(name)?))
     }
@@ -220,18 +220,18 @@ impl Dir {
         Ok(rustix::fs::linkat(&from.0, original, &self.0, name, AtFlags::empty())?)
     }
 
-    /// What the system says of `name`; of the link itself unless `follow`.
+    /// The metadata of `name`; of the link itself unless `follow`.
     pub fn stat(&self, name: &OsStr, follow: bool) -> io::Result<Stat> {
         let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
         Ok(stat_from(&rustix::fs::statat(&self.0, name, flags)?))
     }
 
-    /// What the system says of this directory.
+    /// The metadata of this directory.
     pub fn stat_self(&self) -> io::Result<Stat> {
         Ok(stat_from(&rustix::fs::fstat(&self.0)?))
     }
 
-    /// What the system says of an open file.
+    /// The metadata of an open file.
     pub fn stat_file(file: &File) -> io::Result<Stat> {
         Ok(stat_from(&rustix::fs::fstat(file)?))
     }
@@ -248,7 +248,7 @@ impl Dir {
         Self::stat_file(file)
     }
 
-    /// What the system says of a link that was opened as a path.
+    /// The metadata of a link that was opened as a path.
     #[cfg(target_os = "linux")]
     pub(super) fn stat_link(link: &OwnedFd) -> io::Result<Stat> {
         Ok(stat_from(&rustix::fs::fstat(link)?))
@@ -264,8 +264,8 @@ impl Dir {
         Ok(self.stat_self()?.id)
     }
 
-    /// Whether files here have a change time that no program can set, and numbers of their own. FAT and exFAT
-    /// have neither: their change time is the modification time, and numbers are made up as files are met.
+    /// True if files here have a change time that no program can set, and numbers of their own. FAT and exFAT have
+    /// neither: their change time is the modification time, and numbers are made up as files are met.
     pub fn has_change_times(&self) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -299,13 +299,13 @@ impl Dir {
         }
     }
 
-    /// Whether this directory belongs to the user of this process and is closed to all others.
+    /// True if this directory belongs to the user of this process and is closed to all others.
     pub fn is_private(&self) -> io::Result<bool> {
         let stat = self.stat_self()?;
         Ok(stat.uid == acting_as().0 && stat.mode & 0o077 == 0)
     }
 
-    /// Whether this directory belongs to the user of this process.
+    /// True if this directory belongs to the user of this process.
     pub fn is_ours(&self) -> io::Result<bool> {
         Ok(self.stat_self()?.uid == acting_as().0)
     }
@@ -384,8 +384,8 @@ pub fn names_device(_: &Path) -> Option<&'static str> {
     None
 }
 
-/// Whether an argument shows that a quotation mark was swallowed by the command line: shells here take
-/// a backslash before it as what it looks like.
+/// True if an argument shows that a quotation mark was swallowed by the command line: never here, where shells take a
+/// backslash before it as what it looks like.
 pub fn swallowed_quote(_: &OsStr) -> bool {
     false
 }
@@ -436,7 +436,7 @@ pub(super) fn stat_from(stat: &rustix::fs::Stat) -> Stat {
 
 // Making files and directories, also where a server in user space makes them.
 
-/// How often an entry is tried that a server refuses to make, …
+/// Number of tries for an entry that a server refuses to make, …
 const TRIES: u32 = 4;
 
 /// … and how far apart.
@@ -477,15 +477,15 @@ impl Dir {
 
 // Directories in which their own owner may make nothing, and making that possible for a time.
 
-/// What its owner makes entries in a directory with.
+/// The permissions that an owner needs to make entries in a directory.
 const OWNER_MAKES: u32 = 0o300;
 
 /// By which what is made in a directory takes its group.
 const SET_GROUP: u32 = 0o2000;
 
 impl Dir {
-    /// Whether the owner of a directory that is `stat` could not make entries in it, and is this process. Root
-    /// needs no leave.
+    /// True if the owner of a directory that is `stat` could not make entries in it, and is this process. Root needs no
+    /// leave.
     pub fn is_closed(stat: &Stat) -> bool {
         !is_root() && stat.mode & OWNER_MAKES != OWNER_MAKES && stat.uid == acting_as().0
     }
@@ -523,18 +523,18 @@ impl Dir {
         Ok(())
     }
 
-    /// Whether no other user can change what is in a directory that is `stat`: it belongs to who this process acts as,
-    /// and if its group may write there, that is a group of this user's own, by the custom that it has the user's
-    /// number.
+    /// True if no other user can change the entries of a directory that is `stat`: it belongs to the user that this
+    /// process acts as, and if its group may write there, that is a group of this user's own, by the custom that it has
+    /// the user's number.
     pub fn is_kept_by_us(stat: &Stat) -> bool {
         let (uid, gid) = acting_as();
         let others = if stat.gid == gid && gid == uid { 0o002 } else { 0o022 };
         stat.uid == uid && stat.mode & others == 0
     }
 
-    /// Whether users may enter or list this directory for whom `like` is closed: its owner, if that is neither this
-    /// user, root nor the other's owner; its group; everyone; or who its access lists name. Without `owners`, of which
-    /// `like` may tell nothing, permissions alone are compared.
+    /// True if users may enter or list this directory for whom `like` is closed: its owner, if that is neither this
+    /// user, root nor the other's owner; its group; everyone; or those whom its access lists name. Without `owners`, of
+    /// which `like` may tell nothing, permissions alone are compared.
     ///
     /// # Errors
     /// One of them cannot be looked at.
@@ -550,7 +550,7 @@ impl Dir {
         Ok(is_wider || !is_open_to_owner || Attributes::read(self)?.open_more_than(like))
     }
 
-    /// Whether a file that is made here for this user only shows that it is.
+    /// True if a file that is made here for this user only shows that it is.
     ///
     /// # Errors
     /// It cannot be tried.
@@ -561,7 +561,7 @@ impl Dir {
         made.map(|made| made.uid == acting_as().0 && made.mode & 0o077 == 0)
     }
 
-    /// Whether a directory that is `now` is what [`open_up`](Self::open_up) made of one of the permissions `mode`.
+    /// True if a directory that is `now` is the result of [`open_up`](Self::open_up) for one of the permissions `mode`.
     pub fn is_opened_up(now: &Stat, mode: u32) -> bool {
         now.mode == mode | OWNER_MAKES && now.mode != mode
     }

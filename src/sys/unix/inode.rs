@@ -9,7 +9,7 @@ use crate::{sys::stat::Identity, sys::stat::Stat, sys::stat::Time, sys::unix::di
 use crate::{sys::stat::Inode, sys::unix::dir::Dir};
 
 impl Dir {
-    /// What the system says of `name`, not following links, and when that was made.
+    /// The metadata of `name`, not following links, and the time of its making.
     pub fn inode(&self, name: &OsStr) -> io::Result<Inode> {
         #[cfg(target_os = "linux")]
         if let Ok(inode) = inode_at(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -18,7 +18,7 @@ impl Dir {
         Ok(Inode { stat: self.stat(name, false)?, birth: None })
     }
 
-    /// What the system says of an open file, and when that was made.
+    /// The metadata of an open file, and the time of its making.
     pub fn inode_of(file: &File) -> io::Result<Inode> {
         #[cfg(target_os = "linux")]
         if let Ok(inode) = inode_at(file, OsStr::new(""), AtFlags::EMPTY_PATH) {
@@ -60,11 +60,11 @@ fn inode_at(dir: impl AsFd, name: &OsStr, how: AtFlags) -> io::Result<Inode> {
 
 // Entries that even their owner cannot change or remove: `chattr +i`, `chattr +a`.
 
-/// What protects an entry.
+/// The flags that protect an entry.
 const PROTECTING: IFlags = IFlags::IMMUTABLE.union(IFlags::APPEND);
 
 impl Dir {
-    /// Whether no user can change what is in this directory, as far as is known.
+    /// True if no user can change the entries of this directory, as far as is known.
     pub fn is_protected(&self) -> bool {
         rustix::fs::ioctl_getflags(self).is_ok_and(|flags| flags.intersects(PROTECTING))
     }

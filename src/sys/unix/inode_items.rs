@@ -51,16 +51,16 @@ struct ItemKey {
     offset: u64,
 }
 
-/// What of an inode was found so far.
+/// The parts of an inode that were found so far.
 struct FoundInode {
     ino: u64,
     stat: Stat,
 }
 
 impl Dir {
-    /// What [`stat`](Self::stat) would tell of these files of this directory, as far as the tree of a btrfs tells it.
-    /// `None` for what is not there so, for files with several names, and for all on other file systems or without the
-    /// right to ask. A change since the last commit may not show.
+    /// The answers that [`stat`](Self::stat) would give for these files of this directory, as far as the tree of a
+    /// btrfs tells them. `None` for what is not there so, for files with several names, and for all on other file
+    /// systems or without the right to ask. A change since the last commit may not show.
     pub fn stat_committed(&self, files: &[NamedInode<'_>]) -> Vec<Option<Stat>> {
         let mut found = vec![None; files.len()];
         let Ok(here) = self.identity() else { return found };
@@ -136,8 +136,8 @@ impl Dir {
         }
     }
 
-    /// What stands in the tree of this directory between `from` and the names of the inode `last`, as far as there is
-    /// room for it; `None` if the system does not tell.
+    /// The items in the tree of this directory between `from` and the names of the inode `last`, as far as there is
+    /// room for them; `None` if the system does not tell.
     fn search<'a>(
         &self,
         from: ItemKey,
@@ -170,8 +170,8 @@ impl Dir {
     }
 }
 
-/// What a `struct btrfs_inode_item` says of the file `id`; `None` if it has several names, of which one may be on its
-/// way to change.
+/// The content of a `struct btrfs_inode_item` for the file `id`; `None` if it has several names, of which one may be on
+/// its way to change.
 fn read_inode(item: &[u8], id: Identity) -> Option<FoundInode> {
     let long = |at: usize| Some(u64::from_le_bytes(item.get(at..at + 8)?.try_into().ok()?));
     let short = |at: usize| Some(u32::from_le_bytes(item.get(at..at + 4)?.try_into().ok()?));

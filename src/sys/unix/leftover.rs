@@ -1,5 +1,5 @@
-//! What an earlier run of the same user left in a directory, opened with care: another user may have
-//! put something else in its place.
+//! The leftovers of an earlier run of the same user in a directory, opened with care: another user may have put
+//! something else in their place.
 
 use std::{ffi::OsStr, fs::File, io};
 
@@ -64,7 +64,7 @@ impl Dir {
         Ok(false)
     }
 
-    /// Whether a process has locked the file `name`, as far as can be told.
+    /// True if a process has locked the file `name`, as far as can be told.
     pub fn is_claimed(&self, name: &OsStr) -> bool {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.0, name, flags, Mode::empty());
@@ -79,9 +79,9 @@ impl Dir {
     }
 }
 
-/// Whether the content of an open file, which is `there`, is this user's alone: it belongs to who this process acts as,
-/// its permissions let nobody else write to it, and no process has it open for writing from a time when they did. A
-/// file system that cannot tell the last is believed by the others.
+/// True if the content of an open file, which is `there`, is this user's alone: it belongs to the user that this
+/// process acts as, its permissions let nobody else write to it, and no process has it open for writing from a time
+/// when they did. A file system that cannot tell the last is believed by the others.
 ///
 /// # Errors
 /// The system's.
@@ -91,7 +91,7 @@ pub fn is_ours_alone(file: &File, there: &Stat) -> io::Result<bool> {
     Ok(is_closed && !is_open_for_writing(file)?)
 }
 
-/// Whether a process can write to a file by a descriptor or a mapping: then there is no lease of it to read (fcntl(2)).
+/// True if a process can write to a file by a descriptor or a mapping: then there is no lease of it to read (fcntl(2)).
 #[cfg(target_os = "linux")]
 fn is_open_for_writing(file: &File) -> io::Result<bool> {
     use std::os::fd::AsRawFd;

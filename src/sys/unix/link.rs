@@ -1,4 +1,4 @@
-//! What a symbolic link has besides its target: owner, times, and as root attributes.
+//! The labels of a symbolic link, all that it has besides its target: owner, times, and as root attributes.
 //!
 //! A link is never opened for reading, so it is opened as a path (`O_PATH`), by which no other entry that takes its
 //! name meanwhile is meant.

@@ -75,7 +75,7 @@ impl Dir {
         })
     }
 
-    /// Whether single directories of the file system may fold names where others do not (`chattr +F`).
+    /// True if single directories of the file system may fold names where others do not (`chattr +F`).
     pub fn may_fold_by_directory(&self) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -92,7 +92,7 @@ impl Dir {
         false
     }
 
-    /// Whether this directory is one that folds names.
+    /// True if this directory folds names.
     pub fn folds_by_itself(&self) -> bool {
         #[cfg(target_os = "linux")]
         {

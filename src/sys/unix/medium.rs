@@ -72,12 +72,12 @@ mod elsewhere {
             fill_at(self.0, room, at, false)
         }
 
-        /// Whether reads go around the system's cache.
+        /// True if reads go around the system's cache.
         pub fn is_direct(&self) -> bool {
             false
         }
 
-        /// Whether all bytes came from the device.
+        /// True if all bytes came from the device.
         pub fn finish(self) -> bool {
             false
         }
@@ -139,7 +139,7 @@ mod linux {
         /// Reads `file`, which is `stat`, from its device if that can be had.
         ///
         /// # Errors
-        /// What was in memory only could not be written.
+        /// Fails if data that was in memory only could not be written.
         pub fn of(file: &'a File, stat: &Stat) -> io::Result<Self> {
             let mut medium = Self { size: stat.size, ..Self::any(file) };
             let Some(volume) = Volume::of(file) else { return Ok(medium) };
@@ -191,7 +191,7 @@ mod linux {
             Ok(filled)
         }
 
-        /// Whether reads go around the system's cache.
+        /// True if reads go around the system's cache.
         pub fn is_direct(&self) -> bool {
             self.route == ReadRoute::Direct
         }
@@ -220,7 +220,7 @@ mod linux {
         }
     }
 
-    /// What is known of the file system a file lies on.
+    /// The facts about the file system that a file lies on.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Volume {
         /// `O_DIRECT` reads go to the device.
@@ -245,7 +245,7 @@ mod linux {
             }
         }
 
-        /// Whether the content lies in blocks of its own, not within metadata.
+        /// True if the content lies in blocks of its own, not within metadata.
         fn keeps_content_apart(self, stat: &Stat) -> bool {
             let inline = self == Self::Btrfs && stat.size <= MOST_INLINE;
             // What no metadata has room for and takes no blocks is one hole.

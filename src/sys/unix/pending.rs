@@ -16,7 +16,7 @@ const LONGEST: usize = 256;
 /// Where terminals are: they may wait for people as long as they like.
 const TERMINALS: [&str; 3] = ["/dev/pts/", "/dev/tty", "/dev/console"];
 
-/// What of a call's arguments tells what it is about.
+/// The argument of a call that tells its subject.
 enum CallSubject {
     /// The file that is open as this argument.
     File(usize),
@@ -84,8 +84,8 @@ fn name_at(address: u64) -> Option<PathBuf> {
     Some(OsStr::from_bytes(&bytes[..end]).into())
 }
 
-/// What is done by the call of this number, and to what; nothing for calls that may wait as long as they like, and
-/// those that are not of files.
+/// The deed and the subject of the call of this number; nothing for calls that may wait as long as they like, and those
+/// that are not of files.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn meaning(_: libc::c_long) -> Option<(&'static str, CallSubject)> {
     None

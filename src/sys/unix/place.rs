@@ -47,19 +47,19 @@ impl Place {
         Ok(best.map(|(_, place)| place))
     }
 
-    /// Whether the file system is known to pack what is written to it, or may do so: it cannot be said
-    /// how much room something takes there.
+    /// True if the file system is known to pack its data, or may do so: then nobody can say how much room something
+    /// takes there.
     pub fn packs(&self) -> bool {
         self.packs
     }
 
-    /// What the kind of file system is called that `dir` is on, where the system tells.
+    /// The name of the kind of file system that `dir` is on, where the system tells.
     pub fn file_system(dir: &Dir) -> Option<String> {
         let place = Self::of(dir).ok()??;
         Some(String::from_utf8_lossy(&place.kind).into_owned())
     }
 
-    /// Whether anything is mounted below `dir`; where the system does not tell, it may be.
+    /// True if anything is mounted below `dir`; where the system does not tell, it may be.
     pub fn has_mounts_below(dir: &Dir) -> bool {
         let Ok(here) = path_of(dir) else { return true };
         let Ok(mounts) = MountLine::all() else { return true };
@@ -96,9 +96,9 @@ pub(super) struct MountLine {
     pub point: PathBuf,
     pub(super) kind: Vec<u8>,
 
-    /// What is mounted: the path of a device, or whatever the file system calls its source.
+    /// The mounted device, by its path, or whatever else the file system calls its source.
     pub source: PathBuf,
-    /// What follows the mount point: options, kind and source.
+    /// The text behind the mount point: options, kind and source.
     pub rest: Vec<u8>,
 }
 
@@ -134,14 +134,14 @@ impl MountLine {
         Ok(Self::all()?.into_iter().find(|line| line.id == id))
     }
 
-    /// Whether the mount shows a file system from its top, and not one of its directories.
+    /// True if the mount shows a file system from its top, and not one of its directories.
     pub fn is_whole(&self) -> bool {
         // A share is named with the directory in it.
         let is_share = [&b"cifs"[..], b"smb3"].contains(&&*self.kind);
         self.root.as_os_str() == "/" || is_share || (self.kind == b"btrfs" && self.is_subvolume())
     }
 
-    /// Whether a subvolume of btrfs begins at the mount point: its directory has the number 256
+    /// True if a subvolume of btrfs begins at the mount point: its directory has the number 256
     /// (`BTRFS_FIRST_FREE_OBJECTID`, linux/btrfs_tree.h).
     fn is_subvolume(&self) -> bool {
         rustix::fs::stat(&self.point).is_ok_and(|stat| stat.st_ino == 256)
@@ -189,8 +189,8 @@ fn mount_id(dir: &Dir) -> io::Result<u64> {
 
 /// Why `dir` does not lie on a file system that was mounted for it, if so; an error where the system does not tell.
 ///
-/// What counts is the mount that `dir` was reached by: it must not be that of `/`, and must show a file system from its
-/// top. A directory of another file system that is bound there looks like a mount point and is none: systemd's
+/// The mount that counts is the one that `dir` was reached by: it must not be that of `/`, and must show a file system
+/// from its top. A directory of another file system that is bound there looks like a mount point and is none: systemd's
 /// `ReadWritePaths=` and the volumes of containers make one of whatever directory is at the path, mounted or not.
 pub fn no_own_mount(dir: &Dir) -> io::Result<Option<NoOwnMount>> {
     Ok(match MountLine::of(dir)? {

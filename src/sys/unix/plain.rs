@@ -76,8 +76,8 @@ const OTHERS_WRITE: u32 = 0o022;
 /// In such a directory only the owner of an entry may replace it.
 const STICKY: u32 = 0o1000;
 
-/// What lets others than this user and root change the regular file at `path`, which is open as `file`, or put another
-/// one there: the file, or a directory above it, also above what a link leads to. `None` if nothing does.
+/// The path that lets others than this user and root change the regular file at `path`, which is open as `file`, or put
+/// another one there: the file, or a directory above it, also above the target of a link. `None` if nothing does.
 ///
 /// # Errors
 /// The system's.

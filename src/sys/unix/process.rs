@@ -95,7 +95,7 @@ pub fn on_status_request(asked: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the terminal's characters are those of Unicode, by the locale that the environment names (locale(7)).
+/// True if the terminal's characters are those of Unicode, by the locale that the environment names (locale(7)).
 pub fn shows_unicode() -> bool {
     let variables = ["LC_ALL", "LC_CTYPE", "LANG"].iter();
     let locale = variables.filter_map(std::env::var_os).find(|value| !value.is_empty());
@@ -109,8 +109,7 @@ fn milliseconds_since_boot() -> u64 {
     (now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000).max(1)
 }
 
-/// Whether the program was started with this signal ignored, as `nohup` does: then it is meant to
-/// stay ignored.
+/// True if the program was started with this signal ignored, as `nohup` does: then it is meant to stay ignored.
 fn is_ignored(signal: libc::c_int) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: without a new action the call only fills in the current one, for which there is room;
@@ -136,17 +135,17 @@ pub fn keep_own_permissions() {
     rustix::process::umask(mask - Mode::RWXU);
 }
 
-/// Whether what this process makes may be given to any user.
+/// True if this process may give its files to any user.
 pub fn may_give_away() -> bool {
     is_root()
 }
 
-/// Whether this process acts as root.
+/// True if this process acts as root.
 pub(super) fn is_root() -> bool {
     acting_as().0 == 0
 }
 
-/// Whether the running kernel is of this version or later.
+/// True if the running kernel is of this version or later.
 #[cfg(target_os = "linux")]
 pub(super) fn kernel_at_least(major: u32, minor: u32) -> bool {
     let uname = rustix::system::uname();
@@ -155,7 +154,7 @@ pub(super) fn kernel_at_least(major: u32, minor: u32) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
 }
 
-/// How many files this process may have open at a time.
+/// Number of files this process may have open at a time.
 pub fn open_file_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
@@ -170,8 +169,8 @@ pub fn raise_open_file_limit() {
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-/// How much of the address space this process could still take when this was first asked, in bytes; `None` without a
-/// limit (`ulimit -v` and `-d`). What ended threads had is kept for others, so it would seem to be gone later.
+/// Address space that this process could still take when this was first asked, in bytes; `None` without a limit
+/// (`ulimit -v` and `-d`). What ended threads had is kept for others, so it would seem to be gone later.
 pub fn address_space_left() -> Option<u64> {
     static LEFT: OnceLock<Option<u64>> = OnceLock::new();
     *LEFT.get_or_init(look_at_limits)
@@ -227,7 +226,7 @@ fn wait(file: &File, events: libc::c_short) -> bool {
     }
 }
 
-/// Whether the other end is closed: of a pipe that is written to POLLERR says so, of a socket POLLHUP (poll(2)).
+/// True if the other end is closed: of a pipe that is written to POLLERR says so, of a socket POLLHUP (poll(2)).
 pub(super) fn has_hung_up(file: &File) -> bool {
     let mut asked = libc::pollfd { fd: file.as_raw_fd(), events: 0, revents: 0 };
     // SAFETY: one structure, as the count says, that lives through the call.
@@ -244,9 +243,9 @@ pub fn standard_input() -> io::Result<File> {
 /// Bit n is set when descriptor n was closed as the program was started.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-/// Whether standard input (0), output (1) or error (2) was closed when the program was started. By
-/// the time `main` runs, Rust's runtime has put `/dev/null` there, so that nothing else gets the
-/// number; and what is written to it seems to arrive.
+/// True if standard input (0), output (1) or error (2) was closed when the program was started. By the time `main`
+/// runs, Rust's runtime has put `/dev/null` there, so that nothing else gets the number; and what is written to it
+/// seems to arrive.
 pub fn was_closed_at_start(descriptor: u8) -> bool {
     CLOSED.load(Relaxed) & (1 << descriptor) != 0
 }
@@ -281,7 +280,7 @@ pub fn settings_directories() -> Vec<PathBuf> {
 // Descriptors when there are too few: a thread that gets none waits until others have closed some, for most of what is
 // open is on its way to be closed.
 
-/// How often it is tried again.
+/// Time between two tries.
 const AGAIN: Duration = Duration::from_millis(5);
 
 /// So long is waited: a disk that takes its time over a sync, and a machine that does much else, keep descriptors open
@@ -303,7 +302,7 @@ static IN_VAIN: AtomicBool = AtomicBool::new(false);
 /// Some wait was in vain.
 static WAS_IN_VAIN: AtomicBool = AtomicBool::new(false);
 
-/// Whether a thread waits for a descriptor: then what can be closed should be.
+/// True if a thread waits for a descriptor: then files that are not needed should be closed.
 pub fn descriptors_are_wanted() -> bool {
     WAITING.load(Relaxed) > 0
 }
@@ -349,7 +348,7 @@ impl Helper {
         command.process_group(0).spawn().map(Self)
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.0.try_wait()
     }

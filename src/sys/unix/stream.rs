@@ -21,7 +21,7 @@ use crate::{
     sys::unix::process::wait_readable, sys::unix::process::wait_writable,
 };
 
-/// What every end is opened with: without waiting, and without becoming a terminal's program.
+/// The flags that every end is opened with: without waiting, and without becoming a terminal's program.
 const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// An open end of a stream.
@@ -29,7 +29,7 @@ const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEX
 pub struct StreamEnd {
     pub(in crate::sys) file: File,
     pub(in crate::sys) stat: Stat,
-    /// Whether calls return instead of waiting.
+    /// True if calls return instead of waiting.
     returns: bool,
 }
 
@@ -117,7 +117,7 @@ impl StreamEnd {
         unless_waiting((&self.file).read(room))
     }
 
-    /// Whether what is written here can reach no reader any more. Of pipes and sockets the system says so without a
+    /// True if nothing written here can reach a reader any more. Of pipes and sockets the system says so without a
     /// write.
     pub fn has_lost_reader(&self) -> bool {
         matches!(self.stat.kind, Kind::Fifo | Kind::Socket) && has_hung_up(&self.file)
@@ -136,8 +136,8 @@ impl StreamEnd {
     }
 }
 
-/// Whether this process may read what is at `path`, found out without opening it: that would wake
-/// the program that waits at the other end of a FIFO.
+/// Checks that this process may read the entry at `path`, without opening it: that would wake the program that waits at
+/// the other end of a FIFO.
 pub fn may_read(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::accessat(CWD, path, rustix::fs::Access::READ_OK, AtFlags::EACCESS)?)
 }

@@ -71,7 +71,7 @@ impl Dir {
         is_one() && field(name).is_ok_and(|name| destroy(name).is_ok())
     }
 
-    /// Whether it is the root of a subvolume.
+    /// True if it is the root of a subvolume.
     pub fn is_subvolume(&self) -> bool {
         self.identity().is_ok_and(|id| id.ino == ROOT) && is_on_btrfs(self)
     }

@@ -42,8 +42,8 @@ pub fn clone_file(from: &File, to: &File) -> io::Result<Cloned> {
 }
 
 impl Dir {
-    /// What comes of cloning one file in this directory to another; `None` where that cannot be told
-    /// without leaving anything there.
+    /// The result of cloning one file in this directory to another; `None` where it cannot be told without leaving
+    /// anything there.
     pub fn try_clone_within(&self) -> Option<Cloned> {
         match (self.create_nameless(PRIVATE), self.create_nameless(PRIVATE)) {
             (Ok(Some(from)), Ok(Some(to))) => clone_file(&from, &to).ok(),
@@ -80,12 +80,12 @@ impl Mover {
         Self { way, moved: false, chunk: AdaptiveChunk::up_to(MOST), no_ranges: old }
     }
 
-    /// How it moves bytes, as far as it knows.
+    /// The way in which it moves bytes, as far as it knows.
     pub fn way(&self) -> KernelCopy {
         self.way
     }
 
-    /// Whether `copy_file_range` turned out to be of no use between the two file systems.
+    /// True if `copy_file_range` turned out to be of no use between the two file systems.
     pub fn has_no_ranges(&self) -> bool {
         self.no_ranges
     }
@@ -133,9 +133,8 @@ impl Mover {
     }
 }
 
-/// Whether an error before anything was moved says that this way is not for these files. EBADF is
-/// said of a file opened for appending, ENOENT by CIFS, EFBIG where there is no such limit, EPERM by
-/// a filter of system calls.
+/// True if an error before anything was moved says that this way is not for these files. EBADF is said of a file opened
+/// for appending, ENOENT by CIFS, EFBIG where there is no such limit, EPERM by a filter of system calls.
 fn is_not_here(error: Errno) -> bool {
     matches!(
         error,
@@ -181,7 +180,7 @@ pub fn widen(pipe: &File) {
     }
 }
 
-/// How many bytes a pipe can hold; 0 if it is none.
+/// Number of bytes a pipe can hold; 0 if it is none.
 pub fn capacity(pipe: &File) -> u64 {
     fcntl_getpipe_size(pipe).map_or(0, |size| size as u64)
 }

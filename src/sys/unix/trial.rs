@@ -1,4 +1,4 @@
-//! What a file system makes of a name, a time or a link, found out by trials: no call asks it.
+//! A file system's treatment of a name, a time or a link, found out by trials: no call asks it.
 //!
 //! All is tried in a directory of our own, under the random name of a part file, which is removed at once. What
 //! a killed run leaves of it is removed by a later one, as part files are.
@@ -38,18 +38,18 @@ const FORMS: [&str; 2] = ["e\u{301}", "\u{e9}"];
 /// Lengths that names may have, besides [`LONGEST_NAME`]: of UDF, eCryptfs, Joliet and HFS; bytes.
 const LENGTHS: [usize; 4] = [254, 143, 64, 31];
 
-/// What a directory in the trial's is called, and what it is renamed to.
+/// The name of a directory in the trial's, and the one that it is renamed to.
 const RENAMED: [&str; 2] = ["before", "after"];
 
-/// How long a server is given to see that files were closed.
+/// Time for a server to see that files were closed.
 const SETTLING: Duration = Duration::from_millis(200);
 
 /// A time in the middle of what any file system holds, in none of the steps that there are.
 const MIDDLE: Time = Time { secs: 981_173_107, nanos: 123_456_789 };
 
 impl Dir {
-    /// What the file system makes of what it is told, tried in this directory. What cannot be tried counts as
-    /// done as it was told, but that a link's attributes are its own is believed only of the kernel's file systems.
+    /// The file system's treatment of everything that it is given, tried in this directory. What cannot be tried counts
+    /// as done as it was told, but that a link's attributes are its own is believed only of the kernel's file systems.
     ///
     /// 60 calls, 0.2 ms on ext4 and tmpfs; a dozen more on FUSE.
     pub fn traits(&self, owner: PartOwner) -> Traits {
@@ -57,7 +57,7 @@ impl Dir {
         self.in_trial_dir(owner, |trial| trial.try_everything(untried)).unwrap_or(untried)
     }
 
-    /// What becomes of a file of this name here.
+    /// The treatment of a file of this name here.
     ///
     /// # Errors
     /// It cannot be tried.
@@ -65,7 +65,7 @@ impl Dir {
         self.in_trial_dir(owner, |trial| Ok(trial.hold(name)))
     }
 
-    /// Whether a file of this name can take the place of another here.
+    /// True if a file of this name can take the place of another here.
     ///
     /// # Errors
     /// It cannot be tried.
@@ -109,7 +109,7 @@ impl Dir {
         shown
     }
 
-    /// Whether a link to `target` that lies so many levels below a root leads out of that, as far as its text tells.
+    /// True if a link to `target` that lies so many levels below a root leads out of that, as far as its text tells.
     pub fn leads_out(target: &LinkTarget, levels: usize) -> bool {
         let mut at = levels;
         Path::new(target).components().any(|part| {
@@ -237,8 +237,8 @@ impl Dir {
         })
     }
 
-    /// Whether a file of this name can take the place of another, and nothing else is there then. ntfs-3g gives what
-    /// is replaced a longer name for a moment, which it cuts where that is too long, and does not find again.
+    /// True if a file of this name can take the place of another, and nothing else is there then. ntfs-3g gives the
+    /// replaced file a longer name for a moment, which it cuts where that is too long, and does not find again.
     fn replaces(&self, name: &OsStr) -> io::Result<bool> {
         self.create_new(name, true).and_then(close_file)?;
         let mut before = self.names()?;
@@ -251,15 +251,15 @@ impl Dir {
         Ok(replaced.is_ok() && before == after)
     }
 
-    /// Whether a link to a place that is not below the root is shown as it was made: sshfs refuses to show any
+    /// True if a link to a place that is not below the root is shown as it was made: sshfs refuses to show any
     /// (`EPERM`).
     fn shows_outward_link(&self) -> bool {
         let target: LinkTarget = OsStr::new("/").to_owned();
         self.try_link(PartOwner::default(), &target).is_ok_and(|shown| shown == target)
     }
 
-    /// Whether a file that was written, and given its time, still has it when it was read. While rclone has not
-    /// yet sent a file on, it dates it to each reading.
+    /// True if a file that was written, and given its time, still has it when it was read. While rclone has not yet
+    /// sent a file on, it dates it to each reading.
     fn keeps_times(&self) -> io::Result<bool> {
         let (file, name) = self.create_part(PartOwner::default())?;
         write_all(&file, b"read")?;
@@ -310,7 +310,7 @@ impl Dir {
         Ok((NameTraits { folds_case, ..names }, file, plain))
     }
 
-    /// Whether a file is found by its name in another form of Unicode. What cannot be tried is not.
+    /// True if a file is found by its name in another form of Unicode. What cannot be tried is not.
     fn folds_forms(&self) -> bool {
         let [name, other] = FORMS.map(OsStr::new);
         let made = self.create_new(name, true).and_then(close_file);
@@ -340,7 +340,7 @@ impl Dir {
         }
     }
 
-    /// What an entry of this name is called when its file system has forgotten what it was told, if that is another.
+    /// The name that an entry of this name has when its file system has forgotten what it was told, if that is another.
     /// rclone shows new entries as they were called until it lists its remote again, which it does for a directory that
     /// was renamed. Directories are there at once; files only when they were sent on.
     fn becomes_later(&self, name: &OsStr) -> Option<OsString> {
@@ -363,7 +363,7 @@ impl Dir {
         called.into_iter().next().filter(|_| is_other)
     }
 
-    /// What is in this directory.
+    /// The names in this directory.
     fn names(&self) -> io::Result<Vec<OsString>> {
         // From its start, wherever other listings have come to. Going back to it is not enough: sshfs lists each
         // handle once, and nothing after that.
@@ -379,12 +379,12 @@ impl Dir {
         }
     }
 
-    /// Whether the names here can be made durable. HFS has no such call (`EINVAL`).
+    /// True if the names here can be made durable. HFS has no such call (`EINVAL`).
     fn syncs_names(&self) -> bool {
         !matches!(rustix::fs::fsync(self), Err(Errno::INVAL))
     }
 
-    /// Whether `file` keeps its time when that of the link to it is set.
+    /// True if `file` keeps its time when that of the link to it is set.
     ///
     /// The kernel never follows the link, but a server may: SFTP has no call that does not follow
     /// (draft-ietf-secsh-filexfer-02, section 6.9), so sshfs changes the target, wherever that is.

@@ -1,4 +1,4 @@
-//! What a file system can do and how it says that it cannot go on.
+//! The abilities of a file system, and its errors when it cannot go on.
 
 use std::{fs::File, io, os::fd::AsFd, os::fd::IntoRawFd};
 
@@ -100,15 +100,15 @@ const BTRFS: u32 = 0x9123_683e;
 #[cfg(target_os = "linux")]
 const AMPLE: u64 = 4 << 30;
 
-/// Whether `dir` is on btrfs.
+/// True if `dir` is on btrfs.
 #[cfg(target_os = "linux")]
 pub fn is_on_btrfs(dir: &Dir) -> bool {
     rustix::fs::fstatfs(&dir.0).is_ok_and(|fs| fs.f_type as u32 == BTRFS)
 }
 
 impl Dir {
-    /// Whether many small files can be made here side by side. On btrfs, where all directories are in one tree,
-    /// threads that make them wait for each other: 50,000 of 4 KiB took one worker 1.91 s, two 1.87 s and eight
+    /// True if many small files can be made here side by side. On btrfs, where all directories are in one tree, threads
+    /// that make them wait for each other: 50,000 of 4 KiB took one worker 1.91 s, two 1.87 s and eight
     /// 2.07 s, on two cores, with ample room, and 3.0, 2.5 and 3.9 s with less than 1 GiB.
     pub fn takes_many_at_once(&self) -> bool {
         #[cfg(target_os = "linux")]
@@ -117,8 +117,8 @@ impl Dir {
         true
     }
 
-    /// Whether files that are not written out yet take room here that may run short, so that small ones had
-    /// better be written out one by one.
+    /// True if files that are not written out yet take room here that may run short, so that small ones are better
+    /// written out one by one.
     pub fn is_short_of_room_for_unwritten(&self) -> bool {
         #[cfg(target_os = "linux")]
         return rustix::fs::fstatfs(&self.0).is_ok_and(|fs| {
@@ -140,14 +140,14 @@ impl Dir {
         None
     }
 
-    /// Whether the kernel's FAT or exFAT is here.
+    /// True if the kernel's FAT or exFAT is here.
     pub fn is_fat(&self) -> bool {
         is_kernel_fat(&self.0)
     }
 
-    /// Whether [`persist_all`](Self::persist_all) can be relied on here: a local file system whose
-    /// `syncfs` waits for data and metadata, and a kernel that reports write errors through it
-    /// (Linux 5.8, syncfs(2)). Overlays, network file systems and FUSE swallow errors there.
+    /// True if [`persist_all`](Self::persist_all) can be relied on here: a local file system whose `syncfs` waits for
+    /// data and metadata, and a kernel that reports write errors through it (Linux 5.8, syncfs(2)). Overlays, network
+    /// file systems and FUSE swallow errors there.
     pub fn can_persist_all(&self) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -177,8 +177,8 @@ impl Dir {
     }
 }
 
-/// Whether this process may call `syncfs`, asked once: filters of system calls, in containers, refuse calls by
-/// number, before they look at anything else.
+/// True if this process may call `syncfs`, asked once: filters of system calls, in containers, refuse calls by number,
+/// before they look at anything else.
 #[cfg(target_os = "linux")]
 fn has_syncfs() -> bool {
     static IS_ALLOWED: OnceLock<bool> = OnceLock::new();
@@ -190,7 +190,7 @@ fn has_syncfs() -> bool {
     })
 }
 
-/// Whether a server in user space answers for this entry, and the kernel passes on what that says.
+/// True if a server in user space answers for this entry, and the kernel passes its answers on.
 pub(super) fn is_on_fuse(at: impl AsFd) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -204,7 +204,7 @@ pub(super) fn is_on_fuse(at: impl AsFd) -> bool {
     }
 }
 
-/// Whether the kernel's FAT or exFAT is here.
+/// True if the kernel's FAT or exFAT is here.
 pub(super) fn is_kernel_fat(at: impl AsFd) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -218,7 +218,7 @@ pub(super) fn is_kernel_fat(at: impl AsFd) -> bool {
     }
 }
 
-/// Whether the file system `at` lies on is of a kind that may have one owner, or one mode, for all its entries.
+/// True if the file system `at` lies on is of a kind that may have one owner, or one mode, for all its entries.
 pub fn may_lack_owners(at: impl AsFd) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -246,7 +246,7 @@ pub fn may_lack_owners(at: impl AsFd) -> bool {
     }
 }
 
-/// What the file system `at` lies on can still hold; an error where it does not tell.
+/// The free space of the file system that `at` lies on; an error where it does not tell.
 pub fn room(at: impl AsFd) -> io::Result<FreeSpace> {
     let at = at.as_fd();
     let volume = rustix::fs::fstatvfs(at)?;
@@ -301,8 +301,8 @@ pub fn most_below(dir: &Dir) -> Option<UsedSpace> {
     }
 }
 
-/// Whether the size that this file system states of a file is where its content ends. FUSE and network
-/// file systems state what they know, and may have more to give; so may a system that is not known.
+/// True if this file system's files end where their stated sizes say. FUSE and network file systems state what they
+/// know, and may have more to give; so may a system that is not known.
 pub fn has_exact_sizes(file: impl AsFd) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -333,8 +333,8 @@ pub fn has_exact_sizes(file: impl AsFd) -> bool {
     }
 }
 
-/// Whether a file or directory belongs to a file system that makes its content up when it is read, so that the
-/// size it states means nothing.
+/// True if a file or directory belongs to a file system that makes its content up when it is read, so that the size it
+/// states means nothing.
 pub fn is_synthetic(file: impl AsFd) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -362,13 +362,13 @@ pub fn is_synthetic(file: impl AsFd) -> bool {
     }
 }
 
-/// Whether the error says that there is no room left (or no quota).
+/// True if the error says that there is no room left (or no quota).
 pub fn is_disk_full(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
 }
 
-/// Whether the error says nothing about the medium: this process has no descriptor or memory left, or
-/// is not allowed to.
+/// True if the error says nothing about the medium: this process has no descriptor or memory left, or is not allowed
+/// to.
 pub fn is_for_want_of_means(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -376,13 +376,13 @@ pub fn is_for_want_of_means(error: &io::Error) -> bool {
     )
 }
 
-/// Whether the error says that the device did not do what it was told.
+/// True if the error says that the device did not do what it was told.
 pub fn is_device_error(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::IO)
 }
 
-/// Whether the error says that the whole file system is of no use any more: made read-only,
-/// unplugged, shut down, disconnected.
+/// True if the error says that the whole file system is of no use any more: made read-only, unplugged, shut down,
+/// disconnected.
 pub fn is_output_gone(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

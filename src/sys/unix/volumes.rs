@@ -45,7 +45,7 @@ pub fn volume_label(dir: &Dir) -> io::Result<Option<OsString>> {
     Ok(MountLine::of(dir)?.and_then(|mount| label(dir, &mount)))
 }
 
-/// What is known of the file system that `dir` lies on.
+/// The facts about the file system that `dir` lies on.
 pub fn volume_details(dir: &Dir) -> VolumeDetails {
     let mount = MountLine::of(dir).ok().flatten();
     let size = rustix::fs::fstatvfs(dir.as_fd()).ok();
@@ -97,7 +97,7 @@ fn label(dir: &Dir, mount: &MountLine) -> Option<OsString> {
     label.filter(|label| !label.is_empty())
 }
 
-/// What the file system says of its label.
+/// The label by the file system itself.
 fn own_label(dir: &Dir) -> Option<OsString> {
     // _IOR(0x94, 49, char[FSLABEL_MAX]) (linux/fs.h).
     const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
@@ -112,7 +112,7 @@ fn own_label(dir: &Dir) -> Option<OsString> {
 /// So often is a file system asked whose answer a signal cuts off.
 const ASKED: u32 = 3;
 
-/// What the file system says of its UUID (Linux 6.9); `None` if it has no answer, or the kernel none for this program.
+/// The UUID by the file system itself (Linux 6.9); `None` if it has no answer, or the kernel none for this program.
 fn own_uuid(dir: &Dir) -> io::Result<Option<String>> {
     let mut asked = 0;
     loop {
@@ -164,12 +164,12 @@ fn ask_uuid(dir: &Dir) -> io::Result<Option<String>> {
     }))
 }
 
-/// What udev noted of the device that is mounted, as far as it tells now.
+/// The note of udev about the mounted device, as far as it tells now.
 fn in_udev(mount: &MountLine, key: &str) -> Option<OsString> {
     noted_in_udev(mount, key).ok().flatten()
 }
 
-/// What udev noted of the device that is mounted.
+/// The note of udev about the mounted device.
 fn noted_in_udev(mount: &MountLine, key: &str) -> io::Result<Option<OsString>> {
     let Ok(device) = std::str::from_utf8(&mount.device) else { return Ok(None) };
     // btrfs makes numbers up; the device has its own.
@@ -221,8 +221,8 @@ fn decoded(value: &[u8]) -> OsString {
 
 // What kind of disk something lies on, and where.
 
-/// Whether `dir` lies on a disk that turns, where reading several files at a time costs more than
-/// it gains. Devices of virtual machines often say so and are not believed.
+/// True if `dir` lies on a disk that turns, where reading several files at a time costs more than it gains. Devices of
+/// virtual machines often say so and are not believed.
 #[cfg(target_os = "linux")]
 pub fn is_on_turning_disk(dir: &Dir) -> bool {
     const NOT_BELIEVED: [&str; 5] = ["vd", "xvd", "loop", "nbd", "ram"];

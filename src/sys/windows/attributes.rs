@@ -1,4 +1,4 @@
-//! What a copy takes over besides the content: read-only, hidden and the like, and the times at which
+//! The attributes that a copy takes over besides the content: read-only, hidden and the like, and the times at which
 //! the content was changed and the file was made.
 //!
 //! A copy inherits its permissions from the directory it comes to lie in, as with every file made
@@ -28,7 +28,7 @@ use crate::{
     sys::windows::nt::SHARE_ALL, sys::windows::stat::ticks_of,
 };
 
-/// What there is to know of a file or directory beside its [`Stat`].
+/// The attributes of a file or directory beside its [`Stat`].
 #[derive(Debug, Default)]
 pub struct Attributes {
     /// When it was made, in units of 100 ns since 1601; 0 where that is not known.
@@ -50,12 +50,12 @@ impl Attributes {
         Ok(Self::default())
     }
 
-    /// Whether there are none but those of every file.
+    /// True if there are none but those of every file.
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }
 
-    /// Whether these are those of another link, which have none.
+    /// True if these are those of another link, which have none.
     pub fn are_same(&self, other: &Self) -> bool {
         self.streams == other.streams
     }
@@ -101,13 +101,13 @@ impl Attributes {
         set_open(to.as_handle(), there.mode, 0, source)
     }
 
-    /// Whether an open entry would be given more than it has. Attributes here say nothing of who may use a file.
+    /// True if an open entry would be given more than it has. Attributes here say nothing of who may use a file.
     pub fn widen(&self, _there: &Stat, _at: impl AsHandle, _source: &Stat) -> bool {
         false
     }
 
-    /// What a file is to be if it is to have no permission that `source` does not give: these are access lists, which
-    /// are not copied.
+    /// The narrower metadata for a file, so that it has no permission that `source` does not give: permissions here are
+    /// access lists, which are not copied.
     pub fn narrowed(_there: &Stat, _source: &Stat) -> Option<Stat> {
         None
     }
@@ -140,19 +140,18 @@ impl Attributes {
         Ok(())
     }
 
-    /// Whether `there` has `source`'s attributes.
+    /// True if `there` has `source`'s attributes.
     pub fn are_labelled(there: &Stat, source: &Stat) -> bool {
         !Self::may_differ(there, source)
     }
 
-    /// Whether `there` may lack something of `source`'s attributes, as far as that can be told without a look
-    /// at it.
+    /// True if `there` may lack something of `source`'s attributes, as far as that can be told without a look at it.
     pub fn may_differ(there: &Stat, source: &Stat) -> bool {
         (source.mode ^ there.mode) & COPIED != 0
     }
 
-    /// Whether an entry that is `there` already has `source`'s attributes and a time that may be `source`'s, and
-    /// no stream is lost: then there is nothing to do and nothing to say.
+    /// True if an entry that is `there` already has `source`'s attributes and a time that may be `source`'s, and no
+    /// stream is lost: then there is nothing to do and nothing to say.
     pub fn are_at(&self, there: &Stat, to: impl AsHandle, source: &Stat) -> bool {
         (source.mode ^ there.mode) & COPIED == 0
             && source.mtime.may_be_stored_as(there.mtime)

@@ -278,7 +278,7 @@ impl Dir {
         nt::set_name(file.as_handle(), FileLinkInformation, 0, self.as_handle(), &name)
     }
 
-    /// What the system says of `name`; of the link itself unless `follow`.
+    /// The metadata of `name`; of the link itself unless `follow`.
     pub fn stat(&self, name: &OsStr, follow: bool) -> io::Result<Stat> {
         let mut how = as_it_is(FILE_READ_ATTRIBUTES);
         if follow {
@@ -287,12 +287,12 @@ impl Dir {
         stat_of(nt::open(Some(self.as_handle()), &component(name)?, how)?.as_handle())
     }
 
-    /// What the system says of this directory.
+    /// The metadata of this directory.
     pub fn stat_self(&self) -> io::Result<Stat> {
         stat_of(self.as_handle())
     }
 
-    /// What the system says of an open file.
+    /// The metadata of an open file.
     pub fn stat_file(file: &File) -> io::Result<Stat> {
         stat_of_any(file.as_handle())
     }
@@ -316,7 +316,7 @@ impl Dir {
         Ok(self.stat_self()?.id)
     }
 
-    /// Whether files here have a change time that no program can set: on NTFS few can, and know that they do.
+    /// True if files here have a change time that no program can set: on NTFS few can, and know that they do.
     pub fn has_change_times(&self) -> bool {
         true
     }
@@ -332,8 +332,8 @@ impl Dir {
         None
     }
 
-    /// Whether this directory belongs to the user of this process. Whether others may open it follows
-    /// from the directory above, and is not looked at.
+    /// True if this directory belongs to the user of this process. Whether others may open it follows from the
+    /// directory above, and is not looked at.
     pub fn is_private(&self) -> io::Result<bool> {
         let dir = self.reopen(READ_CONTROL)?;
         Ok(is_ours(dir.as_handle()))
@@ -350,12 +350,12 @@ impl Dir {
         })
     }
 
-    /// Whether many small files can be made here side by side.
+    /// True if many small files can be made here side by side.
     pub fn takes_many_at_once(&self) -> bool {
         true
     }
 
-    /// Whether room runs short here for files that are not written out yet: nothing is known of that.
+    /// True if room runs short here for files that are not written out yet: nothing is known of that.
     pub fn is_short_of_room_for_unwritten(&self) -> bool {
         false
     }
@@ -476,7 +476,7 @@ impl Dir {
         Ok(())
     }
 
-    /// What is told of a directory does not say whose it is.
+    /// True, because the metadata of a directory do not tell its owner here.
     pub fn is_kept_by_us(_: &Stat) -> bool {
         true
     }
@@ -486,7 +486,7 @@ impl Dir {
         Ok(false)
     }
 
-    /// What is told of a file does not say whose it is.
+    /// False, because the metadata of a file do not tell its owner here.
     ///
     /// # Errors
     /// None.

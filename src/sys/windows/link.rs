@@ -1,8 +1,8 @@
 //! Symbolic links and junctions, copied as they are.
 //!
-//! What a link leads to is more than a path here: it is relative or absolute, for a file or for a
-//! directory, and has a form for the system and one for people. The file system keeps all of it in
-//! one piece, which is read from one link and given to the other without being understood.
+//! Symbolic links and junctions, whose target is more than a path here: it is relative or absolute, for a file or for a
+//! directory, and has a form for the system and one for people. The file system keeps all of it in one piece, which is
+//! read from one link and given to the other without being understood.
 
 use std::{ffi::OsStr, io, os::windows::io::AsHandle, os::windows::io::OwnedHandle};
 
@@ -30,7 +30,7 @@ const MOST: usize = 16 * 1024;
 /// Where a link leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkTarget {
-    /// Whether the link itself is a directory, as those to directories are.
+    /// True if the link itself is a directory, as those to directories are.
     is_dir: bool,
     /// The REPARSE_DATA_BUFFER.
     data: Vec<u8>,

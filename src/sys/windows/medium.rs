@@ -91,20 +91,20 @@ impl<'a> Medium<'a> {
         Ok(filled)
     }
 
-    /// Whether reads go around the system's cache.
+    /// True if reads go around the system's cache.
     pub fn is_direct(&self) -> bool {
         self.direct.is_some()
     }
 
-    /// Whether all bytes came from the device.
+    /// True if all bytes came from the device.
     pub fn finish(self) -> bool {
         self.direct.is_some()
     }
 }
 
-/// Whether unbuffered reads of `file` go to a device of this machine: on NTFS and ReFS, unless the
-/// content is compressed or encrypted, or so short that NTFS keeps it in its table of files, which
-/// stays in memory. Content in clusters of its own takes whole ones.
+/// True if unbuffered reads of `file` go to a device of this machine: on NTFS and ReFS, unless the content is
+/// compressed or encrypted, or so short that NTFS keeps it in its table of files, which stays in memory. Content in
+/// clusters of its own takes whole ones.
 fn reads_from_device(file: &File, stat: &Stat) -> bool {
     const ROUNDABOUT: u32 =
         FILE_ATTRIBUTE_COMPRESSED | FILE_ATTRIBUTE_ENCRYPTED | FILE_ATTRIBUTE_REPARSE_POINT;

@@ -122,8 +122,8 @@ pub fn names_device(path: &Path) -> Option<&'static str> {
     )
 }
 
-/// Whether what is before the first dot is the name of a device, in either case, spaces behind it
-/// left out of account. The superscript digits ¹ ² ³ count too.
+/// True if the part before the first dot is the name of a device, in either case, spaces behind it left out of account.
+/// The superscript digits ¹ ² ³ count too.
 fn is_reserved(name: &[u8]) -> bool {
     let stem = name.split(|&byte| byte == b'.').next().unwrap_or_default().trim_ascii_end();
     let is = |word: &str| stem.eq_ignore_ascii_case(word.as_bytes());
@@ -136,9 +136,9 @@ fn is_reserved(name: &[u8]) -> bool {
         && (matches!(number, [b'1'..=b'9']) || digits.contains(&number))
 }
 
-/// Whether an argument shows that a quotation mark was swallowed: on the command line `\"` stands for
-/// the mark itself, so that `"C:\photos\"` does not end where it seems to, and what follows becomes
-/// part of it. No path, pattern or number of Windows has the mark in it.
+/// True if an argument shows that a quotation mark was swallowed: on the command line `\"` stands for the mark itself,
+/// so that `"C:\photos\"` does not end where it seems to, and the text behind it becomes part of it. No path, pattern
+/// or number of Windows has the mark in it.
 pub fn swallowed_quote(argument: &OsStr) -> bool {
     argument.as_encoded_bytes().contains(&b'"')
 }

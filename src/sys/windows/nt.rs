@@ -47,14 +47,14 @@ pub const SHARE_ALL: u32 = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELET
 /// Other programs may read, rename and remove what is open, not write to it.
 pub const SHARE_READ: u32 = FILE_SHARE_READ | FILE_SHARE_DELETE;
 
-/// How something is opened or made; the numbers of NtCreateFile.
+/// The way to open or make something; the numbers of NtCreateFile.
 #[derive(Clone, Copy)]
 pub struct OpenHow {
-    /// What is to be done with it; `SYNCHRONIZE` is added.
+    /// The access that is asked for; `SYNCHRONIZE` is added.
     pub access: u32,
-    /// What others may do with it meanwhile.
+    /// The access that others may have meanwhile.
     pub share: u32,
-    /// Whether it must be there, or must not.
+    /// The condition: it must be there, or must not.
     pub disposition: u32,
     /// Options; that the handle is synchronous is added.
     pub options: u32,
@@ -98,9 +98,9 @@ fn check(status: NTSTATUS) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(code as i32))
 }
 
-/// Whether an error says that a call, a class of information or a flag is not known here: an older
-/// system, or a file system that cannot. (exFAT says of a rename with POSIX semantics that it is
-/// limited, ReFS that this is not supported, others that a parameter is wrong.)
+/// True if an error says that a call, a class of information or a flag is not known here: an older system, or a file
+/// system that cannot. (exFAT says of a rename with POSIX semantics that it is limited, ReFS that this is not
+/// supported, others that a parameter is wrong.)
 pub fn is_unsupported(error: &io::Error) -> bool {
     const CODES: [u32; 6] = [
         ERROR_FILE_SYSTEM_LIMITATION,
@@ -113,12 +113,12 @@ pub fn is_unsupported(error: &io::Error) -> bool {
     is_one_of(error, &CODES)
 }
 
-/// Whether an error is one of Win32's of these numbers.
+/// True if an error is one of Win32's of these numbers.
 pub fn is_one_of(error: &io::Error, codes: &[u32]) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&(code as u32)))
 }
 
-/// Whether something lies on another machine; where that cannot be told, it may.
+/// True if something lies on another machine; where that cannot be told, it may.
 pub fn is_remote(at: BorrowedHandle<'_>) -> bool {
     query_volume::<FILE_FS_DEVICE_INFORMATION>(at, FileFsDeviceInformation)
         .map_or(true, |told| told.Characteristics & FILE_REMOTE_DEVICE != 0)
@@ -173,7 +173,7 @@ pub fn open(
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
-/// What the system knows of an open file.
+/// The system's information about an open file.
 pub fn query<T: Plain>(of: BorrowedHandle<'_>, class: FILE_INFORMATION_CLASS) -> io::Result<T> {
     ask(NtQueryInformationFile, of, class)
 }
@@ -188,7 +188,7 @@ pub fn query_into(
     ask_into(NtQueryInformationFile, of, class, room)
 }
 
-/// What the system knows of the volume an open file lies on.
+/// The system's information about the volume that an open file lies on.
 pub fn query_volume<T: Plain>(
     of: BorrowedHandle<'_>,
     class: FS_INFORMATION_CLASS,

@@ -18,8 +18,8 @@ use windows_sys::{
     Win32::System::Threading::OpenProcessToken,
 };
 
-/// Whether a file belongs to the user of this process, or to those in whose name its files are made:
-/// what an administrator makes may belong to all administrators.
+/// True if a file belongs to the user of this process, or to those in whose name its files are made: a file that an
+/// administrator makes may belong to all administrators.
 pub(super) fn is_ours(file: BorrowedHandle<'_>) -> bool {
     let ours = || {
         let mut token = null_mut();
@@ -36,7 +36,7 @@ pub(super) fn is_ours(file: BorrowedHandle<'_>) -> bool {
     ours().unwrap_or(false)
 }
 
-/// Whether the owner of a file is the one that a token names, in information that begins with a pointer to the
+/// True if the owner of a file is the one that a token names, in information that begins with a pointer to the
 /// identifier (TOKEN_OWNER, TOKEN_USER).
 fn is_of(
     file: BorrowedHandle<'_>,

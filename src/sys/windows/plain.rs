@@ -34,8 +34,8 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
     options.open(path)
 }
 
-/// What lets others change the file at `path`, or put another one there: on Windows nothing is known of that, and a job
-/// is looked for only where administrators and this user write.
+/// The path that lets others change the file at `path`, or put another one there: on Windows nothing is known of that,
+/// and a job is looked for only where administrators and this user write.
 pub fn who_else_changes(_path: &Path, _file: &File) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
@@ -52,7 +52,7 @@ pub fn read_at(file: &File, room: &mut [u8], at: u64) -> io::Result<usize> {
 // put something else in its place.
 
 impl Dir {
-    /// Whether this directory belongs to the user of this process.
+    /// True if this directory belongs to the user of this process.
     pub fn is_ours(&self) -> io::Result<bool> {
         self.is_private()
     }
@@ -107,7 +107,7 @@ impl Dir {
     }
 }
 
-/// Whether the content of an open file is this user's alone. Nothing is given with attributes, so it is not asked.
+/// True if the content of an open file is this user's alone. Nothing is given with attributes, so it is not asked.
 ///
 /// # Errors
 /// None.

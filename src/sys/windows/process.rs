@@ -25,7 +25,7 @@ use windows_sys::{
 
 use crate::{sys::types::LockHolder, sys::windows::dir::Dir};
 
-/// What is to be told of an interruption.
+/// The counter that is told of an interruption.
 static STOP: Mutex<Option<Arc<AtomicUsize>>> = Mutex::new(None);
 
 /// From now on Ctrl-C and Ctrl-Break store 130 in `stop`, the closing of the console's window 129, and
@@ -68,12 +68,12 @@ pub fn on_status_request(_: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the terminal's characters are those of Unicode: the console takes UTF-16.
+/// True if the terminal's characters are those of Unicode: the console takes UTF-16.
 pub fn shows_unicode() -> bool {
     true
 }
 
-/// How many files this process may have open at a time: handles are limited by memory alone.
+/// Number of files this process may have open at a time: handles are limited by memory alone.
 pub fn open_file_limit() -> u64 {
     1 << 24
 }
@@ -129,8 +129,8 @@ pub fn standard_input() -> io::Result<File> {
     Ok(File::from(io::stdin().as_handle().try_clone_to_owned()?))
 }
 
-/// Whether there was no standard input (0), output (1) or error (2) when the program was started: then
-/// what is written there seems to arrive.
+/// True if there was no standard input (0), output (1) or error (2) when the program was started: then everything
+/// written there seems to arrive.
 pub fn was_closed_at_start(descriptor: u8) -> bool {
     let which = match descriptor {
         0 => STD_INPUT_HANDLE,
@@ -164,7 +164,7 @@ impl Helper {
         command.spawn().map(Self)
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.0.try_wait()
     }

@@ -1,4 +1,4 @@
-//! What the system says of an open file, in the terms of [`Stat`].
+//! The metadata of an open file, in the terms of [`Stat`].
 
 use std::{
     ffi::OsStr, fs::File, io, os::windows::io::AsRawHandle, os::windows::io::BorrowedHandle,
@@ -87,16 +87,16 @@ fn identity_of(file: BorrowedHandle<'_>) -> io::Result<Identity> {
     Ok(Identity { dev: told.dwVolumeSerialNumber.into(), ino })
 }
 
-/// What kind of link an open file is; 0 where that cannot be told.
+/// The kind of link of an open file; 0 where it cannot be told.
 fn tag_of(file: BorrowedHandle<'_>) -> u32 {
     nt::query::<FILE_ATTRIBUTE_TAG_INFORMATION>(file, FileAttributeTagInformation)
         .map_or(0, |told| told.ReparseTag)
 }
 
-/// What an entry with these attributes is; `tag` is asked for only if they speak of a reparse point.
-/// Only some of these lead elsewhere (those whose tag has the bit for it, symbolic links and
-/// junctions first of all); others are files whose content is kept in another way (deduplicated, or
-/// in a cloud), and are files. One whose tag is not known might lead anywhere, and counts as a link.
+/// The kind of an entry with these attributes; `tag` is asked for only if they speak of a reparse point. Only some of
+/// these lead elsewhere (those whose tag has the bit for it, symbolic links and junctions first of all); others are
+/// files whose content is kept in another way (deduplicated, or in a cloud), and are files. One whose tag is not known
+/// might lead anywhere, and counts as a link.
 pub(super) fn kind_of(attributes: u32, tag: impl FnOnce() -> u32) -> Kind {
     // From ntifs.h: IsReparseTagNameSurrogate, and what the Linux subsystem makes.
     const LEADS_ELSEWHERE: u32 = 0x2000_0000;
@@ -133,8 +133,8 @@ pub(super) fn ticks_of(time: Time) -> i64 {
 // Entries as they are to be known again.
 
 impl Dir {
-    /// What the system says of `name`, not following links. A number of NTFS is not given twice, and a file that takes
-    /// the place of another within 15 seconds is said to be as old as that: when it was made tells nothing.
+    /// The metadata of `name`, not following links. A number of NTFS is not given twice, and a file that takes the
+    /// place of another within 15 seconds is said to be as old as that: when it was made tells nothing.
     pub fn inode(&self, name: &OsStr) -> io::Result<Inode> {
         Ok(Inode { stat: self.stat(name, false)?, birth: None })
     }

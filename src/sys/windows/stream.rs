@@ -67,7 +67,7 @@ impl StreamEnd {
         Ok(None)
     }
 
-    /// Whether what is written here can reach no reader any more: that is not known before something is written.
+    /// True if nothing written here can reach a reader any more: that is not known before something is written.
     pub fn has_lost_reader(&self) -> bool {
         false
     }
@@ -84,7 +84,7 @@ impl StreamEnd {
     }
 }
 
-/// Whether this process may read what is at `path`.
+/// Checks that this process may read the entry at `path`.
 pub fn may_read(path: &Path) -> io::Result<()> {
     File::open(path).map(drop)
 }

@@ -1,5 +1,5 @@
-//! What a file system makes of what it is told: names that Windows does not hold are known, and all but letter case
-//! is taken to be done.
+//! A file system's treatment of everything that it is given: names that Windows does not hold are known, and all but
+//! letter case is taken to be done.
 
 use std::{ffi::OsStr, fs::File, io, os::windows::ffi::OsStrExt, sync::Arc};
 
@@ -10,14 +10,14 @@ use crate::{
 };
 
 impl Dir {
-    /// What the file system makes of what it is told. The times of a link are set by a handle of the link.
+    /// The file system's treatment of everything that it is given. The times of a link are set by a handle of the link.
     pub fn traits(&self, owner: PartOwner) -> Traits {
         let names = NameTraits { folds_case: self.folds_case(owner), ..NameTraits::EVERY };
         let keeps_numbers = self.keeps_identity().is_ok_and(|(numbers, _)| numbers);
         Traits { names, keeps_numbers, ..Traits::FAITHFUL }
     }
 
-    /// Whether names here that differ only in letter case are the same name; found out by a trial.
+    /// True if names here that differ only in letter case are the same name; found out by a trial.
     fn folds_case(&self, owner: PartOwner) -> bool {
         let Ok((_, part)) = self.create_part(owner) else { return false };
         let other: String = part.to_string_lossy().chars().map(other_case).collect();
@@ -25,7 +25,7 @@ impl Dir {
         self.remove(&part).is_ok() && folds
     }
 
-    /// What becomes of a file of this name here.
+    /// The treatment of a file of this name here.
     ///
     /// # Errors
     /// It is not tried: [`unusable`](crate::sys::unusable) knows.
@@ -48,17 +48,17 @@ impl Dir {
         Ok(others.iter().position(|other| folded(other) == name))
     }
 
-    /// Whether single directories of the file system may fold names where others do not: it is not asked.
+    /// True if single directories of the file system may fold names where others do not: it is not asked.
     pub fn may_fold_by_directory(&self) -> bool {
         false
     }
 
-    /// Whether this directory is one that folds names: it is not asked.
+    /// True if this directory is one that folds names: it is not asked.
     pub fn folds_by_itself(&self) -> bool {
         false
     }
 
-    /// What the system says of an open file: nothing stands between.
+    /// The metadata of an open file: nothing stands between.
     ///
     /// # Errors
     /// The system does not tell.
@@ -66,12 +66,12 @@ impl Dir {
         Self::stat_file(file)
     }
 
-    /// Whether it is known to be FAT or exFAT: here nothing depends on that.
+    /// True if it is known to be FAT or exFAT: here nothing depends on that.
     pub fn is_fat(&self) -> bool {
         false
     }
 
-    /// Whether a file of this name can take the place of another here.
+    /// True if a file of this name can take the place of another here.
     ///
     /// # Errors
     /// It is not tried.
@@ -104,7 +104,7 @@ impl Dir {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether a link to a target leads out of a root that it is below: every link is shown.
+    /// True if a link to a target leads out of a root that it is below: every link is shown.
     pub fn leads_out(_: &LinkTarget, _: usize) -> bool {
         false
     }
@@ -139,7 +139,7 @@ fn other_case(letter: char) -> char {
     }
 }
 
-/// What a file system of Windows makes of a letter to compare it: another single letter, or nothing.
+/// The form in which a file system of Windows compares a letter: another single letter, or nothing.
 fn folded(unit: u16) -> u16 {
     let only = |all: &mut dyn Iterator<Item = char>, unit| match (all.next(), all.next()) {
         (Some(one), None) => u16::try_from(u32::from(one)).unwrap_or(unit),

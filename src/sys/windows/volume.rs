@@ -1,4 +1,4 @@
-//! What a volume can do and how it says that it cannot go on.
+//! The abilities of a volume, and its errors when it cannot go on.
 
 use std::{
     ffi::OsString, fs::File, io, os::windows::ffi::OsStringExt, os::windows::io::AsHandle,
@@ -107,7 +107,7 @@ pub fn flush_file(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// What the volume `at` lies on can still hold.
+/// The free space of the volume that `at` lies on.
 pub fn room(at: impl AsHandle) -> io::Result<FreeSpace> {
     let told: FILE_FS_FULL_SIZE_INFORMATION =
         nt::query_volume(at.as_handle(), FileFsFullSizeInformation)?;
@@ -121,12 +121,12 @@ pub fn longest_name(_: impl AsHandle) -> Option<usize> {
     None
 }
 
-/// What is told of an entry does not say whose it is.
+/// True, because the metadata of an entry do not tell its owner here.
 pub fn may_lack_owners(_: impl AsHandle) -> bool {
     true
 }
 
-/// What the file system is called.
+/// The name of the file system.
 pub fn file_system(at: impl AsHandle) -> Option<String> {
     const LEN: usize = std::mem::offset_of!(FILE_FS_ATTRIBUTE_INFORMATION, FileSystemNameLength);
     const NAME: usize = std::mem::offset_of!(FILE_FS_ATTRIBUTE_INFORMATION, FileSystemName);
@@ -163,13 +163,12 @@ pub fn is_synthetic(_: impl Sized) -> bool {
     false
 }
 
-/// Whether the error says that there is no room left (or no quota).
+/// True if the error says that there is no room left (or no quota).
 pub fn is_disk_full(error: &io::Error) -> bool {
     nt::is_one_of(error, &[ERROR_DISK_FULL, ERROR_HANDLE_DISK_FULL, ERROR_DISK_QUOTA_EXCEEDED])
 }
 
-/// Whether the error says nothing about the medium: this process has no handle or memory left, or is
-/// not allowed to.
+/// True if the error says nothing about the medium: this process has no handle or memory left, or is not allowed to.
 pub fn is_for_want_of_means(error: &io::Error) -> bool {
     const MEANS: [u32; 9] = [
         ERROR_TOO_MANY_OPEN_FILES,
@@ -185,15 +184,14 @@ pub fn is_for_want_of_means(error: &io::Error) -> bool {
     nt::is_one_of(error, &MEANS)
 }
 
-/// Whether the error says that the device did not do what it was told.
+/// True if the error says that the device did not do what it was told.
 pub fn is_device_error(error: &io::Error) -> bool {
     const DEVICE: [u32; 5] =
         [ERROR_IO_DEVICE, ERROR_CRC, ERROR_READ_FAULT, ERROR_WRITE_FAULT, ERROR_GEN_FAILURE];
     nt::is_one_of(error, &DEVICE)
 }
 
-/// Whether the error says that the whole volume is of no use any more: write-protected, unplugged,
-/// disconnected.
+/// True if the error says that the whole volume is of no use any more: write-protected, unplugged, disconnected.
 pub fn is_output_gone(error: &io::Error) -> bool {
     const GONE: [u32; 17] = [
         ERROR_WRITE_PROTECT,
@@ -241,7 +239,7 @@ pub fn volume_label(dir: &Dir) -> io::Result<Option<OsString>> {
     Ok(told(dir)?.0)
 }
 
-/// What is known of the volume that `dir` lies on.
+/// The facts about the volume that `dir` lies on.
 pub fn volume_details(dir: &Dir) -> VolumeDetails {
     let (label, serial) = told(dir).map_or((None, None), |(label, serial)| (label, Some(serial)));
     VolumeDetails { label, uuid: serial.map(as_uuid), ..VolumeDetails::default() }
