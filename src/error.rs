@@ -1,4 +1,4 @@
-//! What went wrong: the deed, the path and the cause, always together.
+//! The error type: deed, path and cause, always together.
 //!
 //! An error that says only "permission denied" sends its reader hunting. There is deliberately no
 //! `From<io::Error>`: a bare `?` on I/O does not compile, so each call of the system says what was
@@ -66,22 +66,22 @@ impl Error {
         Self { is_of_all: true, ..self }
     }
 
-    /// Whether it is of an output as a whole.
+    /// True if it is of an output as a whole.
     pub fn is_of_all(&self) -> bool {
         self.is_of_all
     }
 
-    /// What the reader should know besides.
+    /// Further information for the reader.
     pub fn note(&self) -> &str {
         &self.note
     }
 
-    /// What was being done; completes the sentence "cannot …".
+    /// The deed that failed; completes the sentence "cannot …".
     pub fn deed(&self) -> &'static str {
         self.deed
     }
 
-    /// Whether it is about what goes with a file's content, as permissions and attributes, and not about the content.
+    /// True if it is about attributes that go with a file's content, as permissions, and not about the content.
     pub fn is_about_attributes(&self) -> bool {
         self.deed.starts_with("set ") || self.deed == "read the attributes of"
     }
@@ -167,7 +167,7 @@ impl<T> Deed<T> for io::Result<T> {
     }
 }
 
-/// What fallible functions of this crate return.
+/// The result of fallible functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[cfg(test)]

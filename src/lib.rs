@@ -139,7 +139,7 @@ pub mod programs {
     pub use crate::{cli::command, cli::dircopy, cli::dirverify, cli::verify_command};
 }
 
-/// What benches, fuzz targets and tests need beyond that; no part of it is stable.
+/// Internals for benches, fuzz targets and tests; no part of them is stable.
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {

@@ -113,7 +113,7 @@ impl RelPath {
         &self.0
     }
 
-    /// Whether this is the root itself.
+    /// True if this is the root itself.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
@@ -152,7 +152,7 @@ impl DirPath {
         Self(None)
     }
 
-    /// Whether this is the root itself.
+    /// True if this is the root itself.
     pub fn is_root(&self) -> bool {
         self.0.is_none()
     }

@@ -10,13 +10,13 @@ use crate::{
     copy::Report, error::Result, path::Shown, stream::StreamEnding, sys, verify::VerifyReport,
 };
 
-/// What a run is asked to stop with when the time that was set is over.
+/// The code for a stop because the set time is over.
 pub const TIME_IS_UP: usize = 6;
 
-/// What shells say of a program that SIGPIPE ended: 128 and the signal's number.
+/// The exit code that shells give a program that SIGPIPE ended: 128 and the signal's number.
 const READER_GONE: usize = 141;
 
-/// What the program's exit tells a script.
+/// The meaning of the program's exit for a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Everything asked for was done.
@@ -39,7 +39,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// How a run ended. A run whose messages or records could not all be written is no success.
+    /// The exit of a run. A run whose messages or records could not all be written is no success.
     pub fn of(ending: &Ending, all_written: bool) -> Self {
         match ending {
             Ending::Complete if all_written => Exit::Complete,
@@ -50,8 +50,8 @@ impl Exit {
         }
     }
 
-    /// How a run to several outputs ended: as the worst of them did. One that was refused was not
-    /// touched, but others were.
+    /// The exit of a run to several outputs: that of the worst of them. One that was refused was not touched, but
+    /// others were.
     pub fn of_all(ran: &[Result<Report>], all_written: bool) -> Self {
         if ran.iter().all(Result::is_err) {
             return Exit::Refused;
@@ -63,12 +63,12 @@ impl Exit {
         ran.iter().map(exit).max_by_key(|exit| exit.weight()).unwrap_or(Exit::Complete)
     }
 
-    /// How one of several outputs ended.
+    /// The exit for one of several outputs.
     pub fn of_one(ran: &Result<Report>, all_written: bool) -> Self {
         ran.as_ref().map_or(Exit::Refused, |report| Exit::of(&report.ending, all_written))
     }
 
-    /// How bad it is that one of several outputs ended so.
+    /// The weight of an exit of one of several outputs: the worst counts.
     fn weight(self) -> u8 {
         match self {
             Exit::Complete => 0,
@@ -80,7 +80,7 @@ impl Exit {
         }
     }
 
-    /// How a stream ended. A reader that goes away ends it as it ends other programs.
+    /// The exit of a stream. A reader that goes away ends it as it ends other programs.
     pub fn of_stream(ending: StreamEnding, all_written: bool) -> Self {
         match ending {
             StreamEnding::Complete if all_written => Exit::Complete,
@@ -92,8 +92,8 @@ impl Exit {
         }
     }
 
-    /// How a check ended, by the worst that was found: a file that is known to be wrong outweighs a
-    /// line that may hide one, and that a file that may be right.
+    /// The exit of a check, by the worst finding: a file that is known to be wrong outweighs a line that may hide one,
+    /// and that a file that may be right.
     pub fn of_check(report: &VerifyReport, all_written: bool) -> Self {
         let counts = &report.counts;
         match report.interrupted {
@@ -105,7 +105,7 @@ impl Exit {
         }
     }
 
-    /// How a run ended that was asked to stop with this code.
+    /// The exit of a run that was asked to stop with this code.
     pub fn of_stop(code: usize) -> Self {
         match code {
             TIME_IS_UP => Exit::TimeIsUp,
@@ -118,7 +118,7 @@ impl Exit {
         if self == Exit::Complete { Exit::Incomplete } else { self }
     }
 
-    /// What it is called in reports and logs.
+    /// The name in reports and logs.
     pub fn name(self) -> &'static str {
         match self {
             Exit::Complete => "complete",

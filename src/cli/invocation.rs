@@ -1,4 +1,4 @@
-//! What a command line asks for, together with the job file it may name.
+//! The command line, understood, together with the job file it may name.
 
 use std::{ffi::OsStr, ffi::OsString, path::Path, path::PathBuf};
 
@@ -16,7 +16,7 @@ use crate::{
     stream::StreamJob, stream::input::is_stream, sys,
 };
 
-/// What a command line asks for.
+/// The command that a command line gives.
 #[derive(Debug)]
 pub enum Invocation {
     /// A copy, by a job file if there is one.
@@ -51,7 +51,7 @@ pub struct CopyInvocation {
     pub stream: Option<StreamJob>,
 }
 
-/// What is wrong with a command line.
+/// The fault of a command line.
 #[derive(Debug)]
 pub enum UsageError {
     /// The command line; or nothing is wrong, and this is the help.

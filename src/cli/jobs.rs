@@ -98,7 +98,7 @@ fn text(value: &OsStr) -> String {
     log::line(&value.to_string_lossy())
 }
 
-/// What would keep the job from running, or make it run otherwise than from here.
+/// Obstacles to the job, and differences between a run of it from here and elsewhere.
 fn problems(invocation: &CopyInvocation) -> Vec<String> {
     let CopyInvocation { args, jobs, given, unknown, stream } = invocation;
     let records = &args.unattended.records;
@@ -183,7 +183,7 @@ impl Service {
 
 // When a run is to end by itself.
 
-/// How often the clock is looked at: it may be set, and the machine may sleep.
+/// Time between two looks at the clock: it may be set, and the machine may sleep.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// When a run is to end.
@@ -205,7 +205,7 @@ impl Deadline {
         Self { after: after.and_then(|after| Instant::now().checked_add(after)), at, grace }
     }
 
-    /// Whether there is any.
+    /// True if there is any.
     pub fn is_set(&self) -> bool {
         self.after.is_some() || self.at.is_some()
     }

@@ -1,4 +1,4 @@
-//! What every program does around its run: hear signals, show progress, record how it ended.
+//! The frame of every program's run: hear signals, show progress, record the end.
 
 use std::{
     ffi::OsString, path::PathBuf, process::Command, process::Stdio, sync::Arc,
@@ -15,15 +15,15 @@ use crate::{
     event::Stop, sys, sys::Helper,
 };
 
-/// What a run is set up with.
+/// The setup of a run.
 pub struct Setup<'s, 'a> {
     /// The options for records.
     pub options: RecordOptions<'s>,
-    /// How progress is shown.
+    /// The form of progress.
     pub view: View,
-    /// Whether standard output carries the copied bytes.
+    /// True if standard output carries the copied bytes.
     pub aside: bool,
-    /// What the run does.
+    /// The task.
     pub task: Task<'a>,
     /// The arguments of the program, its name first.
     pub command: &'s [OsString],
@@ -32,7 +32,7 @@ pub struct Setup<'s, 'a> {
 /// A run of a program, from its arguments to its exit code.
 pub struct Session<'a> {
     pub console: Console,
-    /// What the run records.
+    /// The records.
     pub records: Records<'a>,
     /// Ends the run early; signals ask for it.
     pub stop: Stop,
@@ -179,7 +179,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// And this long after a signal, which asks for the end of the program: systemd waits 90 s, `docker stop` 10 s.
 const LIMIT_AFTER_SIGNAL: Duration = Duration::from_secs(8);
 
-/// What is asked to end has this long to do so.
+/// Time for a command that was asked to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The interval of looks at the command.
@@ -266,7 +266,7 @@ impl OnEnd {
     }
 }
 
-/// How waiting for a command came to its end.
+/// The end of waiting for a command.
 enum Waited {
     Ended(std::process::ExitStatus),
     TooLong,

@@ -20,7 +20,7 @@ use crate::{
     verify::VerifyJob, verify::VerifyReport, verify::has_own_manifest,
 };
 
-/// How a check is set up, whether it makes files whole or not.
+/// The setup of a check, whether it makes files whole or not.
 struct Checking<'a> {
     /// The program's name.
     name: &'static str,
@@ -31,9 +31,9 @@ struct Checking<'a> {
     /// The list of files that failed, and whether paths in it end with NUL.
     list: Option<&'a Path>,
     null: bool,
-    /// Whether bad files are made whole: then those that are not are listed.
+    /// True if bad files are made whole: then those that are not are listed.
     heals: bool,
-    /// Whether files are read, and not only results of shards.
+    /// True if files are read, and not only results of shards.
     reads: bool,
 }
 
@@ -94,7 +94,7 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
     (VerifyJob { dirs, ..job }, untaken)
 }
 
-/// What is to be said of a directory that only has the name of a generation: it is bad where `latest` leads there.
+/// The finding about a directory that only has the name of a generation: it is bad where `latest` leads there.
 fn untaken_as_one(path: &Path, is_latest: bool) -> Finding {
     let finding =
         "no run of yours left a finished record in it, so no run goes on from it or keeps it";
@@ -207,7 +207,7 @@ struct VerifyReporter<'a> {
 }
 
 impl VerifyReporter<'_> {
-    /// Whether a finding is told; one of too many alike is not.
+    /// True if a finding is told; one of too many alike is not.
     fn is_told(&self, finding: &Finding) -> bool {
         let is_of_line = matches!(finding, Finding::Malformed { .. } | Finding::Refused { .. });
         !is_of_line || self.unusable.fetch_add(1, Relaxed) < MOST_NAMED
@@ -224,7 +224,7 @@ impl VerifyReporter<'_> {
         }
     }
 
-    /// Whether all of the list was written.
+    /// True if all of the list was written.
     fn close_list(self) -> bool {
         let written = self.failed.is_none_or(FailedList::close);
         if !written {
@@ -257,14 +257,14 @@ impl VerifyReporter<'_> {
     }
 }
 
-/// How files are listed.
+/// The form of a list of files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListForm {
     /// A path on each line.
     Lines,
     /// Paths that end with NUL.
     Null,
-    /// What the report has of each, on a line.
+    /// The report's entry of each, on a line.
     Json,
 }
 
@@ -307,7 +307,7 @@ impl FailedList {
         self.whole.fetch_and(written, Relaxed);
     }
 
-    /// Whether all of it was written.
+    /// True if all of it was written.
     fn close(self) -> bool {
         let flushed = self.file.lock().is_ok_and(|mut file| file.flush().is_ok());
         flushed && self.whole.load(Relaxed)

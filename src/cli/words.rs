@@ -1,4 +1,5 @@
-//! What single words of the command line stand for: sizes, and names of outputs with `{date}`, labels and UUIDs.
+//! The words of the command line that stand for something else: sizes, and names of outputs with `{date}`, labels and
+//! UUIDs.
 
 use std::{path::Path, path::PathBuf, path::is_separator};
 
@@ -107,13 +108,13 @@ pub struct OutputName {
     pub given: PathBuf,
     /// The path; as it was given if it is not known.
     pub path: PathBuf,
-    /// Whether it names a disk, which must therefore be mounted.
+    /// True if it names a disk, which must therefore be mounted.
     pub is_on_named_disk: bool,
     /// Why the path is not known.
     pub unknown: Option<Error>,
 }
 
-/// Whether an output is written as a path that is no other tomorrow.
+/// True if an output is written as a path that is the same tomorrow.
 pub fn is_plain(given: &Path) -> bool {
     let text = given.to_string_lossy();
     named_disk(&text).is_none() && stands_for_itself(&text, &pieces(&text))
@@ -258,7 +259,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// Whether nothing in a text stands for something else.
+/// True if nothing in a text stands for something else.
 fn stands_for_itself(text: &str, pieces: &[Piece<'_>]) -> bool {
     text.is_empty() || *pieces == [Piece::Text(text)]
 }

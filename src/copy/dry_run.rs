@@ -16,12 +16,12 @@ use crate::{
     volume::times::TimeMatch,
 };
 
-/// What a dry run works with.
+/// The state of a dry run.
 pub struct DryRun<'a> {
     pub policy: Policy,
     pub max_size: Option<u64>,
     pub follow: bool,
-    /// What decides where times do not tell.
+    /// The comparison of contents, where times do not decide.
     pub content: &'a DryContent<'a>,
     pub observer: &'a EventObserver<'a>,
     pub stop: &'a Stop,
@@ -199,7 +199,7 @@ pub struct DryContent<'a> {
     /// The roots of both sides.
     source: Arc<SourceDir>,
     output: Arc<OutputDir>,
-    /// What earlier runs recorded, read when it is first asked for.
+    /// The records of earlier runs, read when they are first asked for.
     known: OnceCell<Option<Knowledge>>,
     stop: &'a Stop,
 }
@@ -217,7 +217,7 @@ impl<'a> DryContent<'a> {
         Self { job, follow, source, output, known: OnceCell::new(), stop }
     }
 
-    /// What becomes of a file, which is `there` at the output.
+    /// The decision on a file, which is `there` at the output.
     ///
     /// # Errors
     /// Content decides, and one side cannot be read or changes meanwhile.
@@ -269,7 +269,7 @@ impl<'a> DryContent<'a> {
         })
     }
 
-    /// What earlier runs found out about what is there.
+    /// The belief of earlier runs about the file that is there.
     fn belief(&self, output: &OutputDir, entry: &SourceEntry, there: &Stat) -> Belief {
         let (path, stat) = (output.rel.join(&entry.name), SourceStat(&entry.stat));
         let known = self.known.get_or_init(|| self.load()).as_ref();
@@ -278,7 +278,7 @@ impl<'a> DryContent<'a> {
         })
     }
 
-    /// What cannot be read of it says nothing.
+    /// Loads the records; those that cannot be read count for nothing.
     fn load(&self) -> Option<Knowledge> {
         let (root, path) = (self.output.handle.as_ref()?, &self.job.output);
         let elsewhere = self.job.state.as_deref();

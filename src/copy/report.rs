@@ -1,4 +1,4 @@
-//! What a run leaves to say: counts, times, and how it ended.
+//! The report of a run: counts, times, and how it ended.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,8 +9,8 @@ use crate::{
     part::Tally, part::content::Method, sys::ResidentBytes, sys::VolumeDetails,
 };
 
-/// What became of the entries. For a run that was not stopped,
-/// `seen = copied + replaced + linked + symlinks + unchanged + left + failed`.
+/// The entries by outcome. For a run that was not stopped, `seen = copied + replaced + linked + symlinks + unchanged +
+/// left + failed`.
 ///
 /// The names of the fields are part of the format of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -113,7 +113,7 @@ impl Counts {
         copied + replaced + linked + symlinks + unchanged + left + failed
     }
 
-    /// Whether nothing is amiss: all is at the output, and all that is expected was of use.
+    /// True if nothing is amiss: everything is at the output, and everything that is expected was of use.
     pub(crate) fn is_whole(&self) -> bool {
         let missing = self.failed + self.left + self.unusable_lines + self.lost;
         missing + self.not_departed + self.closed + self.unlisted + self.unheld == 0
@@ -135,7 +135,7 @@ impl Counts {
     }
 }
 
-/// How long a stage worked and waited, summed over the workers.
+/// Time that a stage worked and waited, summed over the workers.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct StageTime {
     /// Working.
@@ -166,7 +166,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// What the clocks of a run show.
+    /// The times by the clocks of a run.
     pub(crate) fn of(timings: &Timings) -> Self {
         let time = |clock: &StageTiming| StageTime { busy: clock.busy(), waited: clock.waited() };
         Self {
@@ -179,7 +179,7 @@ impl Stages {
     }
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug)]
 pub enum Ending {
     /// Everything asked for was done.
@@ -217,31 +217,31 @@ impl Ending {
     }
 }
 
-/// What a run leaves to say.
+/// The report of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// What became of the entries.
+    /// The entries by outcome.
     pub counts: Counts,
-    /// Whether the run came to its end, and why not.
+    /// The end of the run: complete, or why not.
     pub ending: Ending,
-    /// How long it took, from the first look at the source to the last sync.
+    /// Duration of the run, from the first look at the source to the last sync.
     pub elapsed: Duration,
     /// Where the time went.
     pub stages: Stages,
     /// By which methods the content of files came, as far as they were completed at the output;
     /// those that nothing came by are left out.
     pub methods: Vec<(Method, Tally)>,
-    /// What of large files came into memory by this run and stayed there: of the source, …
+    /// Bytes of large files that came into memory by this run and stayed there: of the source, …
     pub source_stayed: ResidentBytes,
     /// … and of the output.
     pub output_stayed: ResidentBytes,
-    /// How many workers there were.
+    /// Number of workers.
     pub workers: usize,
-    /// How many threads read back what was copied.
+    /// Number of threads that read copies back.
     pub verifiers: usize,
-    /// Whether the source was held against an earlier manifest.
+    /// True if the source was held against an earlier manifest.
     pub expected: bool,
-    /// Whether an earlier run was cut short, and this one went on with what that had recorded.
+    /// True if an earlier run was cut short, and this one went on with its records.
     pub resumed: bool,
     /// The manifest, finished or not, if one was written.
     pub manifest: Option<PathBuf>,
@@ -251,7 +251,7 @@ pub struct Report {
     pub media_list: Option<PathBuf>,
     /// The lists beside the manifest that were written; none of a manifest that is not finished.
     pub lists: Vec<PathBuf>,
-    /// What is known of the file systems of the source …
+    /// The facts about the file systems of the source …
     pub source_volume: VolumeDetails,
     /// … and of the output, when the run began.
     pub output_volume: VolumeDetails,

@@ -16,8 +16,8 @@ use crate::{
     path::Shown, sys::ALIGNMENT,
 };
 
-/// How many buffers are on their way: one is read into, one is hashed, and two keep either side busy when
-/// the other is late.
+/// Number of buffers on their way: one is read into, one is hashed, and two keep either side busy when the other is
+/// late.
 const BUFFERS: usize = 4;
 
 /// Memory that starts at a multiple of [`ALIGNMENT`].
@@ -156,7 +156,7 @@ fn hash(work: &Receiver<Work>, home: &Sender<AlignedBuffer>, hashed: &Sender<Cha
 /// The further digests of the files that are on their way.
 #[derive(Debug)]
 pub struct FurtherDigests {
-    /// What is computed beside what proves.
+    /// The algorithms beside the one that proves.
     algorithms: Algorithms,
     lists: Vec<ListKind>,
     waiting: Mutex<HashMap<Box<[u8]>, WaitingDigests>>,
@@ -183,7 +183,7 @@ impl FurtherDigests {
         (Self::new(further, lists), Options { further, journaling, ..options })
     }
 
-    /// Whether anything is computed or listed besides.
+    /// True if further digests or lists are asked for.
     pub fn is_any(&self) -> bool {
         !self.algorithms.is_empty() || !self.lists.is_empty()
     }
@@ -212,7 +212,7 @@ impl FurtherDigests {
         })
     }
 
-    /// What is computed beside what proves; there may be none, where only forms of lists are asked for.
+    /// The algorithms beside the one that proves; there may be none, where only forms of lists are asked for.
     pub fn algorithms(&self) -> Algorithms {
         self.algorithms
     }
@@ -253,7 +253,7 @@ impl FurtherDigests {
         waiting.get(path).filter(|found| found.proof == proof)?.further.as_ref()?.of(algorithm)
     }
 
-    /// What is to be listed of the file at `path`, which is of so many bytes, has this digest, and was read by this run
+    /// The content to list for the file at `path`, which is of so many bytes, has this digest, and was read by this run
     /// if `is_read`; nothing if its further digests are not known.
     pub fn take(&self, path: &[u8], size: u64, proof: Digest, is_read: bool) -> Option<Content> {
         if self.algorithms.is_empty() {

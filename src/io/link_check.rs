@@ -15,7 +15,8 @@ use crate::{
     hash::multibuffer::streams, io::AlignedBuffer, sys::ALIGNMENT, sys::Medium,
 };
 
-/// What a thread reads side by side at a time in all: small enough for the processor's second-level cache.
+/// Number of bytes that a thread reads side by side at a time in all: small enough for the processor's second-level
+/// cache.
 const SIDE_BY_SIDE: usize = 1 << 20;
 
 /// The longest link that is read at once from a device; files of more than 4 TiB have longer ones.
@@ -33,14 +34,14 @@ pub struct ChainedContent<'a> {
     pub digest: &'a Digest,
 }
 
-/// How the links of a file are read.
+/// The order in which the links of a file are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkReads {
     /// From memory: wherever a thread wants.
     SideBySide,
     /// From a device: by links.
     ByLinks {
-        /// Whether one thread reads after the other.
+        /// True if one thread reads after the other.
         in_order: bool,
     },
 }
@@ -83,7 +84,7 @@ pub struct LinkCheck<'a> {
     pub on_read: &'a (dyn Fn(u64) + Sync),
 }
 
-/// What the threads of a check share.
+/// The state that the threads of a check share.
 #[derive(Default)]
 struct LinkProgress {
     /// The next link that is not taken.
@@ -107,7 +108,7 @@ impl LinkCheck<'_> {
     /// this way of reading.
     ///
     /// # Errors
-    /// What reading failed with.
+    /// Fails if the file cannot be read.
     pub fn run(&self, helpers: &Helpers) -> io::Result<Option<Vec<u64>>> {
         let ChainedContent { chain, size, .. } = self.content;
         let by_links = self.reads != LinkReads::SideBySide;
@@ -350,7 +351,7 @@ mod tests {
         }
     }
 
-    /// What becomes of a content.
+    /// The harm done to a content in a test.
     #[derive(Clone, Debug)]
     enum Harm {
         Flip(usize, u8),

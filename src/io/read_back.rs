@@ -36,7 +36,7 @@ pub enum HashedFrom {
 pub struct FileDigest {
     /// The digest of all of it; `None` for [`Algorithm::None`].
     pub digest: Option<Digest>,
-    /// How many bytes were read.
+    /// Number of bytes read.
     pub bytes: u64,
     /// Where they were read from.
     pub hashed_from: HashedFrom,
@@ -110,7 +110,7 @@ impl ReadBack {
         self
     }
 
-    /// How many files to read side by side; 1 if that gains nothing.
+    /// Number of files to read side by side; 1 if that gains nothing.
     pub fn side_by_side(&self) -> usize {
         self.backend.lanes()
     }
@@ -298,7 +298,7 @@ impl Default for ReadBack {
 // How much of large files stays in memory although it was not there before, where that can be told:
 // counted when each is complete, without what is still on its way to the device.
 
-/// What stayed in memory of the files of a run.
+/// Number of bytes of a run's files that stayed in memory.
 #[derive(Debug, Default)]
 pub struct Residency {
     /// Of files that were read.

@@ -16,9 +16,9 @@ pub struct WatchedFile<'a> {
     changed: Cell<bool>,
     pages: SourcePages,
     residency: Option<&'a ResidentTotal>,
-    /// Whether the size that was listed is where the content ends, for sure.
+    /// True if the content ends for sure where the listed size says.
     has_exact_size: bool,
-    /// Whether its times tell that it was changed.
+    /// True if its times tell that it was changed.
     times_tell: bool,
     rate: Option<(&'a RateLimit, &'a Stop)>,
 }
@@ -112,7 +112,7 @@ impl<'a> WatchedFile<'a> {
         self.pages = SourcePages::new(how, &self.file, self.before.size);
     }
 
-    /// How many bytes from `at` on the kernel may move before this is asked again.
+    /// Number of bytes from `at` on that the kernel may move before this is asked again.
     pub fn before_move(&self, at: u64) -> u64 {
         let most = self.rate.map_or(u64::MAX, |(rate, _)| rate.portion() as u64);
         self.pages.before_move(&self.file, at).min(most)
@@ -129,13 +129,13 @@ impl<'a> WatchedFile<'a> {
         }
     }
 
-    /// What it was when it was listed.
+    /// The file's metadata when it was listed.
     pub fn before(&self) -> &Stat {
         &self.before
     }
 
-    /// Whether its file system tells where the holes of this sparse file are. Where it does not, the
-    /// whole file is one extent of data (lseek(2)).
+    /// True if its file system tells where the holes of this sparse file are. Where it does not, the whole file is one
+    /// extent of data (lseek(2)).
     pub fn tells_holes(&self) -> Result<bool> {
         let all = Extent { start: 0, end: self.before.size };
         let first = sys::next_extent(&self.file, 0, self.before.size);
@@ -171,16 +171,15 @@ impl<'a> WatchedFile<'a> {
         Ok(read)
     }
 
-    /// Whether `read` bytes are all there are to read, as far as the size that was listed tells;
-    /// [`check`](Self::check) proves it. An empty file may be one whose content is made up as it is
-    /// read: that needs a look.
+    /// True if `read` bytes are the whole content, as far as the listed size tells; [`check`](Self::check) proves it.
+    /// An empty file may be one whose content is made up as it is read: that needs a look.
     pub fn is_all(&self, read: u64) -> bool {
         // What has more than was listed may grow for ever.
         let enough = self.before.size.saturating_add(u64::from(!self.has_exact_size));
         read >= enough && self.before.size > 0
     }
 
-    /// Whether its content ends at `at`, up to where it was read elsewhere. The position stays.
+    /// True if its content ends at `at`, up to where it was read elsewhere. The position stays.
     pub fn ends_at(&self, at: u64) -> Result<bool> {
         let ends = self.has_exact_size || self.before.size == 0;
         if ends {
@@ -232,7 +231,7 @@ impl<'a> WatchedFile<'a> {
         }
     }
 
-    /// Whether [`check`](Self::check) found that the file changed: then a second try may go well.
+    /// True if [`check`](Self::check) found that the file changed: then a second try may go well.
     pub fn has_changed(&self) -> bool {
         self.changed.get()
     }

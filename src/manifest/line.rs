@@ -7,7 +7,7 @@
 
 use crate::{hash::Algorithm, hash::Digest, manifest::read::escape};
 
-/// What stands between digest and name: a blank, and "text mode", which on POSIX means nothing.
+/// The text between digest and name: a blank, and "text mode", which on POSIX means nothing.
 const GAP: &[u8] = b"  ";
 
 /// `sha256sum -c` reads its standard input where the whole name is this, so a file of that name is
@@ -134,7 +134,7 @@ pub fn write_standard(out: &mut Vec<u8>, digest: &Digest) {
     out.push(b'\n');
 }
 
-/// What stands before the name.
+/// Writes the text before the name.
 fn start(out: &mut Vec<u8>, digest: &Digest, escaped: bool) {
     if escaped {
         out.push(b'\\');

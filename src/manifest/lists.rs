@@ -8,7 +8,7 @@ use crate::{hash::Algorithm, hash::Algorithms, hash::Digest, hash::Digests, mani
 /// The form of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListFormat {
-    /// What `sha256sum` and its kin write: a list for each algorithm.
+    /// The lists of `sha256sum` and its kin: one for each algorithm.
     Gnu,
     /// Lines that name their algorithm, as BSD's programs and `sha256sum --tag` write them: one list for all.
     Bsd,
@@ -25,23 +25,23 @@ pub enum ListFormat {
 }
 
 impl ListFormat {
-    /// Whether it is a Media Hash List, which is written when the run is complete.
+    /// True if it is a Media Hash List, which is written when the run is complete.
     pub fn is_mhl(self) -> bool {
         matches!(self, ListFormat::History | ListFormat::LegacyMhl)
     }
 
-    /// Whether its lists are among the files.
+    /// True if its lists are among the files.
     pub fn is_near(self) -> bool {
         matches!(self, ListFormat::Dirs | ListFormat::Sides)
     }
 
-    /// Whether it holds the digests of every algorithm.
+    /// True if it holds the digests of every algorithm.
     fn holds_all(self) -> bool {
         !matches!(self, ListFormat::Hashdeep | ListFormat::History | ListFormat::LegacyMhl)
     }
 }
 
-/// How a list of a run is written.
+/// The form of a run's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Gnu,
@@ -68,18 +68,18 @@ pub struct ListKind {
     algorithms: Algorithms,
 }
 
-/// What a list is to say of a file.
+/// The facts that a list has of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     /// Its size in bytes.
     pub size: u64,
     pub digests: Digests,
-    /// Whether it was read in this run.
+    /// True if it was read in this run.
     pub is_read: bool,
 }
 
 impl Form {
-    /// What the name of a list of this form ends with, behind the point.
+    /// The ending of the name of a list of this form, behind the point.
     pub fn suffix(self, algorithms: Algorithms) -> &'static str {
         match self {
             Form::Gnu => algorithms.proof().suffix(),
@@ -91,7 +91,7 @@ impl Form {
         }
     }
 
-    /// Whether its lists are among the files; then the one beside the manifest is a list of these.
+    /// True if its lists are among the files; then the one beside the manifest is a list of these.
     pub fn is_near(self) -> bool {
         matches!(self, Form::Dirs | Form::Sides)
     }
@@ -105,7 +105,7 @@ impl Form {
         }
     }
 
-    /// Whether a list among the files, of this form, may have the name.
+    /// True if a list among the files, of this form, may have the name.
     pub fn may_name(self, name: &[u8]) -> bool {
         Algorithm::listed().any(|algorithm| match self {
             Form::Sides => name.ends_with(&self.near_name(algorithm, b"")),
@@ -148,17 +148,17 @@ impl ListKind {
         Self { form: Form::Gnu, algorithms: Algorithms::default().with(algorithm) }
     }
 
-    /// Whether it would hold no digest at all.
+    /// True if it would hold no digest at all.
     pub fn is_without_digests(self) -> bool {
         self.form == Form::Hashdeep && self.columns().next().is_none()
     }
 
-    /// What a run keeps for itself, with these digests of each file: a record for each, which [`KeptFile`] reads.
+    /// The form of a run's own notes, with these digests of each file: a record for each, which [`KeptFile`] reads.
     pub fn kept(algorithms: Algorithms) -> Self {
         Self { form: Form::Kept, algorithms }
     }
 
-    /// Whether it is for the run itself, and has no name.
+    /// True if it is for the run itself, and has no name.
     pub fn is_kept(self) -> bool {
         self.form == Form::Kept
     }
@@ -173,7 +173,7 @@ impl ListKind {
         self.algorithms
     }
 
-    /// What its name ends with, behind the point.
+    /// The ending of its name, behind the point.
     pub fn suffix(self) -> &'static str {
         self.form.suffix(self.algorithms)
     }
@@ -184,7 +184,7 @@ impl ListKind {
         others.map(Algorithm::suffix).chain(["bsd", "hashdeep", "dirs", "sides"])
     }
 
-    /// What stands before the first line.
+    /// The text before the first line.
     pub fn head(self) -> String {
         match self.form {
             Form::Gnu | Form::Bsd | Form::Dirs | Form::Sides | Form::Kept => String::new(),
@@ -266,10 +266,10 @@ impl ListKind {
     }
 }
 
-/// What a run keeps of a file for its Media Hash List, as a record that ends with NUL.
+/// The notes of a run about a file for its Media Hash List, as a record that ends with NUL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptFile {
-    /// Whether it was read in this run.
+    /// True if it was read in this run.
     pub is_read: bool,
     /// Its size in bytes.
     pub size: u64,

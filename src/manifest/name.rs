@@ -1,4 +1,4 @@
-//! What manifests are called, and which of several is the newest.
+//! The names of manifests, and the choice of the newest among several.
 //!
 //! `dircopy-YYYYMMDDTHHMMSSZ.sha256sum`, or with the ending of the algorithm that its run proved with. A manifest
 //! that is not finished has `.part` behind all that and gets its final name when the run ends; so a name alone tells
@@ -23,8 +23,7 @@ const PART: &[u8] = b".part";
 /// So far the clocks of two machines may be apart.
 const APART: SignedDuration = SignedDuration::from_hours(24);
 
-/// What the side file of any manifest is called: `.states` stands in the place of `.sha256sum`, or behind another
-/// name.
+/// The name of the side file of any manifest: `.states` stands in the place of `.sha256sum`, or behind another name.
 pub fn states_name(manifest: &Path) -> Option<OsString> {
     let name = manifest.file_name()?;
     if let Some(ours) = ManifestName::parse(name) {
@@ -87,12 +86,12 @@ impl ManifestName {
         self.algorithm
     }
 
-    /// Whether both are names of one run's.
+    /// True if both are names of one run's.
     pub fn is_of_run(&self, other: &Self) -> bool {
         self.stamp == other.stamp
     }
 
-    /// Whether its run started before that of `other`, or is the same.
+    /// True if its run started before that of `other`, or is the same.
     pub fn is_up_to(&self, other: &Self) -> bool {
         self.stamp <= other.stamp
     }
@@ -113,19 +112,19 @@ impl ManifestName {
         Some(Self { stamp: Stamp::parse(stamp)?, algorithm: Algorithm::Sha256, finished })
     }
 
-    /// What the side file of the manifest is called, in which the states of large files are.
+    /// The name of the manifest's side file, in which the states of large files are.
     pub fn states(&self) -> String {
         let part = if self.finished { "" } else { ".part" };
         format!("dircopy-{}.states{part}", self.stamp)
     }
 
-    /// What the list beside the manifest is called whose name ends so.
+    /// The name of the list beside the manifest whose name ends so.
     pub fn list(&self, suffix: &str) -> String {
         let part = if self.finished { "" } else { ".part" };
         format!("dircopy-{}.{suffix}{part}", self.stamp)
     }
 
-    /// What every list beside the manifest would be called.
+    /// The names that all lists beside the manifest would have.
     pub fn lists(&self) -> impl Iterator<Item = String> {
         ListKind::suffixes(self.algorithm).map(|suffix| self.list(suffix))
     }
@@ -154,7 +153,7 @@ impl ManifestName {
         self.stamp.time()
     }
 
-    /// Whether its run would begin in the future: a clock was wrong, or somebody made the name up so that it sorts
+    /// True if its run would begin in the future: a clock was wrong, or somebody made the name up so that it sorts
     /// behind all others.
     pub fn is_ahead(&self) -> bool {
         Timestamp::now().checked_add(APART).is_ok_and(|latest| self.time() > latest)
@@ -170,7 +169,7 @@ impl ManifestName {
         self.stamp.number()
     }
 
-    /// Whether the run that wrote it came to its end.
+    /// True if the run that wrote it came to its end.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
@@ -199,7 +198,7 @@ impl fmt::Display for ManifestName {
 
 // What a list calls an algorithm that is not known here.
 
-/// What is said of a list of which every file differs by SHA-512.
+/// The remark on a list of which every file differs by SHA-512.
 pub const LIKE_SHA512: &str = "every file of it differs by SHA-512, and digests of b2sum (BLAKE2b) look alike, which cannot be checked here; if it \
      is a list of b2sum, check it with b2sum -c";
 
@@ -273,7 +272,7 @@ pub fn next(name: ManifestName, path: &Path, tries: u32) -> Result<ManifestName>
     next.ok_or_else(|| Error::finding("name a manifest in", path, "too many names are taken"))
 }
 
-/// Whether nothing in `root` is called `name`.
+/// True if nothing in `root` is called `name`.
 pub fn is_absent(root: &Dir, name: &OsStr) -> io::Result<bool> {
     match root.stat(name, false) {
         Ok(_) => Ok(false),

@@ -60,7 +60,7 @@ impl Readers {
         }
     }
 
-    /// What these may read is listed too.
+    /// Adds listed files that `others` may read: only users who may read all of them stay.
     pub fn join(&mut self, others: Self) {
         *self = match (*self, others) {
             (some, Self::All) | (Self::All, some) => some,
@@ -144,11 +144,11 @@ struct EarlierManifest {
     index: Index,
 }
 
-/// What a manifest in the open lists of a file.
+/// The digest of a file by a manifest in the open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenDigest {
     pub digest: Digest,
-    /// Whether that manifest is of the future, so that it may be older than a record.
+    /// True if that manifest is of the future, so that it may be older than a record.
     pub is_ahead: bool,
 }
 
@@ -240,7 +240,7 @@ impl Carry {
         found
     }
 
-    /// Whether one of the newest manifests lists a file at `path`. What only older ones list may have left since, and
+    /// True if one of the newest manifests lists a file at `path`. What only older ones list may have left since, and
     /// another file have its name.
     pub fn lists(&self, path: &[u8]) -> bool {
         self.earlier.iter().any(|earlier| earlier.index.lists(path))

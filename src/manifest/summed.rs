@@ -19,7 +19,7 @@ use crate::{
 /// So many blocks wait to be looked at.
 const WAITING: usize = 4;
 
-/// What the thread sends.
+/// A message of the thread.
 enum Message {
     Block(Vec<u8>),
     /// A file is at its end; the sum of everything before the sum that it states.
@@ -216,12 +216,12 @@ const LIST: &str = "read the list of the plan";
 #[derive(Debug)]
 pub struct SummedReader<B = SummedFile> {
     blocks: B,
-    /// What the file is read for; completes "cannot …".
+    /// The deed that the file is read for; completes "cannot …".
     deed: &'static str,
     path: PathBuf,
     end: u8,
     block: Vec<u8>,
-    /// How much of the block was looked at, and where in it the record is.
+    /// Number of bytes of the block that were looked at, and the place of the record in it.
     taken: usize,
     span: Range<usize>,
     /// The record, if it began in an earlier block.
@@ -355,12 +355,12 @@ impl<B: Blocks> SummedReader<B> {
         self.trailer.ok_or_else(|| self.torn("it has no end"))
     }
 
-    /// What stands at the end, once that was reached.
+    /// The last lines, once they were reached.
     pub fn trailer(&self) -> Option<Trailer> {
         self.trailer
     }
 
-    /// How much was read in front of what comes next, or of the end; bytes.
+    /// Number of bytes that were read before the next record, or before the end.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -373,21 +373,21 @@ impl<B: Blocks> SummedReader<B> {
 
 // The last record of a summed file.
 
-/// What sums such a file up. The sum tells what is torn or mixed up; only its user can write to the file. This one is
-/// as strong as SHA-256 and takes a fifth of its time.
+/// The algorithm of the sum of such a file. The sum tells what is torn or mixed up; only its user can write to the
+/// file. This one is as strong as SHA-256 and takes a fifth of its time.
 pub const SUM: Algorithm = Algorithm::Blake3;
 
-/// How it begins.
+/// The beginning of the last line.
 pub const END: &str = "# end ";
 
 /// No such record is longer; bytes. It has two numbers of up to 20 digits and a sum.
 pub const MOST_TRAILER: usize = 128;
 
-/// What stands at the end of such a file.
+/// The last line of such a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
     pub records: u64,
-    /// What the records are of; bytes.
+    /// Number of bytes of the records.
     pub bytes: u64,
     /// Over everything before it, these numbers among it.
     pub sum: Digest,
@@ -405,7 +405,7 @@ impl Trailer {
     }
 }
 
-/// What stands in front of the sum, which covers it.
+/// The text before the sum, which covers it.
 pub fn numbers(records: u64, bytes: u64) -> String {
     format!("{END}{records} {bytes} ")
 }
@@ -419,7 +419,7 @@ const TOGETHER: usize = 256 << 10;
 pub struct SummedWriter<W: Write> {
     out: W,
     hasher: Hasher,
-    /// What is not hashed and written yet.
+    /// The text that is not hashed and written yet.
     text: Vec<u8>,
     end: u8,
     records: u64,

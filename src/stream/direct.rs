@@ -29,7 +29,7 @@ pub struct DirectEngine<'a> {
     scratch: Block,
 }
 
-/// MoveBy bytes are moved.
+/// The way to move bytes.
 enum MoveBy {
     Splice,
     Files(Mover),
@@ -53,7 +53,7 @@ impl<'a> DirectEngine<'a> {
     }
 }
 
-/// MoveBy bytes can go from one to the other.
+/// The first way to try from one to the other.
 fn first(input: &Input<'_>, output: &OpenOutput<'_>) -> MoveBy {
     let to = output.end().map_or(Kind::File, |end| end.stat().kind);
     match (input.stat().kind, to) {

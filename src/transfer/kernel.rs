@@ -109,7 +109,7 @@ impl FileSystemPair {
     }
 }
 
-/// FileSystemPairs that are remembered; with more (snapshots of btrfs are file systems each) all is learnt
+/// Pairs that are remembered; with more (snapshots of btrfs are file systems each) all is learnt
 /// again.
 const MOST_PAIRS: usize = 1024;
 

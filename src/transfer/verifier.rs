@@ -1,4 +1,4 @@
-//! WatchedFile a copy back: what was made durable in a part file is read from its medium before it gets its
+//! Reading a copy back: what was made durable in a part file is read from its medium before it gets its
 //! final name.
 //!
 //! A copy that is not there as it was written, or cannot be read, is put away and named, and the file

@@ -1,4 +1,4 @@
-//! MetricsFile of the last run as a text file for Prometheus.
+//! Metrics of the last run as a text file for Prometheus.
 //!
 //! node_exporter's textfile collector reads such files (`*.prom`) from a directory. The format is
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>. Everything is a gauge: it tells of
@@ -28,7 +28,7 @@ pub struct MetricsFile<'a> {
     pub before: &'a [u8],
 }
 
-/// MetricsFile with one value of the label.
+/// A metric with one value of the label.
 pub struct MetricsRow {
     pub label: String,
     pub exit_code: u8,

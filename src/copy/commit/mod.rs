@@ -48,7 +48,7 @@ pub struct Committer<'a> {
     pub accounting: Accounting<'a>,
     pub(crate) context: &'a Context<'a>,
     pub(crate) manifest: Option<ManifestFile>,
-    /// PendingRows that wait for the clock.
+    /// Rows that wait for the clock.
     pub(crate) rows: PendingRows,
     /// The writing for later runs beside the manifest.
     pub recording: Option<Recording<'a>>,

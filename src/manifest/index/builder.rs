@@ -84,17 +84,17 @@ impl Bits {
         }
     }
 
-    /// Whether a bit is set.
+    /// True if a bit is set.
     pub fn has(&self, at: usize) -> bool {
         self.0.get(at / 64).is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (at % 64) != 0)
     }
 
-    /// How many are set.
+    /// Number of bits that are set.
     pub fn count(&self) -> usize {
         self.0.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
     }
 
-    /// How many bytes of memory they take.
+    /// Number of bytes of memory they take.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<AtomicU64>()
@@ -103,7 +103,7 @@ impl Bits {
 
 // What several lines of one name come to.
 
-/// What the lines of one name say.
+/// The answer of the lines of one name.
 #[derive(Clone, Copy, Debug)]
 pub enum Lookup {
     Nothing,
@@ -260,8 +260,8 @@ const ASK: u64 = 1 << 14;
 /// The shortest line that can be a record, in bytes without its end: a digest of 64 bits, a blank and a name.
 pub const SHORTEST: usize = 16 + 2;
 
-/// How many lines are long enough for a record, whatever they say; fewer if `is_to_stop` says so
-/// meanwhile. Shorter ones would let a list of empty lines claim twelve times its size in memory.
+/// Number of lines that are long enough for a record, whatever they say; fewer if `is_to_stop` says so meanwhile.
+/// Shorter ones would let a list of empty lines claim twelve times its size in memory.
 pub fn count_lines(window: &Window, len: u64, is_to_stop: &dyn Fn() -> bool) -> io::Result<usize> {
     let mut scanner = Scanner::new(window.range(0, len));
     let mut count = 0;
@@ -274,7 +274,7 @@ pub fn count_lines(window: &Window, len: u64, is_to_stop: &dyn Fn() -> bool) -> 
     Ok(count)
 }
 
-/// What of a line is the line of a manifest: where more stands before it, that is taken off; `None` where
+/// A function that finds the line of a manifest in a line: where more stands before it, that is taken off; `None` where
 /// the line is none.
 pub type Strip = fn(&[u8]) -> Option<&[u8]>;
 
@@ -305,12 +305,12 @@ impl<'a> Lines<'a> {
         Self { scanner, seen: 0, skipped: 0, strip, is_to_stop }
     }
 
-    /// How many lines so far were neither records nor comments nor empty: torn, malformed, too long.
+    /// Number of lines so far that were neither records nor comments nor empty: torn, malformed, too long.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// What `see` makes of the next record and its offset.
+    /// The result of `see` for the next record and its offset.
     pub fn next_record<T>(&mut self, see: impl FnOnce(u64, Record) -> T) -> io::Result<Option<T>> {
         while let Some(line) = self.scanner.next_line()? {
             self.seen += 1;
@@ -338,7 +338,7 @@ pub fn digest_of(path: &[u8], line: &[u8]) -> Option<Digest> {
     with_record(line, |record| (record.name == path).then_some(record.digest)).flatten()
 }
 
-/// What `see` makes of the record on `line`; `None` if there is none.
+/// The result of `see` for the record on `line`; `None` if there is none.
 pub fn with_record<T>(line: &[u8], see: impl FnOnce(Record) -> T) -> Option<T> {
     match Parser::of_all().parse(line) {
         Parsed::Record(record) => Some(see(meant(record))),
@@ -376,13 +376,13 @@ const STRETCH: u64 = 8 * 1024;
 /// So much more is read, so that the last line of a stretch is mostly whole; bytes.
 const TAIL: u64 = 1024;
 
-/// How many sets of stretches are kept: the number of a stretch gives the one that it belongs to.
+/// Number of sets of stretches: the number of a stretch gives the one that it belongs to.
 const SETS: usize = 16;
 
-/// How many stretches a set keeps: those that were asked last. With one for all, two workers in different
-/// directories took it from each other: 71,600 reads where one worker had made 12,200. With 64 sets of one
-/// stretch eight workers that met in a set still did: a later run over 500,000 files loaded 37,000 stretches of
-/// a record that has 7,800, and with these 8,400.
+/// Number of stretches in a set: those that were asked last. With one for all, two workers in different directories
+/// took it from each other: 71,600 reads where one worker had made 12,200. With 64 sets of one stretch eight workers
+/// that met in a set still did: a later run over 500,000 files loaded 37,000 stretches of a record that has 7,800, and
+/// with these 8,400.
 const KEPT: usize = 4;
 
 /// A file and the stretches of it that were read last.
@@ -431,7 +431,7 @@ impl Window {
 }
 
 impl StretchSet {
-    /// Whether one of them has the line at `offset`; it is the first now.
+    /// True if one of them has the line at `offset`; it is the first now.
     fn find(&mut self, offset: u64) -> bool {
         let found = self.0.iter().position(|stretch| stretch.line(offset).is_some());
         if let Some(at) = found {

@@ -28,15 +28,15 @@ use crate::{
 // What a manifest says is taken only where it says it clearly: a line that is not ended is torn and
 // counts for nothing, and a name with two different digests, or with more than 64 lines, has none.
 
-/// How many lines of one hash are read to answer for a name. A manifest of ours has one line a name,
-/// and that many hashes do not collide; more of them are an attempt to keep us busy.
+/// Number of lines of one hash that are read to answer for a name. A manifest of ours has one line a name, and that
+/// many hashes do not collide; more of them are an attempt to keep us busy.
 const ALIKE: usize = 64;
 
 /// An index of one manifest of ours; many threads may ask it at once.
 #[derive(Debug)]
 pub struct Index {
     window: Window,
-    /// How much of the file is indexed, in bytes; what is appended later is not.
+    /// Length of the file's indexed part, in bytes; lines that are appended later are not in it.
     len: u64,
     skipped: u64,
     algorithms: Algorithms,
@@ -48,7 +48,7 @@ pub struct Index {
     /// No line is shorter than so many bytes with its end, so each has a bit of its own.
     shortest: u64,
     visited: Bits,
-    /// Whether no two lines have one hash, so none has the name of another.
+    /// True if no two lines have one hash, so none has the name of another.
     distinct: bool,
 }
 
@@ -59,7 +59,7 @@ impl Index {
     /// `is_to_stop` says so, what there is of it is left out.
     ///
     /// # Errors
-    /// What reading failed with; [`FileTooLarge`](io::ErrorKind::FileTooLarge) for a file of 256 TiB,
+    /// Fails if the file cannot be read; with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if it has 256 TiB, and with
     /// [`OutOfMemory`](io::ErrorKind::OutOfMemory) where there is not enough for the lines.
     pub fn build(file: File, is_to_stop: &dyn Fn() -> bool) -> io::Result<Self> {
         let len = file.metadata()?.len();
@@ -170,18 +170,17 @@ impl Index {
         self.algorithms
     }
 
-    /// How many lines are indexed.
+    /// Number of lines in the index.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether no line is.
+    /// True if no line is in the index.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// How many lines say nothing that could be kept: torn, malformed or too long ones. A manifest
-    /// of a finished run has none.
+    /// Number of lines that could not be kept: torn, malformed or too long ones. A manifest of a finished run has none.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
@@ -190,16 +189,16 @@ impl Index {
     /// lines of that name are now visited.
     ///
     /// # Errors
-    /// What reading the manifest failed with.
+    /// Fails if the manifest cannot be read.
     pub fn lookup(&self, path: &[u8]) -> io::Result<Option<Digest>> {
         Ok(self
             .lookup_line(path, &mut NextLine::default(), |_, digest| digest)?
             .map(|found| found.0))
     }
 
-    /// What `read` makes of the last line of that name, as it stands in the file, and of its digest; and the
-    /// place of that line, which is looked for at `next` first. It is called under the lock of the line.
-    /// The lines of that name are now visited.
+    /// The result of `read` for the last line of that name, as it stands in the file, and for its digest; and the place
+    /// of that line, which is looked for at `next` first. It is called under the lock of the line. The lines of that
+    /// name are now visited.
     pub(crate) fn lookup_line<T>(
         &self,
         path: &[u8],
@@ -264,7 +263,7 @@ impl Index {
         }
     }
 
-    /// Whether a line is of that name, which is not visited by it.
+    /// True if a line is of that name, which does not count as visited by this.
     pub(crate) fn lists(&self, path: &[u8]) -> bool {
         self.peek(path).is_ok_and(|found| !matches!(found, Lookup::Nothing))
     }
@@ -273,17 +272,17 @@ impl Index {
     /// of them was not.
     ///
     /// # Errors
-    /// What reading the manifest failed with.
+    /// Fails if the manifest cannot be read.
     pub fn visit(&self, path: &[u8]) -> io::Result<bool> {
         let mut first = false;
         self.find(path, |place, _, _| first |= self.visited.set(place.bit))?;
         Ok(first)
     }
 
-    /// What the lines of that name say, which are not visited by it.
+    /// The answer of the lines of that name, which do not count as visited by this.
     ///
     /// # Errors
-    /// What reading the manifest failed with.
+    /// Fails if the manifest cannot be read.
     pub fn peek(&self, path: &[u8]) -> io::Result<Lookup> {
         self.find(path, |_, _, _| ())
     }
@@ -299,8 +298,8 @@ impl Index {
         Unvisited { index: self, lines, refused: 0 }
     }
 
-    /// What the lines of the name `path` say together. Every line that may be one is read; `each` is
-    /// told the places of those that are, what stands there, and their digests.
+    /// The common answer of the lines of the name `path`. Every line that may be one is read; `each` is told the places
+    /// of those that are, what stands there, and their digests.
     fn find(
         &self,
         path: &[u8],
@@ -327,7 +326,7 @@ impl Index {
     /// The lines of that name are not visited, whatever was asked before.
     ///
     /// # Errors
-    /// What reading the manifest failed with.
+    /// Fails if the manifest cannot be read.
     pub(crate) fn forget_visit(&self, path: &[u8]) -> io::Result<()> {
         self.each_line_of(path, |bit| self.visited.clear(bit))
     }
@@ -335,7 +334,7 @@ impl Index {
     /// Tells `each` the bits of the lines of that name.
     ///
     /// # Errors
-    /// What reading the manifest failed with.
+    /// Fails if the manifest cannot be read.
     pub(crate) fn each_line_of(&self, path: &[u8], mut each: impl FnMut(usize)) -> io::Result<()> {
         self.find(path, |place, _, _| each(place.bit)).map(drop)
     }
@@ -344,7 +343,7 @@ impl Index {
     /// order of the file. Reads the file once more.
     ///
     /// # Errors
-    /// What reading the file failed with, and those of `see`.
+    /// Fails if the file cannot be read, and where `see` does.
     pub(crate) fn chosen(
         &self,
         chosen: &Bits,
@@ -364,10 +363,10 @@ impl Index {
         Ok(())
     }
 
-    /// What `see` makes of the line at `offset`, as it stands in the file.
+    /// The result of `see` for the line at `offset`, as it stands in the file.
     ///
     /// # Errors
-    /// What reading the manifest failed with.
+    /// Fails if the manifest cannot be read.
     pub(crate) fn line_at<T>(
         &self,
         offset: u64,
@@ -379,7 +378,7 @@ impl Index {
     /// The name and the digest on the line at `offset`, if a tree can hold a file of that name.
     ///
     /// # Errors
-    /// What reading the manifest failed with.
+    /// Fails if the manifest cannot be read.
     pub(crate) fn record_at(&self, offset: u64) -> io::Result<Option<(RelPath, Digest)>> {
         let read = |line: &[u8]| {
             let given = |record: Record| Some((RelPath::parse(record.name).ok()?, record.digest));
@@ -388,7 +387,7 @@ impl Index {
         Ok(self.window.with_line(offset, read)?.flatten())
     }
 
-    /// Whether the record at `offset` is what [`unvisited`](Self::unvisited) is to give.
+    /// True if [`unvisited`](Self::unvisited) is to give the record at `offset`.
     fn is_unvisited(&self, offset: u64, name: &[u8]) -> io::Result<bool> {
         if self.distinct || self.visited.has(self.bit(offset)) {
             return Ok(!self.visited.has(self.bit(offset)));
@@ -407,7 +406,7 @@ pub struct Unvisited<'a> {
 }
 
 impl Unvisited<'_> {
-    /// How many records so far have names that a tree cannot hold.
+    /// Number of records so far whose names a tree cannot hold.
     pub fn refused(&self) -> u64 {
         self.refused
     }

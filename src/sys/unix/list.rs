@@ -9,7 +9,7 @@ use crate::{
     sys::unix::volume::close_file,
 };
 
-/// FreeSpace for the names of about 1,500 entries: one call for nearly every directory, and 60 calls
+/// Room for the names of about 1,500 entries: one call for nearly every directory, and 60 calls
 /// for 100,000 entries.
 const BUFFER: usize = 64 * 1024;
 

@@ -14,7 +14,7 @@ use crate::{
     sys::types::ListedEntry, sys::windows::dir::Dir, sys::windows::nt, sys::windows::stat::kind_of,
 };
 
-/// FreeSpace for the names of about 400 entries, in bytes; more than a server gives at once (64 KiB, SMB).
+/// Room for the names of about 400 entries, in bytes; more than a server gives at once (64 KiB, SMB).
 const BUFFER: usize = 64 * 1024;
 
 /// The buffer that directories are listed through; one serves any number of them.

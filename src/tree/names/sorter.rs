@@ -29,7 +29,7 @@ pub struct Sorter {
     piece_ends: Vec<u64>,
 }
 
-/// SortedRecords that each end with NUL, in memory or in a file.
+/// Records that each end with NUL, in memory or in a file.
 #[derive(Clone, Debug)]
 pub enum SortedRecords {
     Memory(Arc<Vec<u8>>),
