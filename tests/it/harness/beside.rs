@@ -13,7 +13,7 @@ use super::judge::ctimes;
 
 /// The tests that run with one output whatever is asked for, by how their names begin (with or without the
 /// folder of their promise), and why.
-const ALONE: [(&str, &str); 51] = [
+const ALONE: [(&str, &str); 52] = [
     ("outputs::", "has outputs of its own"),
     ("basics::a_dry_run_says", "looks at all that is beside the output"),
     ("cache::", "counts the pages that one output brings in"),
@@ -41,7 +41,7 @@ const ALONE: [(&str, &str); 51] = [
     ("metadata::a_file_that_is_made_with_its_mode", "counts calls of one output"),
     ("metadata::a_file_that_lacks", "generations are made at one output"),
     ("metadata::permissions_that_changed", "counts what is said"),
-    ("nights::", "the report of several outputs is another"),
+    ("random_source::", "the report of several outputs is another"),
     ("policies::lines_of_files_that_left", "a further output is a copy, whose times are of now"),
     ("powercut::", "one output is on the disk that loses power"),
     ("prove::a_copy_that_the_disk_changes_again", "the words for one output"),
@@ -70,6 +70,7 @@ const ALONE: [(&str, &str); 51] = [
     ("sweep::", "a fault that strikes one of several outputs leaves the others"),
     ("page::", "the report of several outputs is another"),
     ("tidy::", "no copy"),
+    ("unattended::", "the report of several outputs is another"),
     ("view::", "shows one output or two"),
 ];
 

@@ -1,7 +1,7 @@
 //! Proof: checks of trees, reading back, sources held against a manifest.
 
 mod algorithms;
-mod bags;
+mod bag_checks;
 mod budget;
 mod chain;
 mod conformance;
@@ -9,7 +9,6 @@ mod contradictions;
 mod copies;
 mod expect;
 mod expect_bags;
-mod generations;
 mod histories;
 mod manifests;
 mod media_hash_lists;
@@ -18,6 +17,7 @@ mod multibuffer;
 mod order;
 mod prove;
 mod shards;
+mod shared_data;
 mod unknown;
 mod valid;
 

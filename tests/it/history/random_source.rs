@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::day::day;
+use super::source_changes::day;
 use crate::harness::{
     Act, Deed, Habit, Mirror, Mount, Random, Run, Scene, Strace, inventory, long, names_below,
     need, shell,

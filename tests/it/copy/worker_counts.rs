@@ -1,4 +1,4 @@
-//! How many lanes there are, and which of them take small files.
+//! The number of workers, and which of them take small files.
 
 use std::collections::BTreeSet;
 use std::thread::available_parallelism;
