@@ -43,7 +43,7 @@ pub struct GoneFiles {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct GoneSlot {
-    look: u32,
+    size_and_time: u32,
     digest: u32,
     at: RecordedAt,
 }
@@ -55,7 +55,7 @@ impl GoneFiles {
         // What was read until an error is as good.
         let _ = known.each_unsettled_row(is_to_stop, |at, row| {
             let slot = GoneSlot {
-                look: look(row.trace.size, row.trace.mtime),
+                size_and_time: size_and_time_key(row.trace.size, row.trace.mtime),
                 digest: beginning(&row.digest),
                 at,
             };
@@ -76,10 +76,10 @@ impl GoneFiles {
         mtime: Time,
         mut is_gone: impl FnMut(RecordedAt) -> bool,
     ) -> bool {
-        let look = look(size, mtime);
-        let first = self.slots.partition_point(|slot| slot.look < look);
+        let wanted = size_and_time_key(size, mtime);
+        let first = self.slots.partition_point(|slot| slot.size_and_time < wanted);
         let alike = self.slots.iter().enumerate().skip(first);
-        let mut alike = alike.take_while(|(_, slot)| slot.look == look).take(MOST_ALIKE);
+        let mut alike = alike.take_while(|(_, slot)| slot.size_and_time == wanted).take(MOST_ALIKE);
         alike.any(|(at, _)| self.is_gone(at, &mut is_gone))
     }
 
@@ -93,11 +93,11 @@ impl GoneFiles {
         mut is_gone: impl FnMut(RecordedAt) -> bool,
         mut share: impl FnMut(GoneFile<'_>) -> Option<T>,
     ) -> Option<T> {
-        let key = (look(size, mtime), beginning(digest));
-        let first = self.slots.partition_point(|slot| (slot.look, slot.digest) < key);
+        let key = (size_and_time_key(size, mtime), beginning(digest));
+        let first = self.slots.partition_point(|slot| (slot.size_and_time, slot.digest) < key);
         let alike = self.slots.iter().enumerate().skip(first);
         let mut alike =
-            alike.take_while(|(_, slot)| (slot.look, slot.digest) == key).take(MOST_ALIKE);
+            alike.take_while(|(_, slot)| (slot.size_and_time, slot.digest) == key).take(MOST_ALIKE);
         alike.find_map(|(number, slot)| {
             let is_gone = self.is_gone(number, &mut is_gone);
             is_gone.then(|| share(GoneFile { at: slot.at, fate: &self.fates[number] })).flatten()
@@ -130,8 +130,8 @@ impl GoneFile<'_> {
     }
 }
 
-/// Equal for files of the same size and second.
-fn look(size: u64, mtime: Time) -> u32 {
+/// A key that is equal for files of the same size and second.
+fn size_and_time_key(size: u64, mtime: Time) -> u32 {
     let mixed = size ^ (mtime.secs as u64).rotate_left(32);
     (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
@@ -167,12 +167,12 @@ impl Usable {
         Self(AtomicBool::new(is_wanted))
     }
 
-    pub fn is_it(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         self.0.load(Relaxed)
     }
 
     /// The file system cannot do it.
-    pub fn is_not(&self) {
+    pub fn set_unusable(&self) {
         self.0.store(false, Relaxed);
     }
 }

@@ -21,7 +21,7 @@ pub fn share(
 ) -> Option<Outcome> {
     let renamed = context.shared.renamed?;
     let stat = &transfer.entry().stat;
-    let can_share = renamed.clones.is_it() || renamed.links.is_it();
+    let can_share = renamed.clones.is_usable() || renamed.links.is_usable();
     if !can_share || !renamed.may_have(stat) {
         return None;
     }
@@ -88,13 +88,13 @@ impl NewName<'_> {
         }
         let is_labelled = self.has_labels(&file, &there)?;
         // The content is not read again: who could write to it must be who the label lets write.
-        if self.renamed.clones.is_it()
+        if self.renamed.clones.is_usable()
             && (is_labelled || sys::is_ours_alone(&file, &there)?)
             && let Some(part) = self.clone_of(&file, &there, warnings)?
         {
             return Ok(Some(part));
         }
-        if !self.renamed.links.is_it() || !is_labelled || !(former.take)() {
+        if !self.renamed.links.is_usable() || !is_labelled || !(former.take)() {
             return Ok(None);
         }
         let Some(to) = &self.transfer.target.output.handle else { return Ok(None) };
@@ -106,7 +106,7 @@ impl NewName<'_> {
                         error.kind(),
                         io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
                     ) {
-                        self.renamed.links.is_not();
+                        self.renamed.links.set_unusable();
                     }
                     return Err(error);
                 }
@@ -159,7 +159,7 @@ impl NewName<'_> {
             Cloned::Yes => {}
             Cloned::No { ever, .. } => {
                 if ever {
-                    self.renamed.clones.is_not();
+                    self.renamed.clones.set_unusable();
                 }
                 return Ok(false);
             }

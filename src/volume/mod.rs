@@ -4,7 +4,7 @@ pub mod alike;
 pub mod times;
 
 pub use alike::{NameSet, OtherSpellings};
-pub use times::{Counterpart, SpellingLook};
+pub use times::{Counterpart, SpellingSearch};
 
 use std::{
     collections::HashMap, ffi::OsStr, io, sync::Arc, sync::Mutex, sync::OnceLock,

@@ -201,7 +201,7 @@ pub enum Counterpart {
 }
 
 /// A directory that both trees have.
-pub struct SpellingLook<'a> {
+pub struct SpellingSearch<'a> {
     pub source: &'a Dir,
     pub output: &'a Dir,
     /// The names that the output lists.
@@ -212,7 +212,7 @@ pub struct SpellingLook<'a> {
     pub is_copied: &'a dyn Fn(&ListedEntry) -> io::Result<bool>,
 }
 
-impl SpellingLook<'_> {
+impl SpellingSearch<'_> {
     /// Which of what is missing the source has under another spelling.
     ///
     /// # Errors

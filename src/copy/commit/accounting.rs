@@ -39,7 +39,7 @@ pub struct Accounting<'a> {
     broken: Option<Error>,
 }
 
-/// As what an entry stands at the output, and whether it was read in this run.
+/// The state in which an entry stands at the output, and whether it was read in this run.
 #[derive(Clone, Copy)]
 struct Listing {
     digest: Option<Digest>,

@@ -25,8 +25,8 @@ use crate::{
     copy::generations::set::cannot_make, copy::generations::set::discard,
     copy::generations::set::lead_to, copy::generations::set::open_private,
     copy::generations::set::path_of, copy::generations::set::shared_by_links, copy::mirror::Mirror,
-    copy::mirror::departures::TreeRecord, copy::mirror::look::Looked,
-    copy::mirror::look::MirrorLook, error::Error, error::Result, event::Event,
+    copy::mirror::departures::TreeRecord, copy::mirror::look::DepartureLook,
+    copy::mirror::look::LookResult, error::Error, error::Result, event::Event,
     event::EventObserver, event::Stop, io::Renamed, part::content::Method, state::Knowledge,
     state::Missing, state::PrivateDir, sys, sys::Attributes, sys::Dir, sys::PartOwner,
     tree::HeldTree, tree::Patience, tree::Policy, tree::walk::most_levels,
@@ -136,7 +136,7 @@ impl GenerationRun<'_> {
         root: &GenerationRoot,
         snapshot: Option<&UnfinishedTree>,
         stop: &Stop,
-    ) -> Result<Option<Looked>> {
+    ) -> Result<Option<LookResult>> {
         let Some(last) = &root.last else { return Ok(None) };
         let tree = snapshot.map_or(last, |tree| &tree.tree);
         self.look(tree, &last.path, stop).map(Some)
@@ -144,14 +144,14 @@ impl GenerationRun<'_> {
 
     /// The entries that have left the source since the generation `last`: those of `tree`, which is that one or a
     /// snapshot of it. Refuses a run where the source may not be what it was then.
-    fn look(&self, tree: &HeldTree, last: &Path, stop: &Stop) -> Result<Looked> {
+    fn look(&self, tree: &HeldTree, last: &Path, stop: &Stop) -> Result<LookResult> {
         let mirror = &Mirror { all: true, most: self.generations.most, keep_trash: None };
         let job = &self.tree_job(tree);
         let listen = &self.observer.listen;
         let patience = Patience { wait: false, deed: "compare with", tell: &|_| (), stop };
         let prepared = &job.prepare(true, patience)?;
         let (classifier, noted_at) = (job.classifier(), last);
-        let look = MirrorLook { job, mirror, prepared, classifier, noted_at, listen, stop };
+        let look = DepartureLook { job, mirror, prepared, classifier, noted_at, listen, stop };
         // What cannot be listed now the copy will name.
         look.run()
     }
@@ -184,7 +184,7 @@ impl GenerationRun<'_> {
         tree: UnfinishedTree,
         now: DatedName,
         prepared: &Prepared,
-        looked: Option<&Looked>,
+        looked: Option<&LookResult>,
         stop: &Stop,
     ) -> Result<Report> {
         let Self { job, observer, .. } = *self;
@@ -212,7 +212,7 @@ impl GenerationRun<'_> {
         let mut job_of_tree = self.tree_job(&tree);
         job_of_tree.last_generation = root.last.clone();
         job_of_tree.prunes = is_pruned;
-        if looked.is_some_and(Looked::has_all) {
+        if looked.is_some_and(LookResult::has_all) {
             // Where nothing has left the source, nothing was renamed there.
             job_of_tree.renamed = Renamed::Copy;
         }
@@ -243,8 +243,8 @@ impl GenerationRun<'_> {
     }
 
     /// Removes from a snapshot what the look before found; whether that is all that may be in the way of the copy.
-    fn removes_found(&self, new: &Dir, looked: Option<&Looked>, stop: &Stop) -> bool {
-        let Some(Looked::Found(found)) = looked else { return false };
+    fn removes_found(&self, new: &Dir, looked: Option<&LookResult>, stop: &Stop) -> bool {
+        let Some(LookResult::Found(found)) = looked else { return false };
         let is_all = found.postponed == 0 && !found.may_lack_unfit && !self.job.follow_links;
         is_all && remove_found(new, found, stop).is_ok()
     }

@@ -12,7 +12,7 @@ use jiff::{civil::Date, tz::Offset};
 
 use crate::{
     copy::DatedName, copy::mirror::departures::Departures, copy::mirror::removal::TreeRemoval,
-    copy::mirror::search::SUBVOLUME_THAT_WAS, error::Error, error::Result, event::Stop,
+    copy::mirror::search::SUBVOLUME_STUB_INODE, error::Error, error::Result, event::Stop,
     manifest::ManifestName, path::RelPath, state::Belief, state::Knowledge,
     state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Dir, sys::DirReader,
     sys::is_journal_name, sys::is_part_name, sys::stat::Kind, sys::stat::Stat,
@@ -154,7 +154,7 @@ impl Pruning<'_> {
             Some(stat)
                 if is_dir
                     && stat.kind == Kind::Dir
-                    && there.id.ino != SUBVOLUME_THAT_WAS
+                    && there.id.ino != SUBVOLUME_STUB_INODE
                     && self.enters(dir, &stat)? =>
             {
                 todo.push((path, inclusion));

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The inputs of the look.
-pub struct MirrorLook<'a> {
+pub struct DepartureLook<'a> {
     pub job: &'a CopyJob,
     pub mirror: &'a Mirror,
     /// As a dry run is prepared.
@@ -32,14 +32,14 @@ pub struct MirrorLook<'a> {
 }
 
 /// The result of the look.
-pub enum Looked {
+pub enum LookResult {
     /// This has left the source.
     Found(Departures),
     /// The trees could not be compared, for this reason: nothing is to be removed.
     Unknown(Error),
 }
 
-impl Looked {
+impl LookResult {
     /// True if each name of the output is still in the source, as the same kind of entry.
     pub fn has_all(&self) -> bool {
         match self {
@@ -85,7 +85,7 @@ struct EarlierLists {
 
 impl EarlierLists {
     /// The records of earlier runs; `None` where there is no output.
-    fn known(&self, look: &MirrorLook<'_>, private: Option<&PrivateDir>) -> Option<&Knowledge> {
+    fn known(&self, look: &DepartureLook<'_>, private: Option<&PrivateDir>) -> Option<&Knowledge> {
         let Prepared { source, output, .. } = look.prepared;
         let root = output.handle.as_ref()?;
         Some(self.known.get_or_init(|| {
@@ -113,12 +113,12 @@ impl EarlierLists {
     }
 }
 
-impl MirrorLook<'_> {
+impl DepartureLook<'_> {
     /// Compares the trees.
     ///
     /// # Errors
     /// The run is refused: the source may not be what it was, or too much would go.
-    pub fn run(&self) -> Result<Looked> {
+    pub fn run(&self) -> Result<LookResult> {
         let Prepared { source, output, file, .. } = self.prepared;
         if file.is_some() {
             let finding = "it is one file, and a mirror is of a directory; leave out --mirror";
@@ -145,11 +145,12 @@ impl MirrorLook<'_> {
             Ok(mut found) => {
                 let missed = found.missed.take().map(|missed| *missed);
                 let moved = || self.moved(&found, lists.known(self, private.as_ref())?);
-                self.refuse(&found, last.as_ref(), missed, &moved).map(|()| Looked::Found(found))
+                self.refuse(&found, last.as_ref(), missed, &moved)
+                    .map(|()| LookResult::Found(found))
             }
             // That the source is not what it was.
             Err(error) if error.kind().is_none() => Err(error),
-            Err(error) => Ok(Looked::Unknown(error)),
+            Err(error) => Ok(LookResult::Unknown(error)),
         }
     }
 
@@ -284,37 +285,37 @@ impl MirrorLook<'_> {
 type LookToCome<'scope> = &'scope (dyn Fn() -> Option<Error> + Sync);
 
 /// A look that is to come, is under way, or has ended.
-pub struct LookBeside<'scope, 'env> {
+pub struct BackgroundLook<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
-    state: Mutex<LookState<'scope>>,
+    state: Mutex<BackgroundState<'scope>>,
     refusal: Mutex<Option<Error>>,
     stop: &'scope Stop,
 }
 
-enum LookState<'scope> {
+enum BackgroundState<'scope> {
     ToCome(LookToCome<'scope>),
     UnderWay(ScopedJoinHandle<'scope, Option<Error>>),
     Over,
 }
 
-impl<'scope, 'env> LookBeside<'scope, 'env> {
+impl<'scope, 'env> BackgroundLook<'scope, 'env> {
     /// One that is to come, if it was not made before. That the run is refused asks `stop` to end it.
     pub fn new(
         scope: &'scope Scope<'scope, 'env>,
         stop: &'scope Stop,
         look: Option<LookToCome<'scope>>,
     ) -> Self {
-        let state = Mutex::new(look.map_or(LookState::Over, LookState::ToCome));
+        let state = Mutex::new(look.map_or(BackgroundState::Over, BackgroundState::ToCome));
         Self { scope, state, refusal: Mutex::default(), stop }
     }
 
     /// Begins it, if that was not done. Where the system gives no thread, it is made when its answer is asked for.
     pub fn begin(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let LookState::ToCome(look) = *state
+        if let BackgroundState::ToCome(look) = *state
             && let Ok(thread) = Builder::new().name("look".into()).spawn_scoped(self.scope, look)
         {
-            *state = LookState::UnderWay(thread);
+            *state = BackgroundState::UnderWay(thread);
         }
     }
 
@@ -323,10 +324,10 @@ impl<'scope, 'env> LookBeside<'scope, 'env> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         let died = "the thread that compares the trees died; this is a defect of dircopy";
-        let answer = match std::mem::replace(&mut *state, LookState::Over) {
-            LookState::Over => return refusal.is_none(),
-            LookState::ToCome(look) => look(),
-            LookState::UnderWay(thread) => {
+        let answer = match std::mem::replace(&mut *state, BackgroundState::Over) {
+            BackgroundState::Over => return refusal.is_none(),
+            BackgroundState::ToCome(look) => look(),
+            BackgroundState::UnderWay(thread) => {
                 thread.join().unwrap_or_else(|_| Some(Error::finding("mirror", "", died)))
             }
         };
@@ -340,9 +341,9 @@ impl<'scope, 'env> LookBeside<'scope, 'env> {
     /// It is not needed after all: whether it had not begun.
     pub fn spare(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_to_come = matches!(*state, LookState::ToCome(_));
+        let is_to_come = matches!(*state, BackgroundState::ToCome(_));
         if is_to_come {
-            *state = LookState::Over;
+            *state = BackgroundState::Over;
         }
         is_to_come
     }

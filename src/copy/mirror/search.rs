@@ -12,12 +12,12 @@ use crate::{
     path::RelPath, path::Shown, state::SourceMark, state::private_dir::NAME,
     state::private_dir::TRASH, sys::Dir, sys::DirReader, sys::ListedEntry, sys::is_journal_name,
     sys::is_part_name, sys::stat::Kind, sys::stat::Stat, tree::Classifier, tree::Inclusion,
-    tree::OutputDir, tree::SourceDir, volume::Counterpart, volume::NameSet, volume::SpellingLook,
+    tree::OutputDir, tree::SourceDir, volume::Counterpart, volume::NameSet, volume::SpellingSearch,
 };
 
-/// The number of what a subvolume is in a snapshot of what it is in: an empty directory, in which nothing can be made.
-/// On other file systems something else may have it, which is only copied anew.
-pub const SUBVOLUME_THAT_WAS: u64 = 2;
+/// Inode number of the stub that a snapshot has in the place of a nested subvolume: an empty directory, in which nothing
+/// can be made. On other file systems something else may have this number, which is only copied anew.
+pub const SUBVOLUME_STUB_INODE: u64 = 2;
 
 /// The inputs of a search.
 pub struct DepartureSearch<'a> {
@@ -179,7 +179,7 @@ impl DepartureSearch<'_> {
         };
         let id = output.identity().ok();
         let is_other = id.map(|id| id.dev) != dev(&parent.output);
-        if self.unfit && (is_other || id.is_some_and(|id| id.ino == SUBVOLUME_THAT_WAS)) {
+        if self.unfit && (is_other || id.is_some_and(|id| id.ino == SUBVOLUME_STUB_INODE)) {
             return Ok(None);
         }
         Ok(Some(ComparedDir::new(source, output, rel, *inclusion)))
@@ -264,7 +264,7 @@ impl DepartureSearch<'_> {
                 let (output, listed) = (&top.output, &at_output);
                 let path = || self.output.path_below(&top.rel.path());
                 let is_copied = &|entry: &ListedEntry| self.is_copied(top, source, entry);
-                let look = SpellingLook { source, output, listed, missing, is_copied };
+                let look = SpellingSearch { source, output, listed, missing, is_copied };
                 look.run(reader).deed_at("compare", path)?
             }
             _ => HashMap::new(),

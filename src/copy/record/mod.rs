@@ -17,11 +17,11 @@ use crate::{
 
 // The private record of a run, written beside its manifest.
 //
-// A row says as what a file was left. Whether any later change of it shows depends on the clock of its
-// file system, which moves in steps: a change in the step of the last one looks like none. So rows wait
-// until the manifest was written to, which tells that clock, and those of the same step are in doubt. A
-// record that cannot be written is a warning: the next run reads what this one would have known. Only a generation
-// is none without it.
+// A row says in which state a file was left. A later change of it shows only if the clock of its file system has moved
+// on, which it does in steps: a change in the step of the last one looks like none. So rows wait until the manifest was
+// written to, which tells that clock, and those of the same step are in doubt. A record that cannot be written is a
+// warning: the next run reads the files that this one would have known. Only for a generation it is an error: without
+// its record it counts as no generation.
 
 /// A clock of a file system moves in steps of 1 to 10 ms (the kernel's tick); so long a step is waited for,
 /// and so many times.

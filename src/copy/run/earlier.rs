@@ -4,8 +4,8 @@ use std::{ffi::OsStr, io, sync::Arc, sync::OnceLock};
 
 use crate::{
     copy::CopyJob, copy::Counts, copy::Prepared, copy::commit::Committer,
-    copy::mirror::departures::Departures, copy::mirror::look::LookBeside,
-    copy::mirror::look::Looked, copy::mirror::removal::Removal, error::Error, error::Result,
+    copy::mirror::departures::Departures, copy::mirror::look::BackgroundLook,
+    copy::mirror::look::LookResult, copy::mirror::removal::Removal, error::Error, error::Result,
     event::Event, event::EventListener, event::Stop, hash::Algorithm, io::Reflink, io::Renamed,
     io::Sparse, path::DirPath, path::RelPath, state::Knowledge, state::Mounts, state::NewRoot,
     state::PrivateDir, state::SourceMark, sys::name_from_bytes, sys::stat::Kind,
@@ -25,24 +25,24 @@ pub struct EarlierRecords {
     /// The records that could not be read.
     pub warnings: Vec<Error>,
     /// The entries that have left the source, if they are to leave the output; known before the first thing is made.
-    pub looked: OnceLock<Looked>,
+    pub looked: OnceLock<LookResult>,
 }
 
 impl EarlierRecords {
     /// The entries that have left the source, if they are known.
     pub fn departures(&self) -> Option<&Departures> {
         match self.looked.get() {
-            Some(Looked::Found(found)) => Some(found),
+            Some(LookResult::Found(found)) => Some(found),
             _ => None,
         }
     }
 
     /// True if the look before lets the run succeed. It is not made if all that is at the output is in the source: so
     /// many entries.
-    pub fn is_permitted(&self, mirror: &LookBeside<'_, '_>, all: Option<u64>) -> bool {
+    pub fn is_permitted(&self, mirror: &BackgroundLook<'_, '_>, all: Option<u64>) -> bool {
         let Some(entries) = all.filter(|_| mirror.spare()) else { return mirror.lets_pass() };
         // It was not made before.
-        let _ = self.looked.set(Looked::Found(Departures::none(entries)));
+        let _ = self.looked.set(LookResult::Found(Departures::none(entries)));
         true
     }
 
@@ -57,7 +57,7 @@ impl EarlierRecords {
     pub fn settle(&self, committer: &mut Committer<'_>, source: Option<&SourceDir>) {
         committer.settle_expected(source);
         // That the trees could not be compared is something that was asked for and not done.
-        if let Some(Looked::Unknown(error)) = self.looked.get() {
+        if let Some(LookResult::Unknown(error)) = self.looked.get() {
             committer.accounting.not_departed(1, error);
         }
     }
@@ -132,7 +132,7 @@ impl EarlierRecords {
             Renamed::Clone | Renamed::Copy => false,
         };
         if !may_link {
-            renamed.links.is_not();
+            renamed.links.set_unusable();
         }
         Some(renamed)
     }

@@ -17,10 +17,10 @@ use crate::{
     copy::commit::group::ReadBackQueue, copy::commit::group::Verifiers,
     copy::commit::group::most_dirs, copy::commit::group::read_back_queue,
     copy::dry_run::DryContent, copy::dry_run::DryRun, copy::generations::GenerationRun,
-    copy::media::MediaRun, copy::media::seal::MediaSeal, copy::mirror::look::LookBeside,
-    copy::mirror::look::Looked, copy::mirror::look::MirrorLook, copy::record::beside,
+    copy::media::MediaRun, copy::media::seal::MediaSeal, copy::mirror::look::BackgroundLook,
+    copy::mirror::look::DepartureLook, copy::mirror::look::LookResult, copy::record::beside,
     copy::record::rotation::Rotation, copy::run::earlier::EarlierRecords,
-    copy::run::earlier::known, copy::run::means::Means, copy::run::outputs::LateLook,
+    copy::run::earlier::known, copy::run::means::Means, copy::run::outputs::LateSpaceLook,
     copy::run::outputs::RecordedFiles, copy::run::outputs::SpaceLook,
     copy::run::threads::CopyThreads, copy::run::threads::ThreadResults, error::Deed, error::Error,
     error::Result, event::Event, event::EventObserver, event::Gate, event::Progress, event::Stop,
@@ -142,7 +142,7 @@ impl OutputRun<'_> {
         }
         // What is watched is counted by itself.
         let uncounted = Progress::default();
-        let look = LateLook::new(self.space_look(&uncounted), stop);
+        let look = LateSpaceLook::new(self.space_look(&uncounted), stop);
         let private = prepared.private.take();
         let known = known(job, &prepared, private.as_ref(), stop, &mut warnings);
         let looked = looked.map_or_else(OnceLock::new, OnceLock::from);
@@ -157,7 +157,7 @@ impl OutputRun<'_> {
         let look_beside: Option<&(dyn Fn() -> Option<Error> + Sync)> =
             if is_beside { Some(&look_beside) } else { None };
         let (report, refusal) = thread::scope(|scope| {
-            let mirror = LookBeside::new(scope, stop, look_beside);
+            let mirror = BackgroundLook::new(scope, stop, look_beside);
             if earlier.may_miss_mounts() {
                 mirror.begin();
             }
@@ -211,13 +211,13 @@ impl OutputRun<'_> {
     }
 
     /// Looks what has left the source, if that is to leave the output.
-    fn look_for_departures(&self, patience: Patience<'_>) -> Result<Option<Looked>> {
+    fn look_for_departures(&self, patience: Patience<'_>) -> Result<Option<LookResult>> {
         let Self { job, observer, .. } = *self;
         let Some(mirror) = &job.mirror else { return Ok(None) };
         let prepared = &job.prepare(true, patience)?;
         let (classifier, listen, stop) = (job.classifier(), &observer.listen, patience.stop);
         let noted_at = &job.output;
-        MirrorLook { job, mirror, prepared, classifier, noted_at, listen, stop }.run().map(Some)
+        DepartureLook { job, mirror, prepared, classifier, noted_at, listen, stop }.run().map(Some)
     }
 
     fn copy(
@@ -227,7 +227,7 @@ impl OutputRun<'_> {
         started: Instant,
         stop: &Stop,
         gate: &Gate<'_>,
-        mirror: &LookBeside<'_, '_>,
+        mirror: &BackgroundLook<'_, '_>,
     ) -> Report {
         let Self { job, observer, slot, .. } = *self;
         let (options, secret) = (job.options(&prepared, self.outputs()), prepared.secret);

@@ -309,7 +309,7 @@ impl TreeCopy for OutputRun<'_> {
     ) {
         let run = OutputRun { job, ..*self };
         let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
-        // That it ends early is no more than it was asked for.
+        // The walk ends early only because `emit` asked for that.
         let _ = run.walk(prepared, true, None).run(source, output, emit);
     }
 }
@@ -368,7 +368,7 @@ impl SpaceLook<'_> {
             snapshot: recorded.known.filter(|_| job.prunes),
             renamed: recorded.renamed.filter(|renamed| {
                 let can_clone = || dry.output.handle.as_ref().and_then(Dir::try_clone_within);
-                renamed.links.is_it() || matches!(can_clone(), Some(Cloned::Yes))
+                renamed.links.is_usable() || matches!(can_clone(), Some(Cloned::Yes))
             }),
             reservations,
             progress,
@@ -388,13 +388,13 @@ pub struct RecordedFiles<'a> {
 }
 
 /// A look that comes when the run is about to make the first thing, and ends it if there is no space.
-pub struct LateLook<'a> {
+pub struct LateSpaceLook<'a> {
     look: SpaceLook<'a>,
     stop: &'a Stop,
     refusal: Mutex<Option<Error>>,
 }
 
-impl<'a> LateLook<'a> {
+impl<'a> LateSpaceLook<'a> {
     /// One that asks `stop` to end the run.
     pub fn new(look: SpaceLook<'a>, stop: &'a Stop) -> Self {
         Self { look, stop, refusal: Mutex::new(None) }
