@@ -92,7 +92,7 @@ pub fn parse_block(text: &str) -> Result<usize, String> {
     }
 }
 
-// What the user may write for an output beside a path: the disk by its label or UUID, and placeholders.
+// The words for an output other than a path: the disk by its label or UUID, and placeholders.
 //
 // `LABEL=backup/dir` and `UUID=1a2b-3c4d/dir` are a directory on the disk that is called so, wherever it is mounted.
 // `{date}`, `{label}` and `{host}` stand for the day, the label of the source's disk and the name of this machine.

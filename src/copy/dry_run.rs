@@ -189,8 +189,8 @@ impl DryRun<'_> {
     }
 }
 
-// What a dry run makes of a file whose time does not tell whether it is the source's: as in a run its content decides,
-// and nothing is set.
+// The comparison, in a dry run, of a file whose time does not tell whether it is the source's: as in a run its content
+// decides, and nothing is set.
 
 /// Compares files of both sides.
 pub struct DryContent<'a> {

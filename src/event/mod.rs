@@ -17,7 +17,7 @@ use std::{
 
 use crate::{error::Error, sys::stat::Kind};
 
-// What happens to the entries of a copy or of a stream.
+// The events of a copy or of a stream, entry by entry.
 
 /// An event of an entry, told as it happens. The path is that of the entry below its root.
 #[derive(Debug)]
@@ -229,7 +229,7 @@ impl fmt::Debug for Gate<'_> {
     }
 }
 
-// What limits a run, or one of its outputs: one rule for the summary and for the samples of a receipt.
+// The limit of a run, or of one of its outputs: one rule for the summary and for the samples of a receipt.
 //
 // It names a stage only where the figures are clear, since a wrong name sends people after the wrong disk.
 

@@ -135,7 +135,7 @@ impl FileInHand {
     }
 }
 
-// How the counters of a run grew: samples of them in time, for a picture of the run.
+// The growth of a run's counters: samples of them in time, for a picture of the run.
 
 /// At most so many samples are kept of a run: as many as a picture has dots across.
 pub const MOST_SAMPLES: usize = 600;

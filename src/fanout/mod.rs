@@ -18,7 +18,7 @@ use crate::{
     tree::SourceEntry,
 };
 
-// What the outputs of a run share: chunks of what was read, and the waiting for each other.
+// The hub, which the outputs of a run share: chunks of what was read, and the waiting for each other.
 //
 // Each output is a run of its own. An output that needs the next chunk of a file takes it from the
 // hub. If no output has read it yet, this one reads it, for all. So the output that is ahead reads and
@@ -247,8 +247,8 @@ fn fill(block: &mut Block, file: &WatchedFile<'_>) -> bool {
     true
 }
 
-// What outputs that share their reading know of each other: which of them still want which file, and
-// which chunks of it are held for them.
+// The ledger of outputs that share their reading: which of them still want which file, and which chunks of it are held
+// for them.
 //
 // This is the bookkeeping alone: nothing here waits, reads or writes, and one lock guards it all.
 

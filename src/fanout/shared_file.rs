@@ -159,8 +159,6 @@ impl SharedFile {
     }
 }
 
-// A file that one output copies from what outputs share, chunk by chunk.
-
 /// A file that an output copies from what outputs share. Dropped when its content is here, or comes from
 /// elsewhere.
 pub struct Subscription<'a> {

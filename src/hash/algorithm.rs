@@ -275,7 +275,7 @@ pub fn start_crc32() -> Box<dyn Running> {
 /// Its running digest.
 pub type Md5 = Core<md5::Md5>;
 
-// What the crates have in common whose state cannot be written down.
+// Digests of crates whose state cannot be written down.
 
 /// A digest of one of these crates, and its own names for taking bytes and for the digest so far.
 struct Opaque<H> {
@@ -317,7 +317,7 @@ where
     }
 }
 
-// What the crates of RustCrypto have in common: a state that can be written down.
+// Digests of the crates of RustCrypto, whose state can be written down.
 
 /// A digest of one of these crates.
 pub struct Core<D>(D);

@@ -72,7 +72,7 @@ impl fmt::Debug for Sha256 {
     }
 }
 
-// What a running digest of any algorithm can do.
+// The interface of a running digest of any algorithm.
 
 /// The most bytes that a digest has.
 pub const MOST_LEN: usize = 64;
@@ -101,7 +101,7 @@ pub fn padded(digest: &[u8]) -> [u8; MOST_LEN] {
     bytes
 }
 
-// What SHA-256 keeps of a stream between two blocks, in the form that every backend works on.
+// The state of SHA-256 between two blocks of a stream, in the form that every backend works on.
 
 /// Bytes that the compression function takes at a time (FIPS 180-4, 1).
 pub const BLOCK: usize = 64;

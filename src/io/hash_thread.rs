@@ -147,7 +147,7 @@ fn hash(work: &Receiver<Work>, home: &Sender<AlignedBuffer>, hashed: &Sender<Cha
     }
 }
 
-// What is listed of a file besides the digest that proves.
+// The further digests to list for a file, besides the one that proves.
 //
 // The thread that comes to a file's end puts its further digests here, under its path; the committer takes them when
 // it lists the file, and forgets them when the file comes to nothing. So there are never more than files on their

@@ -295,8 +295,8 @@ impl Default for ReadBack {
     }
 }
 
-// How much of large files stays in memory although it was not there before, where that can be told:
-// counted when each is complete, without what is still on its way to the device.
+// The part of large files that stays in memory although it was not there before, where that can be told: counted when
+// each is complete, without pages that are still on their way to the device.
 
 /// Number of bytes of a run's files that stayed in memory.
 #[derive(Debug, Default)]

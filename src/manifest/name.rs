@@ -196,7 +196,7 @@ impl fmt::Display for ManifestName {
     }
 }
 
-// What a list calls an algorithm that is not known here.
+// The names of algorithms that are not known here.
 
 /// The remark on a list of which every file differs by SHA-512.
 pub const LIKE_SHA512: &str = "every file of it differs by SHA-512, and digests of b2sum (BLAKE2b) look alike, which cannot be checked here; if it \

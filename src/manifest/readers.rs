@@ -80,7 +80,7 @@ impl Readers {
     }
 }
 
-// What a manifest or a list is written anew with: its text as it is read, and where the new one goes.
+// The means to write a manifest or a list anew: its text as it is read, and the place for the new one.
 
 /// Takes the bytes that a list is written anew with, and hashes them.
 pub struct ListSink {
@@ -117,7 +117,7 @@ impl Read for HashedReader {
     }
 }
 
-// What earlier manifests in the open say of an output's files.
+// The earlier manifests in the open and the digests that they list for an output's files.
 //
 // A manifest in the open proves nothing: it may have been copied there, or written by hand. Its lines are
 // reasons to read a file and compare, and never to leave it unread. One whose name is of the future may have been made

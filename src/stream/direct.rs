@@ -174,7 +174,7 @@ impl Engine for DirectEngine<'_> {
     }
 }
 
-// How bytes come from the inputs to the outputs: three ways with the same meaning.
+// The way of bytes from the inputs to the outputs: three ways with the same meaning.
 
 /// Why an input is not gone on with.
 pub enum FeedError {

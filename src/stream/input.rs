@@ -185,7 +185,7 @@ impl<'a> Input<'a> {
     }
 }
 
-// What the user calls an end of a stream, and whether a stream is meant at all.
+// The ends of a stream as the user names them, and the decision whether a stream is meant at all.
 
 /// An end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]

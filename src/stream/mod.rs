@@ -225,7 +225,7 @@ impl StreamJob {
     }
 }
 
-// What a stream is refused for before anything is written.
+// The refusals of a stream before anything is written.
 
 /// Refuses standard input that is closed, and a manifest on standard output.
 pub fn refuse_standard(inputs: &[Endpoint], manifest: Option<&Path>) -> Result<()> {

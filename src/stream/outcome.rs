@@ -136,8 +136,6 @@ impl<'a> OutputStates<'a> {
     }
 }
 
-// What came of a stream.
-
 /// The report of a stream.
 #[derive(Debug)]
 pub struct StreamReport {

@@ -193,8 +193,6 @@ fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<Outp
     })
 }
 
-// The places of everything that a stream writes.
-
 /// The places of everything that a stream writes.
 pub struct OutputPlaces {
     /// Those of the outputs.

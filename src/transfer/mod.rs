@@ -34,7 +34,7 @@ use crate::{
     transfer::renamed::RenamedFiles, tree::ChangedFiles, tree::SourceDir, tree::walk::MADE_UP,
 };
 
-// What every thread of a run has at hand: what was asked, what is shared, and what controls it.
+// The state that every thread of a run has at hand: the options, shared knowledge, and controls.
 
 /// The common state of a run's workers.
 #[derive(Clone, Copy, Debug)]

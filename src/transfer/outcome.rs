@@ -154,7 +154,7 @@ pub enum CommitterMessage {
     Walked(WalkItem),
 }
 
-// What gives way in a tree that is to become a generation: all that its record does not prove.
+// Pruning a tree that is to become a generation: everything that its record does not prove gives way.
 //
 // The tree begins as a snapshot of the last generation. A file stays in it only if it is recorded, untouched, and
 // nothing of it changed at the source since. Anything else is removed from this tree, where no complete generation has

@@ -266,7 +266,7 @@ fn check_for_rot(
     })
 }
 
-// What the chain of a content tells of a copy: that it is that content, or where it is not.
+// The chain of a content as a test of a copy: it proves the content, or tells where it differs.
 
 /// Smaller copies are hashed as a whole as fast.
 const LEAST_LINKED: u64 = 8 << 20;

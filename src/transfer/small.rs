@@ -334,7 +334,7 @@ fn write(
     }
 }
 
-// What is in a new snapshot under the names of a batch, looked at all at once.
+// The files that a new snapshot has under the names of a batch, looked at all at once.
 //
 // A tree that begins as a snapshot of the last generation has all its files, and mostly none of them has changed. The
 // record says which inode a name should lead to; the file system tells of many of these in one call, without making

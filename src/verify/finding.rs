@@ -320,7 +320,7 @@ fn size(target: &Target, path: &RelPath, last: &mut LastDir) -> Option<u64> {
     (stat.kind == Kind::File).then_some(stat.size)
 }
 
-// What a check leaves to say.
+// The report of a check.
 
 /// Number of lines by verdict. The names of the fields are part of the format of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -506,7 +506,7 @@ pub struct VerifyReport {
     pub elapsed: Duration,
 }
 
-// Whether a list that is checked against names a file: such a file is content, which nothing but a copy replaces.
+// The lists that are checked against: a file that one of them names is content, which nothing but a copy replaces.
 
 impl VerifyJob {
     /// True if a list of this check names the file at `path`, which is canonical. What cannot be read names none.

@@ -196,8 +196,8 @@ fn record_name(target: &Target) -> OsString {
     name
 }
 
-// What was verified when, kept between runs in the private directory (`docs/manifest.md`, M52). One of
-// another directory is not believed, nor is a time that is still to come.
+// The times at which files were verified, kept between runs in the private directory (`docs/manifest.md`, M52). A
+// record of another directory is not believed, nor is a time that is still to come.
 //
 // A line is known by a hash of its name and digest, not by its place in the manifest. So a manifest that
 // was replaced or grew takes nothing away: a file that is still listed with its digest is still verified.
@@ -393,7 +393,7 @@ impl Verified {
     }
 }
 
-// How much one scrub may read: a time, a number of bytes, or both.
+// The budget of one scrub: a time, a number of bytes, or both.
 //
 // Files that were bad before come first, in half of the budget at most. Otherwise a bad file that is
 // larger than the budget, or takes longer, would keep all others from ever being read.

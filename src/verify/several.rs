@@ -210,7 +210,7 @@ fn at(known: &mut Vec<InReplica>, directory: usize) -> Option<&mut InReplica> {
     known.get_mut(directory)
 }
 
-// What was found of each of several directories, for a verdict over each.
+// The verdicts on several directories, each by its own findings.
 
 /// A directory of a check.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::{
     sys::stat::Time, verify::Target, verify::Verdict, verify::lines::manifest_lines::ManifestLine,
 };
 
-// What was read of shared data, and who reads some now.
+// The shared data that was read, and the readers of data in hand.
 //
 // A file's data is known by its inode number, size and times; on file systems whose files share data in other ways, by
 // where all of it lies on the disk. Only one thing is remembered: that data of this key was read to its end, did not
@@ -190,7 +190,7 @@ fn a_little_ago() -> Time {
     Time { secs: i64::try_from(ago.as_secs()).unwrap_or(i64::MAX), nanos: ago.subsec_nanos() }
 }
 
-// What a worker is told of the data of a file that it is about to read.
+// The instruction for a worker that is about to read a file whose data may be shared.
 
 /// Which data it is, hashed with keys that are drawn for each check: 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -160,7 +160,7 @@ fn is_of_history(above: &RelPath, name: &OsStr) -> bool {
     is_in_history && (name == CHAIN || name.as_encoded_bytes().ends_with(b".mhl"))
 }
 
-// What else in a directory could be checked, beside the manifest that is.
+// The other lists in a directory that could be checked, beside the manifest that is.
 
 /// So many are named.
 const MOST: usize = 4;

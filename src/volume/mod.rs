@@ -20,8 +20,6 @@ use crate::{
     volume::alike::fold_simply, volume::times::TimeMatch, volume::times::VolumeTimes,
 };
 
-// What is known of the file system that a directory of an output is on.
-
 /// The facts about the file system that a directory of the output is on.
 #[derive(Debug, Default)]
 pub struct OutputVolume {
@@ -348,7 +346,7 @@ fn holds(dir: &Dir, parts: PartOwner, attributes: &Attributes, source: &Stat) ->
     Ok(holds)
 }
 
-// What a file system cannot hold, in one line.
+// The limits of a file system, in one line.
 
 /// The consequences for a copy of `traits` and times that have `moved`, in words; `None` if there is nothing to tell.
 pub fn limits(traits: &Traits, moved: &MovedTimes) -> Option<String> {

@@ -221,8 +221,6 @@ impl Choose for When {
     }
 }
 
-// The options for how much a program says.
-
 /// How much a program says.
 #[derive(Clone, Debug, clap::Args)]
 pub struct VerbosityArgs {

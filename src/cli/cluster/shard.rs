@@ -160,7 +160,7 @@ fn tell(report: &ShardReport, follower: &Follower) -> Exit {
     }
 }
 
-// What the commands of a plan have in common: the screen, signals, and how far they are.
+// The frame of the commands of a plan: the screen, signals, and progress.
 
 /// The screen of a command of a plan, and what stops it.
 pub struct Follower {

@@ -248,7 +248,7 @@ impl RunSnapshot {
     }
 }
 
-// How fast it goes, and how long the rest takes.
+// The speed, and the time for the rest.
 
 /// Time for which a sample counts in the speed that is shown: as long as a cache takes to fill, so that it is no
 /// flicker.

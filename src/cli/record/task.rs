@@ -321,7 +321,7 @@ fn is_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|it| !it.is_file() && !it.is_dir())
 }
 
-// What the command of `--on-end` gets to know. The variables are promised: `docs/guide/scheduled.md` lists them.
+// The environment of the command of `--on-end`. The variables are promised: `docs/guide/scheduled.md` lists them.
 
 impl Records<'_> {
     /// Runs the command that is to be run when a run has ended, if there is one.

@@ -142,8 +142,6 @@ pub fn proven(proof: Option<HashedFrom>) -> &'static str {
     }
 }
 
-// Where a file is bad and where it is good, in words for a message and for a report.
-
 /// Where a file is bad and where it is good: "differs at A and B, missing at C, good at D".
 pub fn compared(comparison: &Comparison) -> String {
     let Comparison { bad, good, other, .. } = comparison;

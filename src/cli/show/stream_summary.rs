@@ -75,7 +75,7 @@ pub fn verdict(report: &StreamReport, exit: Exit, amiss: &str) -> String {
     warn(title, exit, text)
 }
 
-// What became of a bad file that was to be made whole, in words for a message and for a report.
+// The result for a bad file that was to be made whole, in words for a message and for a report.
 
 /// The sources that a file was made whole from: "2 MiB from B and C".
 pub fn taken(mend: &Mend) -> String {

@@ -102,7 +102,7 @@ impl Fit {
     }
 }
 
-// What the output's file system makes of what it is told: tried before the first file, looked at in a dry run.
+// The trial of the output's file system before the first file, and the look at it in a dry run.
 
 /// Tries the file system of the output whose root is `root` and whose private directory is `private`, with part files
 /// of this owner.
@@ -184,8 +184,6 @@ fn is_with(root: &Dir, private: &PrivateDir) -> bool {
     let device = |dir: &Dir| dir.identity().ok().map(|id| id.dev);
     device(root).is_some() && device(root) == device(private.dir())
 }
-
-// The copy of a tree, as a run that does more than that has it done.
 
 /// The copying of a tree, for a run that does more and leaves that to one that only copies.
 pub trait TreeCopy {

@@ -354,7 +354,7 @@ fn note_late(above: &OutputDir) {
     }
 }
 
-// What the committer has to make durable directory by directory, and whether a sync failed.
+// The syncs that the committer makes directory by directory, and whether one failed.
 
 /// The syncs of a run.
 #[derive(Default)]

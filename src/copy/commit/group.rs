@@ -243,7 +243,7 @@ impl Drop for DeathNotice<'_> {
     }
 }
 
-// What follows when the fate of a file is known: its further names, and its directory.
+// The tasks when the fate of a file is known: its further names, and its directory.
 
 impl Committer<'_> {
     /// As what a file stands that was kept as `stands`, if it has further names to come: these are not for another that

@@ -91,7 +91,7 @@ fn is_unusable(root: &Dir, parts: PartOwner) -> bool {
     }
 }
 
-// Whether the source is still there after errors on it.
+// The health of the source: whether it is still there after errors on it.
 //
 // One file that cannot be read is one file. A disk that was pulled out gives the same error for each of what is left,
 // and a run that named them all one by one, and then finished a manifest, would look as if it had come to its end.

@@ -421,8 +421,6 @@ impl GenerationRun<'_> {
     }
 }
 
-// What is asked of an output with generations.
-
 /// The generations of an output: options for making and keeping them.
 #[derive(Clone, Debug)]
 pub struct Generations {

@@ -235,8 +235,8 @@ fn is_respelled(root: &Dir, path: &RelPath, other: &RelPath) -> io::Result<bool>
     Ok(false)
 }
 
-// What the removal of old trash does to files that stay: each name that is removed changes the change time of the
-// file that had it, so that no record would prove the living file any longer.
+// The effect of removing old trash on files that stay: each name that is removed changes the change time of the file
+// that had it, so that no record would prove the living file any longer.
 //
 // The time just before and just after is noted of each such file. If the record has the first and the file has the
 // second, nothing else happened to it, and the record gets a newer row. What is not noted is read by the next run.
@@ -339,7 +339,7 @@ pub struct TreeRecord<'a> {
     pub proof: Algorithm,
 }
 
-// How many of the files that have left the source are there under other names: what was renamed has not left.
+// Renamed files among those that have left the source: a file that is there under another name has not left.
 //
 // A departed file and a new one are taken for the same if size and time are. Of those pairs a random sample is read,
 // and if the content of one is not what was recorded, none counts: a ransomed tree, whose files have new names and new

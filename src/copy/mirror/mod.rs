@@ -154,8 +154,6 @@ impl<'a> Trash<'a> {
     }
 }
 
-// What is asked of a mirror.
-
 /// Options for making an output a mirror of its source.
 #[derive(Clone, Debug)]
 pub struct Mirror {

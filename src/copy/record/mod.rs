@@ -190,7 +190,7 @@ pub(crate) fn row_of(
     })
 }
 
-// What stands at the output under its name and is to be listed.
+// The entries that stand at the output under their names and are to be listed.
 
 /// So many bytes of lines, or so many entries, are enough to be recorded.
 const LINE_BYTES: usize = 1 << 20;

@@ -199,7 +199,7 @@ impl Drop for Participation<'_> {
     }
 }
 
-// What a run is set up with, by its job and both sides: its walk, its workers, and how it makes things durable.
+// The setup of a run, by its job and both sides: its walk, its workers, and how it makes things durable.
 
 impl CopyJob {
     /// The walk, which makes nothing if it is `dry`, of one of so many `outputs`.

@@ -281,7 +281,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
     }
 }
 
-// How many files are copied side by side, and by how many threads and blocks.
+// The number of files that are copied side by side, and of threads and blocks for them.
 //
 // Bytes of large files cost processor time, so there is a full worker (three threads) for each core. Small
 // files cost waiting for the device, one after the other. Where the device can do several things at a time,

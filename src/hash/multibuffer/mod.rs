@@ -169,8 +169,8 @@ impl Backend {
     }
 }
 
-// What this processor has, as values that only a look at it makes: a backend holds one, so what it runs is there,
-// whoever made the backend.
+// The abilities of this processor, as values that only a look at it makes: a backend holds one, so what it runs is
+// there, whoever made the backend.
 
 /// The SHA instructions, and those that move words for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -101,8 +101,6 @@ impl Bits {
     }
 }
 
-// What several lines of one name come to.
-
 /// The answer of the lines of one name.
 #[derive(Clone, Copy, Debug)]
 pub enum Lookup {
@@ -145,7 +143,7 @@ pub struct LinePlace {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NextLine(pub(super) Option<u64>);
 
-// What an index keeps of a line: 12 bytes.
+// The index entry of a line: 12 bytes.
 //
 // Of the hash 48 bits are kept: among a hundred million lines some twenty pairs of names are then
 // expected to have the same, and each such pair costs one line read in vain.

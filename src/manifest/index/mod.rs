@@ -14,7 +14,7 @@ use crate::{
     manifest::index::builder::Window, path::RelPath,
 };
 
-// What an earlier manifest says about a path: how a re-run keeps the digests it need not compute.
+// The index of an earlier manifest, which answers for a path: so a re-run keeps the digests it need not compute.
 //
 // A manifest of a hundred million lines does not fit into memory, but a little of each line does: **14 to 15 bytes**
 // (48 bits of a keyed hash of the name, 48 bits of the line's offset, where to look for it, whether it was looked

@@ -170,7 +170,7 @@ fn parse_first<'a>(parser: &'a mut Parser, line: &'a [u8]) -> Parsed<'a> {
     parser.parse(line.strip_prefix(UTF8_MARK).unwrap_or(line))
 }
 
-// What is wrong with a line that is not a record.
+// The faults of a line that is not a record.
 
 /// Why a line is malformed. Shown, it says what was found and what was expected; the number of the
 /// line is told by the caller. Columns are bytes of the line, counted from 1.
@@ -305,7 +305,7 @@ impl fmt::Display for Fault {
     }
 }
 
-// What a line of a manifest says, and where in the line it says it.
+// The record on a line of a manifest, and where in the line its parts are.
 
 /// One file's name and digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -355,7 +355,7 @@ fn write_uncached(file: &File, bytes: &[u8]) -> io::Result<usize> {
     Ok(pwritev2(file, &[IoSlice::new(bytes)], HERE, DONTCACHE)?)
 }
 
-// What the kernel holds of a file in memory, and asking it to let go.
+// The pages of a file that the kernel holds in memory, and the request to let them go.
 //
 // Of files that the caller neither owns nor may write the kernel does not tell what is in memory
 // (it would tell what others read): `cachestat` refuses, and `mincore` says that everything is.

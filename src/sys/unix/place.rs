@@ -82,7 +82,7 @@ fn path_of(dir: &Dir) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd()))
 }
 
-// What is mounted where, as `/proc/self/mountinfo` tells (proc_pid_mountinfo(5)).
+// The table of mounts, as `/proc/self/mountinfo` tells it (proc_pid_mountinfo(5)).
 
 /// A line of the table.
 #[derive(Debug, PartialEq, Eq)]

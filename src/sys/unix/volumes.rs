@@ -219,7 +219,7 @@ fn decoded(value: &[u8]) -> OsString {
     OsString::from_vec(bytes)
 }
 
-// What kind of disk something lies on, and where.
+// The kind of disk that something lies on, and its place there.
 
 /// True if `dir` lies on a disk that turns, where reading several files at a time costs more than it gains. Devices of
 /// virtual machines often say so and are not believed.

@@ -97,7 +97,7 @@ fn units(bytes: &[u8]) -> Vec<u16> {
     bytes.chunks_exact(2).map(|unit| u16::from_ne_bytes([unit[0], unit[1]])).collect()
 }
 
-// Whether a directory lies on a volume of its own.
+// Volumes: a directory may lie on one of its own.
 
 impl Dir {
     /// Opens the directory `name` in this one. A folder in which a volume is mounted is refused as a link is.

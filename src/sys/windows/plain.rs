@@ -48,8 +48,8 @@ pub fn read_at(file: &File, room: &mut [u8], at: u64) -> io::Result<usize> {
     file.seek_read(room, at)
 }
 
-// What an earlier run of the same user left in a directory, opened with care: another user may have
-// put something else in its place.
+// The leftovers of an earlier run of the same user in a directory, opened with care: another user may have put
+// something else in their place.
 
 impl Dir {
     /// True if this directory belongs to the user of this process.

@@ -282,7 +282,7 @@ fn told(dir: &Dir) -> io::Result<(Option<OsString>, u32)> {
     Ok(((!label.is_empty()).then(|| OsString::from_wide(label)), serial))
 }
 
-// What kind of disk something lies on, and where: neither is asked of Windows.
+// The kind of disk that something lies on, and its place there: neither is asked of Windows.
 
 /// Not known here.
 pub fn is_on_turning_disk(_: &Dir) -> bool {

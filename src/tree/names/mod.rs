@@ -193,8 +193,8 @@ pub fn is_within(path: &[u8], dir: &[u8]) -> bool {
     }
 }
 
-// What a shard of a plan finds changed: files that are not what they were when they were planned. The walk and all
-// workers note them in one place, and the record of the shard is made from it.
+// The changed files of a shard: files that are not as they were when they were planned. The walk and all workers note
+// them in one place, and the record of the shard is made from it.
 
 /// Files that are not what they were when they were planned. A clone notes in the same place.
 #[derive(Clone, Debug, Default)]

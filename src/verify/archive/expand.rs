@@ -97,7 +97,7 @@ fn archive_by(spec: &TargetSpec, path: &Path) -> Archive {
     }
 }
 
-// What archives become: lists, and what was found of them before.
+// The targets that archives become: their lists, and the findings before these are read.
 
 /// The targets of a check.
 #[derive(Default)]

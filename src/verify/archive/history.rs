@@ -231,8 +231,6 @@ impl History<'_> {
     }
 }
 
-// What a list is a part of.
-
 /// The archive that a list is a part of, which says how the list is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PartOf {

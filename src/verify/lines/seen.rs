@@ -111,7 +111,7 @@ fn mixed(name: u64, algorithm: Algorithm) -> u64 {
     name ^ (algorithm as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-// What a history leaves out: files that match the patterns of its newest generation.
+// The files that a history leaves out: those that match the patterns of its newest generation.
 
 /// So many patterns are taken in.
 const MOST_PATTERNS: usize = 1024;
@@ -202,7 +202,7 @@ impl EmptyManifests {
     }
 }
 
-// What was listed below a root, when all lists were read.
+// The names that were listed below a root, when all lists were read.
 
 /// A root and the names that are listed below it, for finding files that are not listed.
 pub struct ListedRoot {

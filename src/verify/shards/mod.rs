@@ -310,7 +310,7 @@ fn read(
     }
 }
 
-// What is noted of a shard while it is checked: which lines were answered, and which files are bad.
+// The notes on a shard while it is checked: which lines were answered, and which files are bad.
 
 /// The separator between a name and its verdict: no path has an empty component.
 const BETWEEN: &[u8] = b"//";

@@ -143,8 +143,8 @@ fn folded(name: &str) -> String {
     name.nfd().flat_map(char::to_lowercase).nfd().collect()
 }
 
-// What else is looked for in a file that was read: further digests that are listed of it, and the other algorithm that
-// the list may mean.
+// Further questions to a file that was read: further digests that are listed of it, and the other algorithm that the
+// list may mean.
 
 impl Checker<'_> {
     /// Hashes files and judges them; with each, how many bytes it had. `None` if asked to stop, or if it took too

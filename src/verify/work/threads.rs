@@ -146,7 +146,7 @@ impl Threads<'_> {
     }
 }
 
-// What was looked at and waits to be read, and in which order that happens.
+// The files that were looked at and wait to be read, and the order in which that happens.
 //
 // A manifest does not say how large its files are. Were they read as they are listed, a large one
 // at the end would keep one worker busy while the others have nothing left to do, and a disk that
