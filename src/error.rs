@@ -147,13 +147,13 @@ pub trait Deed<T> {
     /// The system refused `deed` on `path`. `deed` completes the sentence "cannot …".
     ///
     /// # Errors
-    /// That of the system.
+    /// Fails with the system's error.
     fn deed(self, deed: &'static str, path: impl AsRef<Path>) -> Result<T>;
 
     /// The same where the path is put together for the error alone.
     ///
     /// # Errors
-    /// That of the system.
+    /// Fails with the system's error.
     fn deed_at<P: AsRef<Path>>(self, deed: &'static str, path: impl FnOnce() -> P) -> Result<T>;
 }
 

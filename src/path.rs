@@ -143,7 +143,7 @@ pub struct DirPath(Option<Arc<Level>>);
 struct Level {
     above: DirPath,
     name: OsString,
-    /// Of the whole path, in bytes.
+    /// Length of the whole path, in bytes.
     len: usize,
 }
 

@@ -197,10 +197,10 @@ impl WrittenStates {
 
 // Where a file differs from the listed content, as far as its chain tells.
 
-/// So many ranges are kept; what lies behind them is only counted.
+/// Number of ranges that are kept; what lies behind them is only counted.
 const MOST_RANGES: usize = 1000;
 
-/// So many of them are shown.
+/// Number of ranges that are shown.
 const MOST_SHOWN: usize = 6;
 
 const MIB: u64 = 1 << 20;

@@ -18,7 +18,7 @@ pub const MOST_RECORDS: usize = 1 << 24;
 /// Between so many records it is asked whether they are still wanted.
 const ASK: usize = 1 << 12;
 
-/// So many records of one beginning of a digest are read: more were planted.
+/// Number of records of one beginning of a digest that are read: more were planted.
 const MOST_ALIKE: usize = 8;
 
 /// A side file, open for reading.
@@ -315,7 +315,7 @@ mod side_file_tests {
         assert_eq!((side.len(), found(&side)), (2, vec![3, 4]));
     }
 
-    /// Which of these contents have a chain, which must be theirs.
+    /// The numbers of those of these contents that have a chain, which must be theirs.
     fn found(side: &SideFile) -> Vec<u64> {
         let is_found = |links: &u64| {
             let found = side.chain(&digest(*links));

@@ -193,12 +193,12 @@ pub struct Deadline {
     after: Option<Instant>,
     /// At the latest then, by the clock.
     at: Option<Timestamp>,
-    /// So long after that, files in hand are given up too.
+    /// Time after that when files in hand are given up too.
     grace: Duration,
 }
 
 impl Deadline {
-    /// So long after now, and when the clock shows `at`, whichever comes first, and `grace` for the files that
+    /// A stop so long after now, or when the clock shows `at`, whichever comes first, with `grace` for the files that
     /// are in hand then.
     pub fn new(after: Option<Duration>, at: Option<Timestamp>, grace: Duration) -> Self {
         // What is too far away to be told as a time never comes.

@@ -191,7 +191,7 @@ impl Checking<'_> {
     }
 }
 
-/// So many lines of lists that are of no use are named; the others are counted. A list may be anyone's, and its lines
+/// Number of useless lines of lists that are named; the others are counted. A list may be anyone's, and its lines
 /// shorter than what is said of each.
 const MOST_NAMED: u64 = 100;
 

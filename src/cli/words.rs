@@ -104,7 +104,7 @@ const MOST_CHARACTERS: usize = 40;
 /// An output as it was given, and where it is.
 #[derive(Debug)]
 pub struct OutputName {
-    /// As it was given.
+    /// The path as it was given.
     pub given: PathBuf,
     /// The path; as it was given if it is not known.
     pub path: PathBuf,

@@ -20,7 +20,7 @@ use crate::{
     sys::stat::Time,
 };
 
-/// So many numbers are tried for an attempt.
+/// Number of numbers that are tried for an attempt.
 const MOST_TRIES: u32 = 1000;
 
 /// Time between two signs of life of an attempt: a quarter of the time after which it would be taken for dead.

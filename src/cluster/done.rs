@@ -14,13 +14,13 @@ use crate::{
 /// Before the line of a file that is of another size than planned.
 const SIZE: &[u8] = b"# size ";
 
-/// Of a file that has left the source.
+/// The beginning of a record of a file that has left the source.
 const GONE: &[u8] = b"# gone ";
 
 /// Number of files that are at the output, and of those that have left, where the number of records does not say it.
 const FILES: &[u8] = b"# files ";
 
-/// So much of the end of a record is looked at for its totals; bytes.
+/// Length of the end of a record that is looked at for its totals; bytes.
 const TAIL: u64 = 256;
 
 /// The totals at the end of a record.

@@ -18,7 +18,7 @@ const DEED: &str = "merge manifests into";
 
 const READ: &str = "merge the manifest";
 
-/// So many bytes of lines are written at a time.
+/// Number of bytes of lines that are written at a time.
 const LINES: usize = 256 << 10;
 
 /// The separator between path and digest in a record: no path has an empty component.
@@ -50,7 +50,7 @@ pub struct MergedLists {
 struct InputLines<'a> {
     observer: &'a EventObserver<'a>,
     sorter: Sorter,
-    /// By which algorithm the digests are, and which input has the first.
+    /// The algorithm of the digests, and the input that has the first.
     algorithm: Option<(Algorithm, PathBuf)>,
     readers: Readers,
     merged: MergedLists,

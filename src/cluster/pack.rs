@@ -18,7 +18,7 @@ use crate::{
 /// A full shard: its filling is counted in these parts.
 const FULL: u64 = 1 << 20;
 
-/// So much more than full it may become for the sake of a directory.
+/// Largest excess over a full shard, for the sake of a directory.
 const TO_SPARE: u64 = FULL / 4;
 
 /// The most that the names of a shard take; bytes. A shard's list is sorted in memory.
@@ -52,7 +52,7 @@ pub struct Packer<'a> {
     next: u32,
     pub files: u64,
     pub bytes: u64,
-    /// Of the lists of all shards.
+    /// The sums of the lists of all shards.
     sums: BTreeMap<u32, Digest>,
 }
 
@@ -188,10 +188,10 @@ impl OpenShard {
 // The walk of a plan, in threads of its own: one lists directories and makes them at the output, others look at files,
 // and the calling thread takes what they find in the order of the walk.
 
-/// So much may be found and not taken yet; each batch holds its directories open.
+/// Number of finds that may wait to be taken; each batch holds its directories open.
 const AHEAD: usize = 16;
 
-/// So many batches of one look may wait to be taken.
+/// Number of batches of one look that may wait to be taken.
 const AHEAD_OF_LOOK: usize = 4;
 
 /// The next item in the order of the walk.

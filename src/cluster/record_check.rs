@@ -247,10 +247,10 @@ impl PlannedLinks {
 
 // The lines of a manifest on their way to it: a thread writes some while the next ones are made.
 
-/// So many bytes of lines are handed on at a time.
+/// Number of bytes of lines that are handed on at a time.
 const BLOCK: usize = 1 << 20;
 
-/// So many blocks wait to be written.
+/// Number of blocks that wait to be written.
 const WAITING: usize = 2;
 
 /// Lines that are being made.
@@ -310,17 +310,17 @@ impl LineBlocks {
 
 // Working at many things in several threads: over a network each waits for the server, not for the others.
 
-/// So many threads work.
+/// Number of threads.
 const THREADS: usize = 8;
 
-/// So many things are handed out and not done at a time; of fewer, the calling thread does all.
+/// Number of things that are handed out and not done at a time; if there are fewer, the calling thread does all.
 const MOST: usize = 64;
 
 /// Has `work` done to each thing that `next` gives. Those of which `is_alone` holds are done when all before them are
 /// done, and before all others.
 ///
 /// # Errors
-/// That of `next`, which ends it.
+/// The error of `next`, which ends it.
 pub fn for_each<T: Send>(
     mut next: impl FnMut() -> Result<Option<T>>,
     is_alone: impl Fn(&T) -> bool,

@@ -13,8 +13,7 @@ use crate::{
     tree::SourceStat, tree::overwrite::decide,
 };
 
-/// So many waiting names are enough to commit the group that they may wait for: each holds a
-/// directory open.
+/// Number of waiting names that are enough to commit the group that they may wait for: each holds a directory open.
 const MANY: usize = 256;
 
 /// A further name of a file.
@@ -35,7 +34,7 @@ pub struct First {
     pub is_left: bool,
     /// Its digests for the lists, if it is listed.
     pub digests: Option<Digests>,
-    /// As what it stands at the output, if it does: whoever owns its directory can put another file in its place.
+    /// The inode that stands at the output, if one does: whoever owns its directory can put another file in its place.
     pub stands: Option<Known>,
     /// True if it has the source's permissions, owner and attributes, as far as is known.
     pub labelled: bool,
@@ -67,7 +66,7 @@ impl First {
 struct KeptFirst {
     /// The digest, where there is one, the directory, a NUL and the name.
     bytes: Box<[u8]>,
-    /// Of the digest in front.
+    /// The algorithm of the digest in front.
     algorithm: Option<Algorithm>,
     further: Option<Arc<[Digest]>>,
     kind: Kind,

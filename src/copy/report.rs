@@ -96,7 +96,7 @@ pub struct Counts {
     pub edited: u64,
     /// Files that are expected and are not in the source.
     pub gone: u64,
-    /// Of these, files of a list that was expected as it is, as a bag's.
+    /// Number of these that are files of a list that was expected as it is, as a bag's.
     pub lost: u64,
     /// Lines of what is expected that were of no use: malformed, of names that no tree can hold, or of another tree.
     pub unusable_lines: u64,
@@ -203,7 +203,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Of a run that was given up because of `broken`, if it was.
+    /// The end of a run that was given up because of `broken`, if it was.
     pub(crate) fn of(counts: &Counts, stop: &Stop, broken: Option<Error>) -> Self {
         match (broken, stop.requested()) {
             (Some(error), _) => Ending::Stopped(error),
@@ -228,8 +228,8 @@ pub struct Report {
     pub elapsed: Duration,
     /// Where the time went.
     pub stages: Stages,
-    /// By which methods the content of files came, as far as they were completed at the output;
-    /// those that nothing came by are left out.
+    /// The copy methods by which the content of files came, as far as they were completed at the output; those that
+    /// moved nothing are left out.
     pub methods: Vec<(Method, Tally)>,
     /// Bytes of large files that came into memory by this run and stayed there: of the source, …
     pub source_stayed: ResidentBytes,
@@ -260,7 +260,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of a run that only told what would happen.
+    /// The report of a run that only told what would happen.
     pub(crate) fn dry(counts: Counts, stop: &Stop, elapsed: Duration) -> Self {
         Self {
             ending: Ending::of(&counts, stop, None),

@@ -40,7 +40,7 @@ pub enum Event<'a> {
     Departed(&'a [u8]),
     /// The entry at this path of the output has no counterpart in the source, and stays: no earlier run listed it.
     Foreign(&'a [u8]),
-    /// So has the directory at this path, and stays: something is mounted on it.
+    /// The directory at this path has left the source too, and stays: something is mounted on it.
     ForeignMount(&'a [u8]),
     /// An old generation was moved to the trash.
     GenerationRemoved(&'a [u8]),
@@ -50,7 +50,7 @@ pub enum Event<'a> {
     Limits(&'a Path, &'a str),
     /// The run waits for another to end; what is known of that one.
     Waiting(&'a str),
-    /// So many bytes of a file were not read again: a run that was killed had copied them.
+    /// Number of bytes of a file that were not read again: a run that was killed had copied them.
     Resumed(&'a [u8], u64),
     /// The run was asked to stop: so many bytes of the beginning of the file are kept, and the next run goes on
     /// with them.
@@ -252,8 +252,8 @@ pub fn share(busy: Duration, threads: usize, time: Duration) -> f64 {
     busy.as_secs_f64() / threads.max(1) as f64 / time.as_secs_f64().max(1e-9)
 }
 
-/// Which stage limits, by its place in `shares`, if that is certain. The first is reading; it `waits` where
-/// its time has in it what it waits for: a rate limit, or other outputs of the same source.
+/// The stage that limits, by its place in `shares`, if that is certain. The first is reading; it `waits` where its time
+/// has in it what it waits for: a rate limit, or other outputs of the same source.
 pub fn limiting_stage(shares: &[f64], waits: bool) -> Option<usize> {
     let mut stages: Vec<usize> = (0..shares.len()).collect();
     stages.sort_by(|&one, &other| shares[other].total_cmp(&shares[one]));

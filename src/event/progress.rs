@@ -77,13 +77,13 @@ pub enum EndState {
 }
 
 impl Progress {
-    /// So many bytes were there already.
+    /// Counts bytes that were there already.
     pub fn skip(&self, bytes: u64) {
         self.skipped.fetch_add(bytes, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// So many bytes were read and written, or read to be checked; of this file, if it is the one in hand.
+    /// Counts bytes that were read and written, or read to be checked; of this file, if it is the one in hand.
     pub(crate) fn advance(&self, bytes: u64, of: Option<&FileInHand>) {
         self.bytes.fetch_add(bytes, Relaxed);
         if let Some(file) = of {

@@ -16,7 +16,7 @@ use crate::{
 /// A file of the source, under one of its names, as it was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileKey {
-    /// Which file it is.
+    /// The file's identity.
     pub id: Identity,
     /// A number made from its path, size and times.
     pub version: u64,
@@ -170,7 +170,7 @@ pub struct Subscription<'a> {
 }
 
 impl<'a> Subscription<'a> {
-    /// Of output `number` to a file of `size` bytes that the ledger knows it to want.
+    /// The subscription of output `number` to a file of `size` bytes that the ledger knows it to want.
     pub fn new(hub: &'a Hub, number: usize, key: FileKey, size: u64) -> Self {
         Self { hub, number, key, size }
     }

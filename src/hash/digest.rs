@@ -21,17 +21,17 @@ impl From<Sha256> for Digest {
 }
 
 impl Digest {
-    /// That of an algorithm, from its bytes at the front and zeros behind them.
+    /// The digest of an algorithm, from its bytes at the front and zeros behind them.
     pub fn new(algorithm: Algorithm, bytes: [u8; MOST_LEN]) -> Self {
         Self { algorithm, bytes }
     }
 
-    /// That of an algorithm, from exactly its bytes.
+    /// The digest of an algorithm, from exactly its bytes.
     pub fn of_bytes(algorithm: Algorithm, bytes: &[u8]) -> Option<Self> {
         (bytes.len() == algorithm.len()).then(|| Self { algorithm, bytes: padded(bytes) })
     }
 
-    /// That of SHA-256 from its bytes.
+    /// The digest of SHA-256 from its bytes.
     pub const fn sha256(bytes: [u8; Sha256::LEN]) -> Self {
         let mut padded = [0; MOST_LEN];
         let (front, _) = padded.split_at_mut(Sha256::LEN);
@@ -50,7 +50,7 @@ impl Digest {
         self.alike().filter(|other| other.algorithm == algorithm).unwrap_or(self)
     }
 
-    /// By which algorithm it is.
+    /// The digest's algorithm.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -152,7 +152,7 @@ impl Digests {
         std::iter::once(&self.proof).chain(self.further.as_deref().unwrap_or_default())
     }
 
-    /// That of one algorithm, also where the content has it in another spelling.
+    /// The digest of one algorithm, also where the content has it in another spelling.
     pub fn of(&self, algorithm: Algorithm) -> Option<Digest> {
         let exact = self.iter().find(|digest| digest.algorithm == algorithm).copied();
         let twin = match algorithm {

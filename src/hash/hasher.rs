@@ -296,7 +296,7 @@ mod tests {
         }
     }
 
-    /// Of RFC 1321, FIPS 180-4, and what `b3sum` and `xxhsum` were seen to say; C4's of the reference.
+    /// Answers of RFC 1321, FIPS 180-4, and those that `b3sum` and `xxhsum` were seen to give; C4's of the reference.
     #[test]
     fn the_others_are_what_their_programs_say() {
         for (algorithm, empty, abc) in [

@@ -37,7 +37,7 @@ pub struct BadFile {
     /// The digest that is listed; of several, that of the strongest algorithm.
     pub digest: Digest,
     pub harm: Harm,
-    /// So many lines of manifests list it.
+    /// Number of lines of manifests that list it.
     pub lines: u64,
     /// Why it must not be touched, if so.
     pub barrier: Option<String>,
@@ -50,7 +50,7 @@ pub struct BadFiles {
     /// Where each stands.
     names: BTreeMap<(RelPath, usize), usize>,
     weight: usize,
-    /// So many were too many to be remembered.
+    /// Number of files that were too many to be remembered.
     pub left_out: u64,
 }
 
@@ -133,7 +133,7 @@ pub struct Case<'c> {
     pub bad: &'c BadFile,
     /// Where it is, for messages.
     pub path: &'c Path,
-    /// That of its own tree first, if it is there.
+    /// The copies, that of its own tree first, if it is there.
     pub copies: &'c [FileCopy],
     /// The trees whose copy was told to be unreadable; that of the bad file was by the check.
     pub told: RefCell<Vec<usize>>,
@@ -180,7 +180,7 @@ pub struct Mended {
 
 // Names that the trees list with different digests: then they are no copies of one another there.
 
-/// So many names are remembered.
+/// Number of names that are remembered.
 const MOST_CONFLICTS: usize = 50_000;
 
 /// Between so many lines it is asked whether the run is to stop.

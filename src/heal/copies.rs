@@ -153,7 +153,7 @@ struct HeldDir {
 /// The directory of a file, and those above it that were made.
 pub struct Parents(Vec<HeldDir>);
 
-/// Which directory is meant.
+/// The place of a directory in a tree.
 #[derive(Clone, Copy)]
 pub struct DirPlace<'a> {
     pub tree: &'a Tree,
@@ -297,7 +297,7 @@ impl Parents {
     /// The same of what cannot be made now, because this is a dry run.
     ///
     /// # Errors
-    /// As above.
+    /// Fails as above.
     pub fn look(place: DirPlace<'_>, good: &[&Tree]) -> Result<(), Unmended> {
         let fail = |error| Error::io("open the directory", place.path, error);
         let Way { wider, there, .. } = Way::go(place, good).map_err(fail)?;

@@ -85,7 +85,7 @@ impl Mender<'_> {
         Ok(copies)
     }
 
-    /// That a copy cannot be read, which may be the one that is good.
+    /// Tells that a copy cannot be read, which may be the one that is good.
     fn unreadable(&self, case: &Case<'_>, copy: &FileCopy, error: io::Error) {
         let mut told = case.told.borrow_mut();
         if let Some(tree) = self.trees.get(copy.tree).filter(|_| !told.contains(&copy.tree)) {
@@ -425,8 +425,8 @@ struct Label<'c> {
     stat: Stat,
 }
 
-/// That of `like`, but no more open than the copies that the content is from: a bad file may be another user's, who
-/// put it there to be given what is good. Then it is their owner's.
+/// The label of `like`, but no more open than the copies that the content is from: a bad file may be another user's,
+/// who put it there to be given the good content. Then it is their owner's.
 fn label_of<'c>(like: &'c FileCopy, good: &[&'c FileCopy]) -> Label<'c> {
     let has_owner =
         |copy: &&FileCopy| (copy.stat.uid, copy.stat.gid) == (like.stat.uid, like.stat.gid);

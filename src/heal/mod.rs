@@ -24,7 +24,8 @@ use crate::{
 
 // A run from beginning to end: the check, and then what it found bad.
 
-/// Which trees to make whole, and from what. Make one with [`new`](Self::new) and change what should differ.
+/// Trees to make whole, and the trees to make them whole from. Make one with [`new`](Self::new) and change what should
+/// differ.
 #[derive(Clone, Debug)]
 pub struct HealJob {
     /// The check of the trees that are to be made whole. They are each other's copies too.

@@ -48,9 +48,9 @@ impl AlignedBuffer {
 enum Work {
     /// The digest of a file is gone on with here; what there is of another is dropped.
     Begin(ChainHasher),
-    /// So many bytes of the buffer follow.
+    /// The buffer, and the number of its bytes that follow.
     Bytes(AlignedBuffer, usize),
-    /// That was all of the file.
+    /// The end of the file.
     End,
 }
 
@@ -162,7 +162,7 @@ pub struct FurtherDigests {
     waiting: Mutex<HashMap<Box<[u8]>, WaitingDigests>>,
 }
 
-/// Of a file that is not listed yet.
+/// The further digests of a file that is not listed yet.
 #[derive(Debug)]
 struct WaitingDigests {
     proof: Digest,
@@ -285,7 +285,7 @@ impl FurtherDigests {
 /// The blocks of one worker, each made when it is first needed: copying small files takes one.
 pub struct BlockPool {
     size: usize,
-    /// So many more may be made.
+    /// Number of blocks that may still be made.
     unmade: Cell<usize>,
     free: Receiver<Vec<u8>>,
     give_back: Sender<Vec<u8>>,
@@ -358,7 +358,7 @@ impl Block {
         &mut self.bytes[self.filled..]
     }
 
-    /// So many bytes of the [`room`](Self::room) were filled.
+    /// Counts bytes of the [`room`](Self::room) as filled.
     pub fn fill(&mut self, bytes: usize) {
         self.filled = (self.filled + bytes).min(self.bytes.len());
     }
@@ -395,7 +395,7 @@ const SMALLEST_HOLE: usize = 4096;
 /// Bytes that are either all zeros, or data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment<'a> {
-    /// So many zeros.
+    /// A number of zeros.
     Zeros(usize),
     /// Anything else.
     Data(&'a [u8]),

@@ -51,7 +51,7 @@ pub enum LinkReads {
 pub struct Helpers(AtomicUsize);
 
 impl Helpers {
-    /// As many as there are processors, less one that is at work already.
+    /// As many helpers as there are processors, less one that is at work already.
     pub fn of_processors() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |number| number.get());
         Self(AtomicUsize::new(processors - 1))

@@ -16,9 +16,9 @@ const BLOCK: usize = 512 << 10;
 /// … and of all the files together that are read side by side: 64 KiB each of sixteen.
 const ROOM: usize = 1 << 20;
 
-/// So much of a file is hashed by the thread that reads it; the rest is hashed by another while this one
-/// reads on. Handing blocks over costs a few µs each and wakes a thread for the first: for a file that is
-/// hashed within a millisecond that gains nothing.
+/// Number of bytes of a file that are hashed by the thread that reads it; the rest is hashed by another while this one
+/// reads on. Handing blocks over costs a few µs each and wakes a thread for the first: for a file that is hashed within
+/// a millisecond that gains nothing.
 const ALONE: u64 = 1 << 20;
 
 /// Where the bytes that were hashed were read from.
@@ -301,9 +301,9 @@ impl Default for ReadBack {
 /// Number of bytes of a run's files that stayed in memory.
 #[derive(Debug, Default)]
 pub struct Residency {
-    /// Of files that were read.
+    /// Bytes of files that were read.
     pub source: ResidentTotal,
-    /// Of files that were written.
+    /// Bytes of files that were written.
     pub output: ResidentTotal,
 }
 

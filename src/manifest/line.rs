@@ -56,7 +56,7 @@ pub fn write_for_program(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) -> boo
     true
 }
 
-/// As `sha256sum` writes it.
+/// Writes the line as `sha256sum` does.
 fn write_escaped(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
     let escaped = escape::is_needed(path);
     start(out, digest, escaped);

@@ -12,7 +12,7 @@ pub enum ListFormat {
     Gnu,
     /// Lines that name their algorithm, as BSD's programs and `sha256sum --tag` write them: one list for all.
     Bsd,
-    /// That of `hashdeep`, with those of MD5, SHA-1 and SHA-256 that are asked for.
+    /// The list of `hashdeep`, with those of MD5, SHA-1 and SHA-256 that are asked for.
     Hashdeep,
     /// A history of ASC MHL 2, of which each run writes a generation.
     History,

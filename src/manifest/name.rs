@@ -20,7 +20,7 @@ const START: &[u8] = b"dircopy-";
 const STATES: &str = "states";
 const PART: &[u8] = b".part";
 
-/// So far the clocks of two machines may be apart.
+/// Largest difference between the clocks of two machines.
 const APART: SignedDuration = SignedDuration::from_hours(24);
 
 /// The name of the side file of any manifest: `.states` stands in the place of `.sha256sum`, or behind another name.
@@ -81,7 +81,7 @@ impl ManifestName {
         names.retain(|name| strongest.get(&name.stamp) == Some(&name.algorithm));
     }
 
-    /// By which algorithm its digests are.
+    /// The algorithm of its digests.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -164,7 +164,7 @@ impl ManifestName {
         names.sort_unstable_by_key(|name| (name.is_ahead(), Reverse(*name)));
     }
 
-    /// Which of the manifests of that second this is, counted from 1.
+    /// The number of the manifest among those of its second, counted from 1.
     pub fn number(&self) -> u32 {
         self.stamp.number()
     }
@@ -202,7 +202,7 @@ impl fmt::Display for ManifestName {
 pub const LIKE_SHA512: &str = "every file of it differs by SHA-512, and digests of b2sum (BLAKE2b) look alike, which cannot be checked here; if it \
      is a list of b2sum, check it with b2sum -c";
 
-/// So many bytes of a name are kept.
+/// Number of bytes of a name that are kept.
 const MOST: usize = 22;
 
 /// The name of an algorithm that is not known here. A long one is cut.
@@ -293,13 +293,13 @@ pub fn is_absent(root: &Dir, name: &OsStr) -> io::Result<bool> {
 pub struct Stamp {
     /// Whole seconds.
     time: Timestamp,
-    /// Which of that second; 1 is not written.
+    /// The number among those of that second; 1 is not written.
     number: u32,
 }
 
 impl Stamp {
-    /// That of a run that started at `time`. What is below a second is dropped; a time before 1970,
-    /// which only a broken clock shows, counts as 1970.
+    /// The name for a run that started at `time`. What is below a second is dropped; a time before 1970, which only a
+    /// broken clock shows, counts as 1970.
     pub fn new(time: Timestamp) -> Self {
         let time = Timestamp::from_second(time.as_second()).unwrap_or(time);
         Self { time: time.max(Timestamp::UNIX_EPOCH), number: 1 }
@@ -316,7 +316,7 @@ impl Stamp {
         self.time
     }
 
-    /// Which of that second, counted from 1.
+    /// The number among those of that second, counted from 1.
     pub fn number(&self) -> u32 {
         self.number
     }

@@ -338,14 +338,15 @@ impl EarlierManifest {
     }
 }
 
-/// That a manifest has a name that sorts behind those of all runs.
+/// The message that a manifest has a name that sorts behind those of all runs.
 fn of_the_future(path: &Path, name: &ManifestName) -> Error {
     let finding = "its name is of the future, and sorts behind those of runs: a clock was wrong, or somebody made it up; \
                    remove it, or know the newest by its time";
     Error::finding("take for the newest manifest", path.join(name.to_string()), finding)
 }
 
-/// Which of these manifests in the root of an output another of them lists. One that cannot be read lists nothing.
+/// The ones of these manifests in the root of an output that another of them lists. One that cannot be read lists
+/// nothing.
 fn listed_by_others(
     root: &Dir,
     names: &[ManifestName],

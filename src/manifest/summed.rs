@@ -16,7 +16,7 @@ use crate::{
 // Summed files that a thread of its own reads and hashes, one after the other, while another thread looks at their
 // records.
 
-/// So many blocks wait to be looked at.
+/// Number of blocks that wait to be looked at.
 const WAITING: usize = 4;
 
 /// A message of the thread.
@@ -412,7 +412,7 @@ pub fn numbers(records: u64, bytes: u64) -> String {
 
 // Writing a summed file.
 
-/// So many bytes are hashed and written at a time.
+/// Number of bytes that are hashed and written at a time.
 const TOGETHER: usize = 256 << 10;
 
 /// Writes records that each end with the same byte.

@@ -19,7 +19,7 @@ pub struct LargeFile {
     pub transfer: Transfer,
     /// Where it is gone on with, if a killed run left its beginning.
     pub resumed: Option<Resumed>,
-    /// So many bytes lie between its checkpoints, if it has any.
+    /// Number of bytes that lie between its checkpoints, if it has any.
     pub checkpoints: Option<u64>,
     given_up: AtomicBool,
 }
@@ -373,7 +373,7 @@ impl ContentReader<'_> {
         Ok(true)
     }
 
-    /// So many bytes more were read.
+    /// Counts bytes that were read.
     fn advance(&self, bytes: u64) {
         self.context.control.progress.advance(bytes, self.in_hand.as_deref());
     }

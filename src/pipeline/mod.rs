@@ -41,7 +41,7 @@ pub struct NewWorker<'scope> {
 pub struct StartedWorker<'scope> {
     /// Its threads.
     pub threads: Vec<ScopedJoinHandle<'scope, ()>>,
-    /// By which a second file can go through its hasher, if that was asked for.
+    /// The hasher through which a second file can go, if that was asked for.
     pub second: Option<IdleChain>,
 }
 

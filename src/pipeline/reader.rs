@@ -167,7 +167,7 @@ impl FileReader<'_> {
         Ok(self.content.send(FileStep::End(end))?)
     }
 
-    /// So much of the file in hand was there already.
+    /// Counts a part of the file in hand that was there already.
     fn skip(&self, bytes: u64) {
         self.content.context.control.progress.skip(bytes);
         if let Some(file) = &self.content.in_hand {

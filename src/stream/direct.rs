@@ -183,7 +183,7 @@ pub enum FeedError {
     All,
 }
 
-/// So often it is looked whether an output's reader went away, while an input is idle.
+/// Time between two looks whether an output's reader went away, while an input is idle.
 pub const LOOK: Duration = Duration::from_millis(100);
 
 /// A way for the bytes.

@@ -25,7 +25,7 @@ enum InputKind<'a> {
 
 /// The result of reading.
 pub enum ReadResult {
-    /// So many bytes; more may follow.
+    /// A number of bytes; more may follow.
     Bytes(usize),
     Nothing,
     End,
@@ -206,7 +206,7 @@ impl From<&Path> for Endpoint {
 }
 
 impl Endpoint {
-    /// As the user wrote it.
+    /// The path as the user wrote it.
     pub fn path(&self) -> &Path {
         match self {
             Endpoint::Standard => Path::new("-"),

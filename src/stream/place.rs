@@ -118,7 +118,7 @@ impl OutputPlace {
         place_in(&Arc::new(dir), name.to_os_string(), policy).map(Some)
     }
 
-    /// Which file is there, if it is a regular one.
+    /// The identity of the file that is there, if it is a regular one.
     pub fn identity(&self) -> Option<Identity> {
         let stat = match self {
             OutputPlace::Open(end) => Some(end.stat()),
@@ -197,7 +197,7 @@ fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<Outp
 pub struct OutputPlaces {
     /// Those of the outputs.
     pub outputs: Vec<PlacedOutput>,
-    /// That of the manifest of all outputs.
+    /// The name of the manifest of all outputs.
     pub manifest: Option<StreamManifest>,
 }
 
@@ -205,18 +205,18 @@ pub struct OutputPlaces {
 pub struct PlacedOutput {
     /// Its own.
     pub place: OutputPlace,
-    /// That of the manifest beside it.
+    /// The name of the manifest beside it.
     pub beside: Option<OutputPlace>,
     /// The side file of that.
     pub states: Option<StreamStates>,
 }
 
-/// By which policies files get others beside them; none if there is no policy.
+/// The policies by which files get others beside them; none if there is no policy.
 #[derive(Clone, Copy)]
 pub struct BesideFiles {
     /// A manifest of their own.
     pub manifests: Option<Policy>,
-    /// By which algorithms those are.
+    /// The algorithms of those.
     pub algorithms: Algorithms,
     /// Each manifest a side file.
     pub states: Option<Policy>,
@@ -297,7 +297,7 @@ impl OutputPlaces {
 // An output, open: bytes go to it as they come, and in the end it stands or it does not.
 
 pub struct OpenOutput<'a> {
-    /// Which of the outputs it is, counted from 0.
+    /// The number of the output, counted from 0.
     pub number: usize,
     /// The output as the user names it.
     pub endpoint: Endpoint,

@@ -26,7 +26,7 @@ const LOOK_UP: Duration = Duration::from_secs(1);
 
 /// An order to an output's thread.
 enum BranchOrder {
-    /// So many bytes are in its pipe.
+    /// Number of bytes that are in its pipe.
     Bytes(u64),
     /// Nothing more comes, and what came is all, or is not.
     End { whole: bool },

@@ -18,7 +18,7 @@ pub struct DirListing {
 }
 
 impl DirListing {
-    /// Of `dir`, through a handle of its own: all who list through one handle share one position.
+    /// A listing of `dir`, through a handle of its own: all who list through one handle share one position.
     ///
     /// # Errors
     /// It cannot be opened.

@@ -2,9 +2,9 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 
-/// So often a call is made again without anything coming of it. Signals come one at a time: what is
-/// interrupted more often than this is interrupted by something else (a FUSE server, a filter of system
-/// calls), and without an end to it a request to stop would never be seen.
+/// Number of times that a call is made again without anything coming of it. Signals come one at a time: what is
+/// interrupted more often than this is interrupted by something else (a FUSE server, a filter of system calls), and
+/// without an end to it a request to stop would never be seen.
 const MOST: u32 = 1000;
 
 /// Makes a call again as long as it is interrupted; after a thousand times that is its error.

@@ -26,7 +26,7 @@ const JOURNAL_SUFFIX: &str = ".dircopy-journal";
 /// The digits of numbers to the base of 62.
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// By what a later run knows a part file as one that it may remove: it is in the file's name.
+/// The mark by which a later run knows a part file as one that it may remove: it is in the file's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartOwner {
     /// The output whose runs make it; without one no run removes it but the one that made it.
@@ -35,8 +35,8 @@ pub struct PartOwner {
     pub shard: Option<ShardTag>,
 }
 
-/// Which output's runs made a part file: letters that come from a secret of theirs. A file that only has the shape of
-/// such a name belongs to other programs.
+/// The tag of the output whose runs made a part file: letters that come from a secret of theirs. A file that only has
+/// the shape of such a name belongs to other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartTag([u8; Self::LEN]);
 
@@ -82,15 +82,15 @@ fn part_name(random: u64, owner: PartOwner) -> OsString {
     name.into()
 }
 
-/// Which of the runs that share an output made a part file. It is in the file's name, so that no other of them
-/// removes it while that run lives.
+/// The tag of the run, among those that share an output, that made a part file. It is in the file's name, so that no
+/// other of them removes it while that run lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardTag {
     /// The plan, by its number.
     pub plan: u32,
-    /// Which of its shards.
+    /// The shard.
     pub shard: u32,
-    /// Which of the attempts at that, by a random number.
+    /// The attempt at it, by a random number.
     pub attempt: u32,
 }
 
@@ -102,7 +102,7 @@ impl ShardTag {
     }
 }
 
-/// Which shard made a part file; `None` if its name is not one that a shard gives.
+/// The shard that made a part file; `None` if its name is not one that a shard gives.
 pub fn shard_of_part(name: &OsStr) -> Option<ShardTag> {
     let (random, tag) = middle(name, SUFFIX)?.split_at_checked(LETTERS)?;
     if !random.iter().all(u8::is_ascii_alphanumeric) {

@@ -220,7 +220,7 @@ pub fn shared_place(_: &File, _: &Stat) -> Option<Vec<u64>> {
     None
 }
 
-/// Which calls threads wait for is not told here.
+/// The calls that threads wait for: not told here.
 pub fn pending_calls() -> Vec<PendingCall> {
     Vec::new()
 }

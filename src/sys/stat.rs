@@ -87,7 +87,7 @@ impl Time {
     }
 }
 
-/// Which file it is, whatever its name: the device and the inode number.
+/// The identity of a file, whatever its name: the device and the inode number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The device (file system).
@@ -108,7 +108,7 @@ pub struct Stat {
     pub mtime: Time,
     /// When the entry itself last changed (content, name, owner …).
     pub ctime: Time,
-    /// Which file it is.
+    /// The file's identity.
     pub id: Identity,
     /// Number of its names.
     pub links: u64,

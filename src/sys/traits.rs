@@ -10,8 +10,8 @@ use crate::sys::stat::Time;
 /// The longest name that Linux and Windows file systems have; bytes, or units of UTF-16.
 pub const LONGEST_NAME: usize = 255;
 
-/// Which names a file system holds as they are, class by class. A name of a class that is not held may be held
-/// all the same, so it is tried by itself.
+/// The names that a file system holds as they are, class by class. A name of a class that is not held may be held all
+/// the same, so it is tried by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameTraits {
     /// Names that differ only in letter case are the same.
@@ -34,7 +34,7 @@ pub struct NameTraits {
 }
 
 impl NameTraits {
-    /// Of a file system that holds every name as it is.
+    /// The traits of a file system that holds every name as it is.
     pub const EVERY: Self = Self {
         folds_case: false,
         folds_forms: false,
@@ -81,7 +81,7 @@ fn means_device(name: &[u8]) -> bool {
         || [&b"com"[..], b"lpt"].into_iter().any(is_numbered)
 }
 
-/// Which modification times a file system holds.
+/// The modification times that a file system holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeTraits {
     /// The step in which they are held, in nanoseconds; `None` where a time that was set is not there at all.
@@ -95,7 +95,7 @@ pub struct TimeTraits {
 }
 
 impl TimeTraits {
-    /// Of a file system that holds every time that a trial asks for.
+    /// The traits of a file system that holds every time that a trial asks for.
     pub const EVERY: Self = Self {
         step: Some(1),
         earliest: Time { secs: -6_000_000_000, nanos: 0 },
@@ -129,9 +129,9 @@ impl TimeTraits {
 /// A file system's treatment of everything that it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traits {
-    /// Which names it holds.
+    /// The names that it holds.
     pub names: NameTraits,
-    /// Which times it holds.
+    /// The times that it holds.
     pub times: TimeTraits,
     /// True if it has symbolic links.
     pub links: bool,
@@ -163,7 +163,7 @@ fn kept() -> bool {
 }
 
 impl Traits {
-    /// Of a file system that changes nothing.
+    /// The traits of a file system that changes nothing.
     pub const FAITHFUL: Self = Self {
         names: NameTraits::EVERY,
         times: TimeTraits::EVERY,
@@ -181,7 +181,7 @@ impl Traits {
 }
 
 impl Default for Traits {
-    /// Of one that was not tried: as if it changed nothing, but that links are left alone.
+    /// The traits of one that was not tried: as if it changed nothing, but that links are left alone.
     fn default() -> Self {
         Self { labels_links: false, ..Self::FAITHFUL }
     }

@@ -170,8 +170,8 @@ pub enum CachePolicy {
     None,
     /// Window by window.
     Windows,
-    /// By the kernel, where it turns out to know how, and by windows: on a busy machine the kernel
-    /// overlooks some pages (seen: a tenth of a file).
+    /// Sparing by the kernel, where it turns out to know how, and by windows: on a busy machine the kernel overlooks
+    /// some pages (seen: a tenth of a file).
     Flag,
 }
 
@@ -217,7 +217,7 @@ pub enum KernelCopy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub enum Spliced {
-    /// So many bytes were moved; 0 at the end of what is read.
+    /// Number of bytes that were moved; 0 at the end of what is read.
     Bytes(u64),
     /// None were: there is nothing to be read, or no room. At most a tenth of a second went by waiting.
     Wait,

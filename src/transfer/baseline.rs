@@ -13,7 +13,7 @@ use crate::{
     sys::Dir, sys::FileRange, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::LastDir,
 };
 
-/// So many bytes tell what a file is.
+/// Number of bytes that tell the kind of a file.
 const START: u64 = 512;
 
 /// The manifest that the source is held against.
@@ -21,7 +21,7 @@ const START: u64 = 512;
 pub struct Baseline {
     index: Index,
     path: PathBuf,
-    /// By which algorithm its digests are, where its name tells.
+    /// The algorithm of its digests, where its name tells.
     named: Option<Algorithm>,
     /// The manifest itself, and its length and time when it was read.
     file: File,
@@ -35,7 +35,7 @@ pub struct Baseline {
     alike: AtomicU64,
     /// Listed files that were come upon.
     visited: AtomicU64,
-    /// Of the manifest of a bag: what names of the payload begin with.
+    /// Of the manifest of a bag: the prefix of names of the payload.
     payload: Option<&'static str>,
     /// True if everything is expected as it is listed, as in a bag: then no file is edited, and none gone.
     is_all: bool,
@@ -111,7 +111,7 @@ impl Baseline {
         })
     }
 
-    /// By which algorithms files are to be read: those that are listed, and those whose digests look like these.
+    /// The algorithms by which files are to be read: those that are listed, and those whose digests look like these.
     pub fn algorithms(&self) -> Algorithms {
         let meant = |one: Algorithm| match (self.named, one.alike()) {
             (Some(named), Some(alike)) if alike == named => [alike; 2],
@@ -147,8 +147,8 @@ impl Baseline {
         self.index.skipped()
     }
 
-    /// That the manifest is what was read. The index keeps of most lines only where they stand, so after a
-    /// change it cannot tell what was listed before.
+    /// Checks that the manifest is still the one that was read. The index keeps of most lines only where they stand, so
+    /// after a change it cannot tell what was listed before.
     ///
     /// # Errors
     /// It is not.

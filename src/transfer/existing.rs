@@ -286,7 +286,7 @@ impl ExistingFile<'_> {
         })
     }
 
-    /// That a digest takes the place of one that was known.
+    /// The message that a digest takes the place of one that was known.
     pub fn is_new(&self) -> Error {
         let finding = "its content is not what an earlier run recorded; the source has the same \
                        content now, so its new digest is listed";
@@ -307,7 +307,7 @@ pub enum CopyRead {
 /// A copy that was read to its end.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadCopy {
-    /// By the algorithm that the run proves with.
+    /// The digest by the algorithm that the run proves with.
     pub digest: Digest,
     /// Where its content came from.
     pub hashed_from: HashedFrom,

@@ -240,7 +240,7 @@ struct ContentMove<'a> {
     mover: Mover,
     part: &'a mut Part,
     scratch: &'a mut Block,
-    /// As long as the content comes from there.
+    /// The subscription, as long as the content comes from there.
     subscription: Option<&'a Subscription<'a>>,
     /// Number of bytes done.
     at: u64,

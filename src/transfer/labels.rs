@@ -182,7 +182,8 @@ pub struct LateCopy {
 }
 
 impl LateCopy {
-    /// That of `there` in `output`, which would be left because of its time; `None` if its time is to decide.
+    /// The comparison for `there` in `output`, which would be left because of its time; `None` if its time is to
+    /// decide.
     pub fn of(
         policy: Policy,
         output: &OutputDir,
@@ -274,7 +275,7 @@ pub fn mend(
     Ok(Some(Action::Settled(Outcome::Kept { stands, row, proof, labels })))
 }
 
-/// That a copy has the time of its making, and always will.
+/// The message that a copy has the time of its making, and always will.
 pub fn lost(target: &CopyTarget) -> Error {
     let finding = "the output cannot hold it, and dates the file to when it is made";
     Error::finding("set the modification time of", target.path(), finding)

@@ -53,7 +53,7 @@ pub struct Shared<'a> {
     pub known: Option<&'a Knowledge>,
     /// The earlier manifest that the source is held against.
     pub baseline: Option<&'a Baseline>,
-    /// By which methods content can go to the output.
+    /// The methods by which content can go to the output.
     pub methods: &'a CopyMethods,
     /// Where the output has its bytes from, if it shares the reading of them with others.
     pub slot: Option<Slot<'a>>,
@@ -73,7 +73,7 @@ pub struct Shared<'a> {
 pub type FirstRead = OnceLock<(Arc<SourceDir>, Arc<OsStr>)>;
 
 impl<'a> Shared<'a> {
-    /// Of a transfer that stands alone: nothing is known from before, and its bytes are read for it alone.
+    /// The state of a transfer that stands alone: nothing is known from before, and its bytes are read for it alone.
     pub fn alone(methods: &'a CopyMethods) -> Self {
         let (known, baseline, slot, states) = (None, None, None, None);
         let (further, renamed, changed, read) = (None, None, None, None);
@@ -106,7 +106,7 @@ impl Context<'_> {
         self.further().map_or_else(|| Algorithm::None.start(), FurtherDigests::start)
     }
 
-    /// As [`keep_chain`](Self::keep_chain), for a file whose further digests are at hand.
+    /// The same as [`keep_chain`](Self::keep_chain), for a file whose further digests are at hand.
     pub fn keep_all(
         &self,
         target: &CopyTarget,

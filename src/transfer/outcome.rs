@@ -51,12 +51,12 @@ pub enum Outcome {
         digest: Option<Digest>,
         /// The copy method.
         method: Method,
-        /// As what it stands there, if that is to be known.
+        /// The inode that stands there, if it is to be known.
         stands: Option<Inode>,
     },
     /// It was there already.
     Kept {
-        /// As what it stands there.
+        /// The metadata of the file that stands there.
         stands: Stat,
         /// The row to be recorded, if the digest is known.
         row: Option<KeptRow>,
@@ -106,7 +106,7 @@ pub struct TransferResult {
     pub outcome: Outcome,
     /// The failures that did not keep it from being copied.
     pub warnings: Vec<Error>,
-    /// So many of its bytes were not read, because a run that was killed had copied them.
+    /// Number of its bytes that were not read, because a run that was killed had copied them.
     pub resumed: u64,
 }
 

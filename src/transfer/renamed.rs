@@ -21,10 +21,10 @@ use crate::{
 // Of each row 17 bytes are kept, of 1,048,576 rows at most; what is beyond is copied as if it were new. Whether the
 // source still has a name is asked once, when it matters.
 
-/// So many rows are kept.
+/// Number of rows that are kept.
 const MOST_ROWS: usize = 1 << 20;
 
-/// So many files that look alike are looked at for one; more are taken for what is copied as new.
+/// Number of files that look alike and are looked at for one; more are taken for new ones.
 const MOST_ALIKE: usize = 1024;
 
 /// The fate of a name: not known.
@@ -190,7 +190,7 @@ pub enum RecordedTree<'a> {
 pub struct OtherTree {
     pub root: Dir,
     pub path: PathBuf,
-    /// By which algorithm the run proves.
+    /// The algorithm that the run proves with.
     pub proof: Algorithm,
     known: OnceLock<Knowledge>,
 }

@@ -83,7 +83,7 @@ pub struct LinkedCopy<'a> {
 /// The error if the link must not be made: the file has rotted, by the line for this name.
 ///
 /// # Errors
-/// That cannot be said.
+/// Fails if that cannot be said.
 pub fn check_further_name(
     baseline: &Baseline,
     output: &OutputDir,
@@ -146,7 +146,7 @@ struct DifferingFile<'a> {
 
 /// The output's copy of a file.
 struct ExistingCopy {
-    /// By the algorithm that the run proves with.
+    /// The digest by the algorithm that the run proves with.
     digest: Digest,
     /// The origin of the copy: an edit of the source's file, or only known to be there.
     origin: Origin,

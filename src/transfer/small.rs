@@ -171,8 +171,8 @@ impl SmallPath<'_> {
 /// these.
 const MOST_BYTES: usize = 2 << 20;
 
-/// So large is the block that small files are copied through, in bytes, where files of up to `block_size` are
-/// hashed by `backend`. Memory that is never filled is never taken.
+/// Size of the block that small files are copied through, in bytes, where files of up to `block_size` are hashed by
+/// `backend`. Memory that is never filled is never taken.
 pub fn room(block_size: usize, backend: Backend) -> usize {
     // A byte more than each has: see `SmallBatch::take`.
     let all = block_size.saturating_add(1).saturating_mul(backend.lanes());
@@ -190,7 +190,7 @@ pub struct SmallBatch<'a> {
 
 /// A file that was read.
 struct LoadedFile {
-    /// Which of the results is this file's.
+    /// The place of this file's result.
     at: usize,
     attributes: Attributes,
     /// The cache policy for the pages of the copy.

@@ -239,7 +239,7 @@ fn open(file: &PendingPublish) -> Result<(std::fs::File, Stat)> {
 
 /// Gives a damaged copy a name that says so and that neither side has. Returns the name.
 fn set_aside(file: &PendingPublish) -> io::Result<OsString> {
-    /// So many names are tried.
+    /// Number of names that are tried.
     const MOST: u32 = 1000;
     let dir = file.target.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
     let in_source =

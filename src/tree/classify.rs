@@ -31,10 +31,10 @@ const LEAST: usize = 16;
 /// The number of names still to come for each file with several, while any are.
 pub type PendingLinks = HashMap<Identity, u64>;
 
-/// Which entries take part, and how they are told apart.
+/// The rules by which entries take part, and by which they are told apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Classifier<'a> {
-    /// Which entries take part.
+    /// The filter for entries that take part.
     pub filter: &'a Filter,
     /// Copy what symbolic links point to.
     pub follow: bool,
@@ -79,7 +79,7 @@ pub struct Subdir {
 /// An entry that takes part.
 struct Candidate {
     kind: Kind,
-    /// Of files and links.
+    /// The metadata of files and links.
     stat: Option<Stat>,
     inclusion: Inclusion,
 }

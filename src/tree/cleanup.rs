@@ -36,7 +36,7 @@ pub struct ResumablePart {
 const UNKNOWN: &str =
     "no run that keeps its records here made it; remove it if no other run is at work";
 
-/// So many of those are named in a directory: a stranger who may write there could make any number.
+/// Number of those that are named in a directory: a stranger who may write there could make any number.
 const MOST_NAMED: usize = 100;
 
 /// The leftovers of killed runs in a directory, after the cleanup.
@@ -319,7 +319,7 @@ impl Patience<'_> {
     /// The same, alone or together with other runs of a plan.
     ///
     /// # Errors
-    /// As of [`lock`](Self::lock).
+    /// Fails as [`lock`](Self::lock) does.
     pub fn lock_as(self, sharing: LockShare, private: &PrivateDir, path: &Path) -> Result<Lock> {
         let mut lock = Lock::Unknown;
         for dir in private.locked() {

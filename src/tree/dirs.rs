@@ -70,7 +70,7 @@ pub struct OpenWork {
     pub pending: AtomicUsize,
     /// The conditions before it gets its label, if that is another than it has.
     pub hand_over: Option<HandOver>,
-    /// That it is the directory of this path and of no other, as long as this is held.
+    /// The claim that it is the directory of this path and of no other, as long as this is held.
     pub claim: Option<Arc<DirPath>>,
 }
 
@@ -87,7 +87,7 @@ pub struct LiveDirs {
 }
 
 impl LiveDirs {
-    /// So many are looked through for those that the run has left.
+    /// Number of entries that are looked through for those that the run has left.
     const FEW: usize = 256;
 
     /// Notes that the directory of this number is at `path`, until what is returned is dropped.
@@ -267,14 +267,14 @@ impl OutputDir {
         }
     }
 
-    /// Which time a record is to say that a copy was given, which was given that of `source`; `None` where it has just
-    /// that time, and no other is shown so.
+    /// The time to be recorded as given to a copy, which was given that of `source`; `None` where it has just that
+    /// time, and no other is shown so.
     pub fn time_to_record(&self, source: Time, there: Time) -> Option<Time> {
         let is_told = source == there && self.volume.tried.times.are_exact_at(source);
         (!is_told).then_some(source)
     }
 
-    /// Which time a copy was given of which an earlier run found this out.
+    /// The time that was given to a copy of which an earlier run found this out.
     pub fn time_given(&self, belief: &Belief) -> Option<Time> {
         let (row, is_of_here) = match belief {
             Belief::Untouched(row, _) => (row, true),
@@ -297,8 +297,8 @@ impl OutputDir {
         self.volume.holds_time_as(source, there, self.handle.as_ref())
     }
 
-    /// By what a record knows the file again that is `there`, the copy of `source`. Where files have no change time,
-    /// that of the source stands for one that would say nothing.
+    /// The trace by which a record knows the file again that is `there`, the copy of `source`. Where files have no
+    /// change time, that of the source stands for one that would say nothing.
     pub fn trace_of(&self, source: &Stat, there: &Stat) -> Trace {
         let trace = Trace::of(there);
         match self.has_change_times() {

@@ -1,4 +1,4 @@
-//! Which entries of the source take part: `--include` and `--exclude`, with the patterns of gitignore(5).
+//! The filter for entries of the source: `--include` and `--exclude`, with the patterns of gitignore(5).
 
 use std::{fmt, fmt::Write, sync::Arc, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed};
 
@@ -215,7 +215,7 @@ impl Pattern {
     }
 }
 
-/// As the command line has it.
+/// The pattern as the command line has it.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let option = match self {
@@ -232,7 +232,7 @@ pub struct Filter(Option<Arc<Rules>>);
 
 #[derive(Debug)]
 struct Rules {
-    /// Of all patterns, so that a path is gone through once for all.
+    /// All patterns in one, so that a path is gone through once for all.
     globs: RegexSet,
     rules: Vec<Rule>,
     /// True if entries that no pattern matches are left out.

@@ -91,8 +91,8 @@ pub struct LabelChange {
 }
 
 impl LabelChange {
-    /// Of the directory `output`, which is `there` and is to be as `source`, with these attributes. `None` where
-    /// directories have no permissions.
+    /// The hand-over of the directory `output`, which is `there` and is to be as `source`, with these attributes.
+    /// `None` where directories have no permissions.
     pub fn of(
         output: &OutputDir,
         there: &Stat,
@@ -114,7 +114,7 @@ impl LabelChange {
     }
 }
 
-/// That [others may](lets_others_in) enter a directory.
+/// The message that [others may](lets_others_in) enter a directory.
 pub const OPEN_TO_OTHERS: &str = "at the output its directory is another user's, or more open than the source's, and it was not \
                                   when it was planned: move it away, and make a new plan";
 
@@ -241,7 +241,7 @@ impl HandOver {
     }
 }
 
-/// So deep it is looked for what a source has not.
+/// Depth to which entries that the source lacks are looked for.
 const MOST_LEVELS: usize = 250;
 
 /// The first of what `output` has and `source`, its counterpart, has not, also in the directories below that others may

@@ -37,7 +37,7 @@ const MAGIC: &[u8] = b"dircopy journal 3\n";
 /// Header and slots start at multiples of this, so that one is torn without the others.
 const BLOCK: usize = 4096;
 
-/// As much as a journal holds before the states of the chain.
+/// Largest length of a journal before the states of the chain.
 const MOST: usize = 3 * BLOCK;
 
 /// A version of a source file, as far as the system can tell: not the device, whose number may be
@@ -75,7 +75,7 @@ pub struct Subject {
 /// A place to go on from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// So many bytes from the beginning are in the part file and on the device.
+    /// Number of bytes from the beginning that are in the part file and on the device.
     pub offset: u64,
     /// The digest's state there, and those of further digests behind it.
     pub state: Vec<u8>,
@@ -314,7 +314,7 @@ const STATE: usize = 32;
 /// The states that came since the checkpoint before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewStates {
-    /// So many states came before them.
+    /// Number of states that came before them.
     pub from: usize,
     pub states: Vec<ChainingState>,
 }

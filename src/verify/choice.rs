@@ -1,4 +1,4 @@
-//! Which of the manifests of dircopy in a directory holds.
+//! The choice of the manifest that holds among those of dircopy in a directory.
 //!
 //! A name proves nothing: a manifest may have been copied there from a source, with a time that is still to
 //! come. The private record of this user names the manifest that it was finished with, and has its digest: that one
@@ -369,7 +369,7 @@ fn any_line(file: File, mut is_one: impl FnMut(&[u8]) -> bool) -> io::Result<boo
 // The lists among the files are those that the list of them beside the manifest has, if they are called as such lists
 // are. A legacy Media Hash List in the root says itself whose it is.
 
-/// So far into a Media Hash List it says which program wrote it.
+/// Length of the beginning of a Media Hash List that names the program which wrote it; bytes.
 const BEGIN: u64 = 4 << 10;
 
 /// The lists that lie beside what is listed below a root.

@@ -53,7 +53,7 @@ pub struct Mend {
     pub path: RelPath,
     /// The roots of the trees that gave what it lacked.
     pub from: Vec<PathBuf>,
-    /// So many bytes were taken from them.
+    /// Number of bytes that were taken from them.
     pub bytes: u64,
     /// True if all the rest is shared with the bad file, instead of written once more.
     pub is_cloned: bool,
@@ -121,9 +121,9 @@ pub enum Finding {
         listed: Digest,
         /// The verdict on it.
         verdict: Verdict,
-        /// So many bytes were hashed.
+        /// Number of bytes that were hashed.
         bytes: u64,
-        /// So many were not, because they are the data of a file that was hashed.
+        /// Number of bytes that were not hashed, because they are the data of a file that was hashed.
         shared: u64,
     },
     /// There is no file of the name, but there is one if `\` is taken for `/`; it is judged next.
@@ -230,7 +230,7 @@ pub enum Finding {
     /// A file is bad in one of several directories that are copies of each other; told at the end, for each
     /// of these files.
     Compared(Comparison),
-    /// So many findings of bad files were too many to be compared.
+    /// Number of findings of bad files that were too many to be compared.
     NotCompared(u64),
     /// The check itself broke.
     Broken(Error),
@@ -247,7 +247,7 @@ pub enum Finding {
         /// The places that no tree has good, as far as that is known.
         lost: Option<Box<Damage>>,
     },
-    /// So many bad files were too many to be remembered and made whole.
+    /// Number of bad files that were too many to be remembered and made whole.
     TooManyBad(u64),
     /// A file was made whole, and something beside its content is not as it was.
     Warning(Error),
@@ -479,7 +479,7 @@ impl Checked {
 /// The coverage of the shards of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardCoverage {
-    /// Which shard was checked; `None` if the results of all were merged.
+    /// The shard that was checked; `None` if the results of all were merged.
     pub index: Option<u32>,
     /// Number of shards in all.
     pub of: u32,

@@ -125,7 +125,7 @@ impl VerifyJob {
     /// Runs the check of what was asked for, where archives are the lists that they have.
     ///
     /// # Errors
-    /// As of [`run`](Self::run).
+    /// Fails as [`run`](Self::run) does.
     pub(crate) fn run_on(
         &self,
         expanded: Expanded,

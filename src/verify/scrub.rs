@@ -214,7 +214,7 @@ const AHEAD: u32 = 24 * 3600;
 pub struct Coverage {
     /// Lines that the manifest has, a repeated one counted once.
     pub listed: u64,
-    /// Of these, those that this run found good.
+    /// Number of these that this run found good.
     pub now: u64,
     /// … and those that were never found good, or were not good when they were looked at last.
     pub never: u64,
@@ -238,7 +238,7 @@ pub enum Pass {
 /// The last checks of a manifest's lines: 16 bytes for each, and the slack of a hash table.
 #[derive(Debug, Default)]
 pub struct Verified {
-    /// By the hashes of lines.
+    /// The last checks by the hashes of lines.
     lines: HashTable<LastCheck>,
     /// The time of this run.
     now: u32,
@@ -405,7 +405,8 @@ pub struct Budget {
     pub time: Option<Duration>,
     /// Nor if they would be more than so many bytes together; one file is always read.
     pub bytes: Option<u64>,
-    /// So long after the time the files in hand are given up, too; without it they are read to their ends.
+    /// Time after the end of the budget when the files in hand are given up, too; without it they are read to their
+    /// ends.
     pub grace: Option<Duration>,
 }
 

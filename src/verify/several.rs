@@ -225,8 +225,8 @@ struct CheckedTree {
 #[derive(Debug, Default)]
 pub struct CheckedTrees {
     trees: Vec<CheckedTree>,
-    /// Which of them the roots of manifests belong to. They are told by their paths: one directory may be given twice,
-    /// under two names.
+    /// The directories that the roots of manifests belong to, by number. They are told by their paths: one directory
+    /// may be given twice, under two names.
     numbers: HashMap<PathBuf, Option<usize>>,
 }
 

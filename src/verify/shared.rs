@@ -22,10 +22,10 @@ use crate::{
 // before the check began is read itself (a clock may stand still for some milliseconds), and before the first place is
 // taken for a key, everything that waits to be written is given its place.
 
-/// So many digests of shared data are remembered, in 36 MB at most. What comes later is read for each file.
+/// Number of digests of shared data that are remembered, in 36 MB at most. What comes later is read for each file.
 const MOST_KNOWN: usize = 7 << 18;
 
-/// So many bytes of lines wait for what others read. More are read themselves.
+/// Number of bytes of lines that wait for what others read. More are read themselves.
 const MOST_WAITING: usize = 4 << 20;
 
 /// A file that changed less than this before the check, in nanoseconds, may change again at the same time of its file
@@ -192,7 +192,7 @@ fn a_little_ago() -> Time {
 
 // The instruction for a worker that is about to read a file whose data may be shared.
 
-/// Which data it is, hashed with keys that are drawn for each check: 128 bits.
+/// The identity of data, hashed with keys that are drawn for each check: 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DataKey(pub u128);
 

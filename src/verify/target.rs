@@ -27,7 +27,7 @@ pub struct Target {
     pub root: PathBuf,
     /// The manifest's name, if it is one that dircopy gives: finished or not.
     pub ours: Option<ManifestName>,
-    /// Which directory `root` is.
+    /// The identity of `root`.
     pub root_id: Identity,
     /// The archive that the manifest is a part of.
     pub part: PartOf,
@@ -42,7 +42,7 @@ pub struct Target {
 pub struct OpenTarget {
     pub target: Arc<Target>,
     pub manifest: File,
-    /// Which file it is.
+    /// The file's identity.
     pub id: Identity,
     pub root_id: Identity,
     /// True if the last run of this user wrote it, as its record says.
@@ -112,7 +112,7 @@ impl Target {
         self.states.get_or_init(open).as_ref()?.chain(digest)
     }
 
-    /// Which file the side file of the manifest is, if there is one.
+    /// The identity of the manifest's side file, if there is one.
     pub fn states_id(&self) -> Option<Identity> {
         let (name, dir) = (states_name(&self.manifest)?, self.beside.as_ref()?);
         dir.stat(&name, false).ok().map(|stat| stat.id)

@@ -15,7 +15,7 @@ use crate::{
 /// The names that count as listed.
 pub struct ListedNames<'a> {
     pub key: &'a NameHasher,
-    /// Which files are manifests of this check.
+    /// The identities of the manifests of this check.
     pub manifests: &'a [Identity],
     /// Names that were found by another spelling than the listed one.
     pub converted: &'a SeenNames,
@@ -162,7 +162,7 @@ fn is_of_history(above: &RelPath, name: &OsStr) -> bool {
 
 // The other lists in a directory that could be checked, beside the manifest that is.
 
-/// So many are named.
+/// Number of names that are told.
 const MOST: usize = 4;
 
 /// Lists that programs of checksums leave in a directory.

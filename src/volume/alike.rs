@@ -1,4 +1,4 @@
-//! Which names may be one name at an output.
+//! The forms of names that may be one name at an output.
 //!
 //! File systems fold letter case, forms of Unicode or both, each by tables of its own: for ext4 `straße` is `STRASSE`,
 //! and characters that are not shown count for nothing. So names are alike here that any of them takes for one.
@@ -39,10 +39,10 @@ pub fn fold_simply(text: &str) -> String {
     text.to_lowercase().nfc().collect()
 }
 
-/// By what an entry is known again where its inode number is another for each name.
+/// The properties by which an entry is known again where its inode number is another for each name.
 pub type Sameness = (Kind, u64, Time, Time);
 
-/// By what an entry is known again where inode numbers do not tell.
+/// The properties by which an entry is known again where inode numbers do not tell.
 pub fn sameness(stat: &Stat) -> Sameness {
     (stat.kind, stat.size, stat.mtime, stat.ctime)
 }
@@ -118,7 +118,7 @@ impl NameSet {
         Self { hasher: self.hasher.clone(), kinds, lacks_kinds: true }
     }
 
-    /// By what a name is looked for here.
+    /// The hash by which a name is looked for here.
     pub fn hash(&self, name: &OsStr) -> NameHash {
         NameHash(self.hasher.hash_one(name.as_encoded_bytes()))
     }

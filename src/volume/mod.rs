@@ -52,7 +52,7 @@ pub struct TriedVolume {
     may_fold_by_directory: OnceLock<bool>,
     /// True once the user was told that links keep the owner and time of their making.
     told_of_links: AtomicBool,
-    /// Which names count as not held where nothing may be made; `None` where they are tried.
+    /// The names that count as not held where nothing may be made; `None` where they are tried.
     untried: Option<UntriedNames>,
 }
 
@@ -66,7 +66,7 @@ pub enum UntriedNames {
 }
 
 impl TriedVolume {
-    /// That of a file system with these traits. Times that earlier runs set there have `moved`.
+    /// The volume of a file system with these traits. Times that earlier runs set there have `moved`.
     pub fn new(traits: Traits, moved: MovedTimes) -> Self {
         let times = VolumeTimes::new(traits.times, moved, None);
         Self { traits, times, ..Self::default() }
@@ -117,7 +117,7 @@ pub struct Trials {
     largest_file: OnceLock<Option<u64>>,
     /// True for FAT or exFAT, as far as that is known without a trial.
     is_fat: OnceLock<bool>,
-    /// Which permissions and owners files here can have, of those that were tried.
+    /// The permissions and owners that files here can have, of those that were tried.
     labels: Mutex<HashMap<Label, bool>>,
 }
 
@@ -131,11 +131,11 @@ const SURELY_REPLACED: usize = 200;
 /// Permissions, owner and group.
 type Label = (u32, u32, u32);
 
-/// So many results of trials are kept.
+/// Number of results of trials that are kept.
 const MOST_LABELS: usize = 256;
 
 impl OutputVolume {
-    /// That of a directory to be made in one that is on this.
+    /// The volume of a directory that is to be made in one that is on this.
     pub fn of_subdir(&self) -> Self {
         let Self { dev, with_root, parts, folds_by_itself, .. } = *self;
         let (tried, trials) = (Arc::clone(&self.tried), Arc::clone(&self.trials));
@@ -196,8 +196,8 @@ impl OutputVolume {
             *self.tried.may_fold_by_directory.get_or_init(may) && dir.folds_by_itself();
     }
 
-    /// Which of the names `others`, which are alike to `name`, is one name with it in `dir`. `dir` is `None` in a dry
-    /// run where it is not there yet.
+    /// The one of the names `others`, which are alike to `name`, that is one name with it in `dir`. `dir` is `None` in
+    /// a dry run where it is not there yet.
     pub fn one_with<'a>(
         &self,
         name: &OsStr,
@@ -292,7 +292,7 @@ impl OutputVolume {
         self.tried.times.loses(time, &|time| self.ask_time(time, dir))
     }
 
-    /// Which time a file in `dir` has that is given this one, found out by a trial.
+    /// The time that a file in `dir` has when it is given this one, found out by a trial.
     fn ask_time(&self, time: Time, dir: Option<&Dir>) -> Option<Time> {
         dir.and_then(|dir| dir.try_time(self.parts, time).ok())
     }

@@ -21,10 +21,10 @@ use crate::{
     volume::alike::fold_simply, volume::alike::form_of, volume::alike::sameness,
 };
 
-/// So many answers are kept.
+/// Number of answers that are kept.
 const MOST_ASKED: usize = 4096;
 
-/// So far from the clock is about now; seconds.
+/// Difference from the clock up to which a time is about now; seconds.
 const ABOUT: u64 = 10;
 
 /// FAT's steps; seconds.
@@ -33,7 +33,7 @@ const FAT_STEP: u64 = 2;
 /// A day; seconds.
 const DAY: i64 = 86_400;
 
-/// Which time a file has that is given one, found out by a trial; `None` if it cannot be tried.
+/// A function that finds by a trial the time that a file has when it is given one; `None` if it cannot be tried.
 pub type TimeTrial<'a> = &'a dyn Fn(Time) -> Option<Time>;
 
 /// The time of a file at the output against that of the source's file.
@@ -66,7 +66,7 @@ impl Default for VolumeTimes {
 }
 
 impl VolumeTimes {
-    /// Of a file system with these traits, whose times have `moved`. `own_dir` is asked where nothing may be made.
+    /// The times of a file system with these traits, which have `moved`. `own_dir` is asked where nothing may be made.
     pub fn new(traits: TimeTraits, moved: MovedTimes, own_dir: Option<Dir>) -> Self {
         Self { traits, moved, own_dir, asked: Mutex::default() }
     }
@@ -132,8 +132,7 @@ impl VolumeTimes {
             })
     }
 
-    /// As what a file was seen by the run that gave it the time `source`, if that was not held for long and is
-    /// `there` now.
+    /// The time that the run which gave it the time `source` saw, if that was not held for long and is `there` now.
     pub fn as_given(&self, source: Time, there: Time) -> Option<Time> {
         let step = self.traits.step.filter(|_| self.traits.are_of_fat && !self.traits.hold(source));
         step.filter(|_| self.is_of_fat(source, there)).map(|step| source.cut_to(step))
@@ -213,7 +212,7 @@ pub struct SpellingSearch<'a> {
 }
 
 impl SpellingSearch<'_> {
-    /// Which of what is missing the source has under another spelling.
+    /// The missing names that the source has under another spelling.
     ///
     /// # Errors
     /// Something could not be looked at, so nothing is known to be missing.

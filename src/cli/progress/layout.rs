@@ -57,7 +57,7 @@ const COLUMNS: [fn(&ViewRow) -> &str; 6] = [
 /// The width that each has at least, so that the others do not move when a number grows.
 const LEAST: [usize; 6] = [4, 9, 8, 11, 16, 10];
 
-/// So many of them come before the bar, which comes before what is only good to know.
+/// Number of columns before the bar; those behind it are only good to know.
 const ESSENTIAL: usize = 3;
 
 impl ViewRow {
@@ -99,7 +99,7 @@ impl ViewRow {
 struct Widths {
     name: usize,
     bar: usize,
-    /// Of `COLUMNS`; 0 for one that has no room.
+    /// Widths of the other `COLUMNS`; 0 for one that has no room.
     others: [usize; COLUMNS.len()],
 }
 

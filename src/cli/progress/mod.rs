@@ -48,7 +48,7 @@ pub enum When {
 pub enum View {
     /// Not at all.
     None,
-    /// As rows that are drawn again and again.
+    /// Rows that are drawn again and again.
     Rows(ProgressBar),
     Lines,
 }

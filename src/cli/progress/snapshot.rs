@@ -295,7 +295,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// So many bytes were done by then, since the start of the run.
+    /// Number of bytes that were done by then, since the start of the run.
     pub fn note(&mut self, bytes: u64, at: Duration) {
         if bytes > 0 {
             self.begun.get_or_insert(self.at);

@@ -34,7 +34,7 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
-    /// That of the report at `path`.
+    /// The kind of the report at `path`.
     pub fn of_report(path: &Path) -> Self {
         if is_page(path) { Self::Page } else { Self::Receipt }
     }
@@ -57,7 +57,7 @@ impl RecordKind {
     }
 }
 
-/// That a record at `path`, which is to lie in `dir`, cannot be made: that directory may be missing.
+/// The error for a record at `path`, which is to lie in `dir`, that cannot be made: that directory may be missing.
 pub fn cannot(deed: &'static str, path: &Path, dir: &Path, error: io::Error) -> Error {
     let is_missing = || dir.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     if error.kind() != io::ErrorKind::NotFound || !is_missing() {

@@ -124,7 +124,7 @@ pub struct CopySection<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_volume: Option<VolumeSection>,
     pub outputs: Vec<OutputSection<'a>>,
-    /// Of several outputs each has its own.
+    /// The work of the run; each of several outputs has its own.
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
     pub work: Option<WorkSection<'a>>,
 }
@@ -140,7 +140,7 @@ pub struct WorkSection<'a> {
 }
 
 impl<'a> WorkSection<'a> {
-    /// That of a run.
+    /// The section of a run.
     pub fn of(report: &'a Report) -> Self {
         let Report { workers, verifiers, stages, .. } = report;
         Self { workers: *workers, verifiers: *verifiers, stages }
@@ -152,10 +152,10 @@ impl<'a> WorkSection<'a> {
 pub struct OutputSection<'a> {
     #[serde(flatten)]
     pub name: JsonName,
-    /// As it was given, if the path is another day's or disk's another one.
+    /// The path as it was given, if it is another for another day or disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given: Option<String>,
-    /// Of one of several: how the run to it ended, …
+    /// Of one of several outputs: the end of the run to it, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,7 +189,7 @@ pub struct OutputSection<'a> {
     /// Missing when none was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_list: Option<JsonName>,
-    /// Of one of several.
+    /// The work for one of several outputs.
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
     pub work: Option<WorkSection<'a>>,
 }
@@ -236,7 +236,7 @@ pub struct StreamSection {
 pub struct StreamOutputSection {
     #[serde(flatten)]
     pub name: JsonName,
-    /// As it was given, if that is another file every day.
+    /// The path as it was given, if it is another file every day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given: Option<String>,
     /// Missing when the run was refused.

@@ -136,7 +136,7 @@ pub struct RecordOptions<'a> {
     pub json_on_stderr: bool,
     /// The log, and whether it is JSON.
     pub log: Option<(&'a Path, bool)>,
-    /// Which messages the log has.
+    /// The detail of messages in the log.
     pub detail: Option<Detail>,
     /// The list of failed files of a check.
     pub list: Option<&'a Path>,
@@ -227,7 +227,7 @@ impl RecordOptions<'_> {
 }
 
 impl Content {
-    /// That of copies, which have one source.
+    /// The content of copies, which have one source.
     pub fn of_copies(jobs: &[CopyJob]) -> Self {
         let Some(first) = jobs.first() else { return Self::default() };
         let outputs = VerifyJob::new(jobs.iter().map(|job| &job.output));
@@ -235,7 +235,7 @@ impl Content {
         Self { filter: first.filter.clone(), lists }
     }
 
-    /// That of a check.
+    /// The content of a check.
     pub fn of_check(job: &VerifyJob) -> Self {
         Self { filter: Filter::default(), lists: Some(job.clone()) }
     }

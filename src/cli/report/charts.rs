@@ -156,7 +156,7 @@ fn summary(steps: &[Step], top: f64) -> String {
 /// More runs than this are not shown one by one; the newest stay.
 pub const MOST_RUNS: usize = 400;
 
-/// So many outputs of a run are named.
+/// Number of outputs of a run that are named.
 const MOST_NAMED: usize = 3;
 
 /// The height of the bars; the picture's own units.
@@ -173,7 +173,7 @@ pub struct RunFigures {
     seconds: f64,
     failed: u64,
     rotten: u64,
-    /// Of a scrub: what is not verified yet.
+    /// Of a scrub: lines that are not verified yet.
     left: Option<u64>,
 }
 

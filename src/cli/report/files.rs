@@ -15,10 +15,10 @@ use crate::{
 /// More files than this are shown by directory, so that the page stays light. Not tuned.
 const MOST_FILES: usize = 2000;
 
-/// Of more files than this the sizes are not asked for.
+/// Number of files up to which their sizes are asked for.
 const MOST_SIZES: u64 = 100_000;
 
-/// So many directories are told apart.
+/// Number of directories that are told apart.
 const MOST_DIRECTORIES: usize = 500;
 
 /// A manifest that is larger is not read; bytes.
@@ -27,7 +27,7 @@ const MOST_BYTES: u64 = 4 << 30;
 /// The files that a manifest lists.
 #[derive(Default)]
 struct FileList {
-    /// By which its digests are.
+    /// The algorithm of its digests.
     algorithm: Algorithm,
     files: Vec<(RelPath, String, Option<u64>)>,
     directories: BTreeMap<Vec<u8>, Total>,

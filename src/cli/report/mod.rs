@@ -142,13 +142,13 @@ pub fn number(number: u64) -> String {
     text
 }
 
-/// So many of these: "1 file", "1 234 files".
+/// A number with its noun: "1 file", "1 234 files".
 pub fn counted(many: u64, noun: &str) -> String {
     let text = count(many, noun);
     text.replacen(&many.to_string(), &number(many), 1)
 }
 
-/// So many bytes in a second.
+/// The rate of so many bytes; bytes in a second.
 pub fn rate(bytes: f64, seconds: f64) -> String {
     match seconds > 0.0 && bytes > 0.0 {
         true => format!("{}/s", format_size((bytes / seconds) as u64, BINARY)),

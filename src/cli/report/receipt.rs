@@ -20,7 +20,7 @@ use crate::{
 // directory does not come upon them, and a run that is killed leaves nothing. On Windows every file has a
 // name: there the system removes it when it is closed, also by the end of the process.
 
-/// So many bytes are written at a time.
+/// Number of bytes that are written at a time.
 const BUFFER: usize = 64 << 10;
 
 /// Entries, each the JSON of one.
@@ -30,7 +30,7 @@ pub struct Spool {
     /// Whole entries that are not written yet, and how many.
     buffer: Vec<u8>,
     waiting: u64,
-    /// So much of the file is whole entries; bytes.
+    /// Length of the part of the file that is whole entries; bytes.
     good: u64,
     any: bool,
     left_out: u64,
@@ -88,7 +88,7 @@ impl Spool {
 
 // Values of a receipt that take a bounded room in memory, however large they are there.
 
-/// Of a text so many bytes are kept: more than the longest path has, escaped.
+/// Length of a text that is kept, in bytes: more than the longest path has, escaped.
 const MOST_TEXT: usize = 16 << 10;
 
 /// A text, cut off where it is too long.
@@ -252,7 +252,7 @@ pub struct VolumeSection {
 }
 
 impl VolumeSection {
-    /// That of a volume.
+    /// The receipt's form of a volume.
     pub fn of(volume: &VolumeDetails) -> Self {
         let shown = |text: &Option<OsString>| {
             text.as_ref().map(|text| Shown::bytes(text.as_encoded_bytes()).to_string())

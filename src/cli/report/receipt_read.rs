@@ -15,7 +15,7 @@ const MOST_BYTES: u64 = 256 << 20;
 /// The version of the format that is understood.
 const VERSION: u64 = 2;
 
-/// So many entries are shown.
+/// Number of entries that are shown.
 pub const MOST_ENTRIES: usize = 500;
 
 /// A receipt. Members that are not there have their defaults.
@@ -40,7 +40,7 @@ pub struct Receipt {
     pub source_volume: Option<ReceiptVolume>,
     pub inputs: AtMost<ReceiptName, 64>,
     pub outputs: AtMost<ReceiptOutput, 64>,
-    /// Of a stream.
+    /// Bytes of a stream.
     pub bytes: Option<u64>,
     pub sha256: Option<ClippedText>,
     pub digests: ReceiptDigests,
@@ -72,7 +72,7 @@ pub struct ReceiptOutput {
     pub elapsed_seconds: Option<f64>,
     pub volume: Option<ReceiptVolume>,
     pub manifest: Option<ReceiptManifest>,
-    /// Of a stream.
+    /// Outcome of a stream.
     pub outcome: Option<ClippedText>,
     pub read_back: Option<ClippedText>,
 }

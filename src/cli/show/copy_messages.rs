@@ -94,12 +94,12 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
     }
 }
 
-/// That a file is expected and not there.
+/// The message that a file is expected and not there.
 fn not_in_source(path: &[u8]) -> ScreenLine {
     ScreenLine::Err(format!("dircopy: expected, and not in the source: {}", Shown::bytes(path)))
 }
 
-/// That a file is not what is expected, and was not to stay that.
+/// The message that a file differs from what is expected, and was to be the same.
 fn edited(path: &[u8]) -> ScreenLine {
     ScreenLine::Err(format!(
         "dircopy: not as it is listed, but edited since: {}",
@@ -282,7 +282,7 @@ impl CopySummary<'_> {
         endings.iter().map(text).collect::<Vec<_>>().join("; ")
     }
 
-    /// That outputs are on one device, if they are: what one loss takes is one place.
+    /// The remark that outputs are on one device, if they are: one loss takes all that is on it.
     fn places(&self) -> String {
         let devices = self.reports.iter().flatten().map(|report| report.output_device);
         match devices.collect::<BTreeSet<_>>().len() {

@@ -169,7 +169,7 @@ impl CopySummary<'_> {
         rows
     }
 
-    /// By which methods the bytes came, unless all were read and written.
+    /// The rows for copy methods, unless all bytes were read and written.
     fn method_rows(&self, rows: &mut Rows, report: &Report) {
         let is_usual = |(method, _): &(Method, Tally)| *method == Method::ReadWrite;
         if !self.args.verbosity.verbose && report.methods.iter().all(is_usual) {

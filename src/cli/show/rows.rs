@@ -112,7 +112,7 @@ pub fn time(elapsed: Duration, bytes: u64) -> String {
     }
 }
 
-/// So many bytes in a second.
+/// The rate of so many bytes; bytes in a second.
 pub fn per_second(bytes: u64, elapsed: Duration) -> u64 {
     (bytes as f64 / elapsed.as_secs_f64().max(1e-9)) as u64
 }

@@ -29,7 +29,7 @@ const NONE_FOUND: &str = "good: no file is listed, as its run found none";
 pub struct VerifyMessages {
     /// The program's name, which each line starts with.
     pub name: &'static str,
-    /// Which messages are wanted.
+    /// The detail of messages.
     pub detail: Detail,
     /// True if `\` may be taken for `/`.
     pub convert: bool,

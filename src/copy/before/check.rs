@@ -97,7 +97,7 @@ impl CopyJob {
 struct FoundOutput<'a> {
     path: &'a Path,
     opened: Opened,
-    /// Of its directory, or of the one that it is to be made in.
+    /// Identity of its directory, or of the one that it is to be made in.
     id: Identity,
     /// Where the last run there noted what other outputs it had, and what it noted.
     others: Option<(PathBuf, OtherOutputs)>,
@@ -122,7 +122,8 @@ impl<'a> FoundOutput<'a> {
         Ok(Self { path, opened, id, others: private.and_then(noted) })
     }
 
-    /// That the output at `path` is not on the device of its own that it was on when the last run wrote to both.
+    /// The error that the output at `path` is not on the device of its own that it was on when the last run wrote to
+    /// both.
     fn misses(&self, path: &Path) -> Option<Error> {
         let (note, others) = self.others.as_ref()?;
         let top = others.missing(path)?;

@@ -17,7 +17,7 @@ use crate::{
     tree::SourceDir,
 };
 
-/// So many lines of a manifest are looked for at the output: one that is there is enough.
+/// Number of lines of a manifest that are looked for at the output: one that is there is enough.
 const LOOKED_FOR: usize = 1000;
 
 /// One of both, opened.
@@ -191,7 +191,7 @@ impl CopyJob {
         })
     }
 
-    /// That the source is empty, if it is and that was not allowed.
+    /// The error that the source is empty, if it is and that was not allowed.
     pub(crate) fn finds_nothing(&self, source: &Dir, is_file: bool) -> Result<Option<Error>> {
         let fail = |error| Error::io("list", &self.source, error);
         if self.allow_empty || is_file || !DirListing::is_empty(source).map_err(fail)? {
@@ -202,7 +202,7 @@ impl CopyJob {
         Ok(Some(Error::finding("copy anything of", &self.source, finding)))
     }
 
-    /// That a whole run came upon nothing that it was to copy, if that was not allowed. Directories alone are
+    /// The error that a whole run came upon nothing that it was to copy, if that was not allowed. Directories alone are
     /// something.
     fn found_nothing(&self, counts: &Counts, source: Option<&Dir>) -> Option<Error> {
         let source = source.filter(|_| !self.allow_empty && self.shard.is_none())?;

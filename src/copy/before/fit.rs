@@ -10,7 +10,7 @@ use crate::{
     volume::NotedTraits, volume::TriedVolume, volume::UntriedNames,
 };
 
-/// So many are named.
+/// Number of examples that are named.
 const MOST_EXAMPLES: usize = 5;
 
 /// The entries that a bag cannot hold: their number, and the first of them.

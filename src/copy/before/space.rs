@@ -42,7 +42,7 @@ struct OneFile<'a> {
     there: Option<&'a Stat>,
 }
 
-/// So many files that are too large are named, of how many there may be.
+/// Number of files that are named as examples of those that are too large.
 const MOST_EXAMPLES: usize = 5;
 
 /// The inputs of the look at an output's space.

@@ -352,14 +352,14 @@ impl<'a> Accounting<'a> {
         }
     }
 
-    /// So many bytes of a file were not read again.
+    /// Counts the bytes of a file that were not read again.
     pub fn resumed(&mut self, output: &OutputDir, name: &OsStr, bytes: u64) {
         self.counts.resumed += 1;
         self.counts.resumed_bytes = self.counts.resumed_bytes.saturating_add(bytes);
         self.tell(&output.rel, name, |path| Event::Resumed(path, bytes));
     }
 
-    /// So many bytes of the beginning of a file are left to the next run.
+    /// Counts the bytes of the beginning of a file that are left to the next run.
     pub fn suspended(&mut self, output: &OutputDir, name: &OsStr, bytes: u64) {
         self.counts.suspended += 1;
         self.counts.suspended_bytes = self.counts.suspended_bytes.saturating_add(bytes);
@@ -373,7 +373,7 @@ impl<'a> Accounting<'a> {
         self.events.tell(&Event::Departed(dir.join(&item.name).as_bytes()));
     }
 
-    /// So many pieces that have left the source are still at the output.
+    /// Counts the pieces that have left the source and are still at the output.
     pub fn not_departed(&mut self, items: u64, error: &Error) {
         self.counts.not_departed += items;
         self.events.tell(&Event::Failed(error));

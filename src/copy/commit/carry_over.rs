@@ -20,7 +20,7 @@ use crate::{
     volume::OtherSpellings, volume::alike::sameness, volume::times::TimeMatch,
 };
 
-/// So many bytes of lines are written at a time.
+/// Number of bytes of lines that are written at a time.
 const LINE_BYTES: usize = 1 << 20;
 
 /// The fate of a file that this run did not come upon.

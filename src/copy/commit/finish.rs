@@ -14,7 +14,7 @@ use crate::{
 /// The deed in errors about a directory that stays closed.
 const OPEN: &str = "give its owner and permissions to";
 
-/// So many directories are held open until what has left the source is out of them; the next run sees to others.
+/// Number of directories that are held open until what has left the source is out of them; the next run sees to others.
 const MOST_LATE: usize = 64;
 
 /// The files that a run leaves at the output beside the copies.
@@ -33,11 +33,11 @@ pub struct RunLeft {
 pub struct RunEndings<'a> {
     /// The source, if it is a directory.
     pub source: Option<&'a SourceDir>,
-    /// Which old manifests it removes.
+    /// The rule for removing old manifests.
     pub rotation: Option<&'a Rotation>,
     /// The removal of entries that have left the source.
     pub removal: Option<&'a Removal<'a>>,
-    /// Which Media Hash List it writes.
+    /// The Media Hash List to write.
     pub media: Option<MediaSeal<'a>>,
 }
 

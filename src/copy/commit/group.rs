@@ -246,8 +246,8 @@ impl Drop for DeathNotice<'_> {
 // The tasks when the fate of a file is known: its further names, and its directory.
 
 impl Committer<'_> {
-    /// As what a file stands that was kept as `stands`, if it has further names to come: these are not for another that
-    /// took its place.
+    /// The inode of a file that was kept as `stands`, if it has further names to come: these are not for another file
+    /// that took its place.
     pub(crate) fn look_again(&self, target: &CopyTarget, stands: &Stat) -> Option<Inode> {
         let CopyTarget { output, entry, .. } = target;
         let is_linked = self.links.is_some() && entry.stat.links > 1;

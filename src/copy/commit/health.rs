@@ -7,8 +7,8 @@ use crate::{
     transfer::FirstRead, tree::OutputDir, tree::SourceDir,
 };
 
-/// So many failures in a row for want of room, and the output counts as full. A single one does
-/// not: a smaller file may still fit.
+/// Number of failures in a row for want of room after which the output counts as full. A single one does not: a smaller
+/// file may still fit.
 const FULL_STREAK: u32 = 16;
 
 /// … or this little left, in bytes: not even the directories of further files would fit.
@@ -17,7 +17,7 @@ const FULL_BYTES: u64 = 64 << 10;
 /// At the first error of the device, and after so many more in a row, it is tried whether it takes anything at all.
 const BAD_WRITES: u32 = 16;
 
-/// So many part files in a row that are not there any more, and something is removing the output.
+/// Number of part files in a row that are not there any more, after which something counts as removing the output.
 const GONE_STREAK: u32 = 16;
 
 /// The facts about an output's health.

@@ -424,7 +424,7 @@ impl GenerationRun<'_> {
 /// The generations of an output: options for making and keeping them.
 #[derive(Clone, Debug)]
 pub struct Generations {
-    /// Which stay; all without.
+    /// The rule for generations that stay; without it, all stay.
     pub keep: Option<KeepRule>,
     /// If more has left the source since the last one, the run is refused.
     pub most: MostDepartures,

@@ -265,8 +265,8 @@ impl KeepRule {
         }
     }
 
-    /// Which of `generations` go. The newest stays in any case. As in restic, of each period the newest counts, and the
-    /// oldest of all stays while a number is not used up.
+    /// The ones of `generations` that go. The newest stays in any case. As in restic, of each period the newest counts,
+    /// and the oldest of all stays while a number is not used up.
     pub fn surplus(&self, generations: &[DatedName]) -> Vec<DatedName> {
         let mut newest_first = generations.to_vec();
         newest_first.sort_unstable_by(|a, b| b.cmp(a));

@@ -18,13 +18,13 @@ use crate::{
     tree::Classifier, tree::Inclusion,
 };
 
-/// So many bytes of rows are recorded at a time.
+/// Number of bytes of rows that are recorded at a time.
 const ROWS: usize = 1 << 20;
 
 /// Longer than a step of any file system's clock: what changes later shows.
 const STEP: Duration = Duration::from_millis(25);
 
-/// So many records of runs that were cut short may be there.
+/// Largest number of records of runs that were cut short.
 const MOST_RECORDS: u64 = 1000;
 
 /// The ways to share files.
@@ -57,7 +57,7 @@ pub struct Seeding<'a> {
 #[derive(Default)]
 pub struct Seeded {
     pub files: u64,
-    /// By hard links: these files are those of the last generation.
+    /// True for hard links: these files are those of the last generation.
     pub linked: bool,
     rows: Vec<u8>,
     number: u64,

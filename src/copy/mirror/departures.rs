@@ -16,13 +16,13 @@ use crate::{
     volume::alike::form_of, volume::alike::sameness,
 };
 
-/// So many bytes of names are kept; what is beyond goes in a later run.
+/// Bytes of names that are kept; departures beyond these go in a later run.
 const MOST_BYTES: usize = 24 << 20;
 
 /// Memory for a name besides its own bytes.
 const EACH: usize = 96;
 
-/// So many are named when a run is refused.
+/// Number of examples that are named when a run is refused.
 const MOST_EXAMPLES: usize = 5;
 
 /// An entry of the output that goes, a directory with everything in it.
@@ -38,7 +38,7 @@ pub struct DepartedItem {
 /// The entries that have left the source.
 #[derive(Debug, Default)]
 pub struct Departures {
-    /// By the directory it is in.
+    /// The items by the directory that they are in.
     dirs: BTreeMap<RelPath, Vec<DepartedItem>>,
     held: usize,
     /// The paths by what those that are alike have in common; made when it is first asked for.
@@ -49,7 +49,7 @@ pub struct Departures {
     pub unfit: Vec<RelPath>,
     /// Directories in which nothing can be changed, because they are protected; searched for on request.
     pub protected: Vec<RelPath>,
-    /// That a file system was mounted in the source last time, and not even its directory is there now.
+    /// The error that a file system was mounted in the source last time, and not even its directory is there now.
     pub missed: Option<Box<Error>>,
     /// True if there may be more unfit entries than these.
     pub may_lack_unfit: bool,
@@ -241,19 +241,19 @@ fn is_respelled(root: &Dir, path: &RelPath, other: &RelPath) -> io::Result<bool>
 // The time just before and just after is noted of each such file. If the record has the first and the file has the
 // second, nothing else happened to it, and the record gets a newer row. What is not noted is read by the next run.
 
-/// Of so many files the times are noted, in about 80 MiB.
+/// Number of files whose times are noted, in about 80 MiB.
 const MOST_LOST: usize = 1 << 20;
 
 /// Longer than a step of any file system's clock: what changes later shows.
 const STEP: Duration = Duration::from_millis(25);
 
-/// So many bytes of rows are recorded at a time.
+/// Number of bytes of rows that are recorded at a time.
 const ROWS: usize = 1 << 20;
 
 /// Files that lost a name and have another.
 #[derive(Debug, Default)]
 pub struct LostNames {
-    /// As what each was found first, and as what it was left.
+    /// The trace with which each was found first, and the one with which it was left.
     files: HashMap<Identity, (Trace, Trace)>,
 }
 
@@ -335,7 +335,7 @@ pub struct TreeRecord<'a> {
     pub root: &'a Dir,
     pub path: &'a Path,
     pub private: &'a PrivateDir,
-    /// By which algorithm its run proved.
+    /// The algorithm that its run proved with.
     pub proof: Algorithm,
 }
 
@@ -345,10 +345,10 @@ pub struct TreeRecord<'a> {
 // and if the content of one is not what was recorded, none counts: a ransomed tree, whose files have new names and new
 // content, is stopped also where its files kept size and time.
 
-/// So many departed files are remembered, in about 100 MiB.
+/// Number of departed files that are remembered, in about 100 MiB.
 const MOST_FILES: usize = 1 << 20;
 
-/// So many pairs are read, …
+/// Number of pairs that are read, …
 const SAMPLE: usize = 16;
 
 /// … but no further one after so many bytes.
@@ -361,7 +361,7 @@ pub struct MovedFiles<'a> {
     pub known: &'a Knowledge,
     pub departures: &'a Departures,
     pub classifier: Classifier<'a>,
-    /// By which algorithm the run proves.
+    /// The algorithm that the run proves with.
     pub proof: Algorithm,
     pub stop: &'a Stop,
 }

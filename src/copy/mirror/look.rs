@@ -21,7 +21,7 @@ use crate::{
 pub struct DepartureLook<'a> {
     pub job: &'a CopyJob,
     pub mirror: &'a Mirror,
-    /// As a dry run is prepared.
+    /// Both sides, as they are prepared for a dry run.
     pub prepared: &'a Prepared,
     /// The classifier of entries that take part.
     pub classifier: Classifier<'a>,
@@ -78,7 +78,7 @@ struct EarlierLists {
     departing: OnceCell<Departing>,
     /// The manifest of the last run.
     last: OnceCell<Option<FinishedManifest>>,
-    /// By what names that are alike are known, as hashes.
+    /// The common forms of names, as hashes.
     forms: OnceCell<HashSet<u64>>,
     hashing: RandomState,
 }

@@ -21,20 +21,20 @@ use crate::{
 
 // The trash of an output: `.dircopy-trash/2026-11-21T020000Z/`, with each piece at the path that it had.
 
-/// So many names are tried for a run's own trash.
+/// Number of names that are tried for a run's own trash.
 const TRIES: usize = 100;
 
 /// The trash of a run.
 pub struct Trash<'a> {
     output: &'a OutputDir,
-    /// Of this run; made when the first piece comes.
+    /// The trash of this run; made when the first piece comes.
     dated: Option<(DatedName, Dir)>,
     /// The directory of the trash that was opened last.
     last: Option<(RelPath, Dir)>,
 }
 
 impl<'a> Trash<'a> {
-    /// Of the output whose root is `output`.
+    /// A trash in the output whose root is `output`.
     pub fn new(output: &'a OutputDir) -> Self {
         Self { output, dated: None, last: None }
     }
@@ -168,9 +168,9 @@ pub struct Mirror {
 /// The limit for entries that leave an output in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MostDepartures {
-    /// So many files and links.
+    /// A number of files and links.
     Number(u64),
-    /// So many of a hundred files and links at the output.
+    /// A share of the files and links at the output, in percent.
     Percent(u64),
 }
 

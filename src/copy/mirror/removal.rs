@@ -27,7 +27,7 @@ pub struct Removal<'a> {
     pub source: Arc<SourceDir>,
     pub output: Arc<OutputDir>,
     pub private: Option<&'a PrivateDir>,
-    /// By which algorithm the run proves.
+    /// The algorithm that the run proves with.
     pub proof: Algorithm,
     /// True if links in the source stand for what they point to.
     pub follow: bool,

@@ -185,7 +185,7 @@ impl DepartureSearch<'_> {
         Ok(Some(ComparedDir::new(source, output, rel, *inclusion)))
     }
 
-    /// That the file system is not there which was mounted at `path` in the source.
+    /// The error that the file system is not there which was mounted at `path` in the source.
     fn missed(&self, path: &RelPath) -> Error {
         let finding = format!(
             "another file system was mounted there last time, and is not now: is its disk missing? nothing was \

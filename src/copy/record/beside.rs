@@ -15,9 +15,9 @@ use crate::{
     sys::stat::Stat, tree::OutputDir,
 };
 
-/// So long, in seconds, after its last line a manifest may get its final name: in between, all that was
-/// copied is made durable. One whose entry was changed later was copied here, with the time of the
-/// original, or touched for a reason that is not known.
+/// Time, in seconds, after its last line within which a manifest gets its final name: in between, everything that was
+/// copied is made durable. One whose entry was changed later was copied here, with the time of the original, or touched
+/// for a reason that is not known.
 const MADE_HERE: i64 = 3600;
 
 /// True if a file was made where it is, and neither copied there nor touched since.
@@ -105,7 +105,7 @@ impl Committer<'_> {
 
 // The chains of a run: where its side file stands, and what earlier ones hold.
 
-/// So many finished manifests are looked at for one with a side file.
+/// Number of finished manifests that are looked at for one with a side file.
 const MOST_LOOKED_AT: usize = 16;
 
 /// Makes ready the side file of the run whose manifest has this name, in the root of the output; that of a shard beside
@@ -189,7 +189,7 @@ impl Committer<'_> {
 const NO_FILE: &str =
     "what has its name is a directory, a link or a special file; it stays: move it away";
 
-/// So many bytes wait at most.
+/// Number of bytes that wait at most.
 const BUFFER: usize = 256 << 10;
 
 /// A list that is not complete. It has a file only when that is needed.
@@ -356,7 +356,7 @@ impl WrittenNearFile {
     /// Gives it its name in `dir`.
     ///
     /// # Errors
-    /// That cannot be done; its part file is removed.
+    /// Fails if that cannot be done; the part file is removed then.
     pub fn publish(&self, dir: &Dir) -> io::Result<()> {
         let Some((part, replaces)) = &self.part else { return Ok(()) };
         dir.publish(part, &self.name, *replaces).inspect_err(|_| {

@@ -56,7 +56,7 @@ impl<'a> Committer<'a> {
         self.accounting.is_earlier_durable = durability == Durability::Grouped { at_once: true };
     }
 
-    /// So do those of what was durable before the run.
+    /// Records also the lines of files that were durable before the run.
     pub(crate) fn record_standing(&mut self) {
         if !self.accounting.standing.is_empty() {
             self.check_place();
@@ -164,7 +164,7 @@ const GAP: u8 = 1;
 /// Stands before a byte that is like the gap or this.
 const MARK: u8 = 2;
 
-/// So many bytes are written at a time.
+/// Number of bytes that are written at a time.
 const BUFFER: usize = 256 << 10;
 
 /// Writes the lines of a list of this kind, or without one of a manifest, in their order, of each line one. False if

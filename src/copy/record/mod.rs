@@ -28,7 +28,7 @@ use crate::{
 const STEP: Duration = Duration::from_millis(5);
 const STEPS: u32 = 4;
 
-/// So many bytes of rows that still hold are copied at a time.
+/// Number of bytes of rows that still hold that are copied at a time.
 const HELD_BYTES: usize = 1 << 20;
 
 /// The deed that fails where there is no record.
@@ -192,7 +192,7 @@ pub(crate) fn row_of(
 
 // The entries that stand at the output under their names and are to be listed.
 
-/// So many bytes of lines, or so many entries, are enough to be recorded.
+/// Number of bytes of lines, or of entries, that are enough to be recorded.
 const LINE_BYTES: usize = 1 << 20;
 const ENTRIES: usize = 8192;
 
@@ -260,7 +260,7 @@ impl Published {
 
 // Rows of the private record that wait until the clock of their file system puts them beyond doubt.
 
-/// So many bytes of rows wait at most: a clock that stands still is not waited for.
+/// Number of bytes of rows that wait at most: a clock that stands still is not waited for.
 const MOST_WAITING: usize = 4 << 20;
 
 /// Rows that wait to be written.

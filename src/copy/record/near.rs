@@ -16,7 +16,7 @@ use crate::{
     sys::stat::Stat, tree::OutputDir, tree::SortedRecords, tree::Sorter,
 };
 
-/// So many lists are made durable together.
+/// Number of lists that are made durable together.
 const BATCH: usize = 512;
 
 const DEED: &str = "write the list";

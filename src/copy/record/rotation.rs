@@ -145,7 +145,7 @@ fn begins_as_one(root: &Dir, name: ManifestName) -> bool {
         .is_ok_and(|first| first.is_some_and(|first| matches!(first.parsed, Parsed::Record(_))))
 }
 
-/// Which of `names`, and of the names of lists beside them, the manifest `newest` lists.
+/// The ones of `names`, and of the names of lists beside them, that the manifest `newest` lists.
 fn listed(
     root: &Dir,
     newest: ManifestName,
@@ -223,7 +223,7 @@ impl Committer<'_> {
 pub struct DatedName(Timestamp);
 
 impl DatedName {
-    /// That of a run that began at `time`.
+    /// The date of a run that began at `time`.
     pub fn new(time: Timestamp) -> Self {
         let time = Timestamp::from_second(time.as_second()).unwrap_or(time);
         Self(time.max(Timestamp::UNIX_EPOCH))

@@ -47,7 +47,7 @@ const SMALL_FILES: u64 = 4;
 /// The share of memory and descriptors for one of several outputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Means {
-    /// Of the address space, in bytes; `None` without a limit.
+    /// Bytes of address space; `None` without a limit.
     memory: Option<u64>,
     open_files: u64,
 }
@@ -69,7 +69,7 @@ impl Means {
         means.open_files >= LEAST_FILES && jobs.all(|job| means.check(job).is_ok())
     }
 
-    /// As many workers as that is enough for; at least one.
+    /// The number of workers that the means are enough for; at least one.
     pub fn suiting(self, job: &CopyJob, mut count: WorkerCount) -> WorkerCount {
         while !self.are_enough(job, count) {
             match count {

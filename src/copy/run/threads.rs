@@ -178,7 +178,7 @@ struct State<'scope> {
     for_full: Option<Tasks>,
     for_small: Option<Tasks>,
     for_paired: Option<Tasks>,
-    /// Of full workers through which no second file goes yet.
+    /// The hashers of full workers through which no second file goes yet.
     idle: Vec<IdleChain>,
     spawned: SpawnedWorkers<'scope>,
 }
@@ -319,12 +319,12 @@ pub struct WorkerCount {
     pub full: usize,
     /// For small files only.
     pub small: usize,
-    /// So many of the full workers copy a second large file meanwhile, which their hasher takes together with
-    /// the first.
+    /// Number of full workers that copy a second large file meanwhile, which their hasher takes together with the
+    /// first.
     pub paired: usize,
     /// True if the full workers leave all small files to the others.
     pub separate: bool,
-    /// So many batches wait for each full worker.
+    /// Number of batches that wait for each full worker.
     pub waiting: usize,
 }
 

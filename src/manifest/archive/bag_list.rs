@@ -20,7 +20,7 @@ const MOST_DECLARATION: u64 = 4 << 10;
 /// The declaration that is assumed for a manifest whose bag has none.
 const NEWEST: Declaration = Declaration { version: (1, 0), encoding: Encoding::Utf8 };
 
-/// So many bytes are written at a time.
+/// Number of bytes that are written at a time.
 const BUFFER: usize = 256 << 10;
 
 /// The first part of every name of the payload.
@@ -58,7 +58,7 @@ pub fn manifest_of(path: &Path) -> Result<Option<PathBuf>> {
 /// The algorithm of a manifest, or what it is called there if it is not known here.
 type ManifestBy = std::result::Result<Algorithm, OtherName>;
 
-/// By which algorithm the manifest of a payload is that is called so; `None` if it is none.
+/// The algorithm of a payload manifest with this name; `None` if it is no such name.
 fn payload_by(name: &str) -> Option<ManifestBy> {
     // What a manifest means does not hang on the letter case of its name.
     match bag::manifest_name(&name.to_ascii_lowercase()) {
@@ -105,7 +105,7 @@ fn is_there(path: &Path) -> bool {
 pub struct PayloadList {
     /// Its lines, as those of a list.
     pub file: File,
-    /// By which its digests are.
+    /// The algorithm of its digests.
     pub algorithm: Algorithm,
     /// The prefix of payload names in the source: nothing, or the directory of the payload.
     pub payload: &'static str,

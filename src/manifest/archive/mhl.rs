@@ -197,7 +197,7 @@ const NO_DIGESTS: [&str; 6] =
 /// The least characters of a digest.
 const LEAST_DIGEST: usize = 8;
 
-/// Which list it is.
+/// The dialects of Media Hash Lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// Its root element was not read yet.

@@ -46,9 +46,9 @@ impl HashAction {
 /// The digests of a directory by one algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirHash {
-    /// Of what is in its files.
+    /// The digest of the content of its files.
     pub content: Digest,
-    /// Of that and of the names.
+    /// The digest of these and of the names.
     pub structure: Digest,
 }
 

@@ -240,7 +240,7 @@ struct Bounded<R> {
     end: usize,
     /// Line ends that were given out.
     lines: u64,
-    /// So many bytes may still be given out for this piece.
+    /// Number of bytes that may still be given out for this piece.
     left: usize,
 }
 

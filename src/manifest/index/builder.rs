@@ -66,7 +66,7 @@ impl IndexBuilder {
 pub struct Bits(Vec<AtomicU64>);
 
 impl Bits {
-    /// So many bits.
+    /// A set of so many bits.
     pub fn new(count: usize) -> Self {
         Self((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
@@ -371,7 +371,7 @@ fn meant(mut record: Record<'_>) -> Record<'_> {
 /// A file is cut into stretches of so many bytes, which are read at a time.
 const STRETCH: u64 = 8 * 1024;
 
-/// So much more is read, so that the last line of a stretch is mostly whole; bytes.
+/// Number of bytes read beyond a stretch, so that its last line is mostly whole.
 const TAIL: u64 = 1024;
 
 /// Number of sets of stretches: the number of a stretch gives the one that it belongs to.

@@ -70,7 +70,7 @@ impl Index {
     /// The same, of the lines alone whose names are `wanted`.
     ///
     /// # Errors
-    /// As of [`build`](Self::build).
+    /// Fails as [`build`](Self::build) does.
     pub fn build_of(
         file: File,
         wanted: &dyn Fn(&[u8]) -> bool,
@@ -165,7 +165,7 @@ impl Index {
         (offset / self.shortest) as usize
     }
 
-    /// By which algorithms the digests of its lines are, where it was built from the lines of a manifest.
+    /// The algorithms of the digests of its lines, where it was built from the lines of a manifest.
     pub fn algorithms(&self) -> Algorithms {
         self.algorithms
     }
@@ -255,8 +255,8 @@ impl Index {
         Ok(self.window.with_line(offset, digest_of)?.flatten())
     }
 
-    /// That name is asked for next: until then the processor can fetch what that takes, unless its line is expected at
-    /// `next`.
+    /// Prepares for the next question, which is about that name: until then the processor can fetch its data, unless
+    /// its line is expected at `next`.
     pub(crate) fn prefetch(&self, path: &[u8], next: &NextLine) {
         if next.0.is_none() {
             self.parts.prefetch(&self.slots, self.hashing.hash(path));

@@ -17,7 +17,7 @@ pub fn is_utf16(start: &[u8]) -> bool {
     Order::of(start).is_some()
 }
 
-/// Which byte of a UTF-16 unit comes first.
+/// The order of the bytes in a UTF-16 unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Little,

@@ -2,8 +2,8 @@
 //!
 //! A line is taken as `sha256sum -c` takes it (coreutils 9.11, `split_3`): comments start with `#`;
 //! a CR before the end is dropped; blanks before the digest are; a `\` then says that the name is
-//! escaped; and the first format that knows the line takes it apart. A new format is one file and
-//! one line of the table `FORMATS`.
+//! escaped; and the first format that knows the line takes it apart. A new format of lines is a function and a
+//! row of `FORMATS`; a file that its first line introduces, as a table, is a variant of `Layout`.
 //!
 //! Two lines that GNU takes are malformed here: one whose name holds a NUL byte (GNU opens what
 //! stands before it) and one whose name is empty.
@@ -40,7 +40,7 @@ pub enum Parsed<'a> {
     /// A name with a digest that is not known here, by the algorithm of this name; only where digests of all
     /// algorithms are taken.
     Unhashed {
-        /// As in a record.
+        /// The name, as in a record.
         name: &'a [u8],
         /// The algorithm's name in the line.
         algorithm: &'static str,

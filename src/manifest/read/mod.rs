@@ -30,7 +30,7 @@ use crate::{
 /// A line of a manifest and its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Which line it is, counted from 1.
+    /// The line's number, counted from 1.
     pub number: u64,
     /// Where it starts, in bytes from the start of the manifest.
     pub offset: u64,
@@ -329,9 +329,9 @@ pub struct Split {
 /// The separator between digest and name on lines without a tag; the same on all lines of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// By a blank and one of ` ` and `*`: what `sha256sum` writes.
+    /// A blank and one of ` ` and `*`: what `sha256sum` writes.
     Standard,
-    /// By a single blank: "BSD reversed", what `sha256 -r` writes.
+    /// A single blank: "BSD reversed", what `sha256 -r` writes.
     Reversed,
 }
 

@@ -410,7 +410,7 @@ const BEGIN: &[u8] = b"-----BEGIN PGP SIGNED MESSAGE-----";
 const SIGNATURE: &[u8] = b"-----BEGIN PGP SIGNATURE-----";
 const END: &[u8] = b"-----END PGP SIGNATURE-----";
 
-/// Which part of an envelope the next line is in.
+/// The part of an envelope that the next line is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Envelope {
     /// None: outside of any.

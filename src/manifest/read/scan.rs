@@ -48,7 +48,7 @@ impl Separator {
 /// One line of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Which line it is, counted from 1.
+    /// The line's number, counted from 1.
     pub number: u64,
     /// Where it starts, in bytes from the start of the input.
     pub offset: u64,
@@ -158,7 +158,7 @@ impl<R: Read> Scanner<R> {
     /// the input ends. Returns whether it ended.
     ///
     /// # Errors
-    /// As for [`next_line`](Self::next_line).
+    /// Fails as [`next_line`](Self::next_line) does.
     pub(super) fn read_start(&mut self, is_enough: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
         while self.start == 0 && self.end < self.buffer.len() {
             if is_enough(&self.buffer[..self.end]) {

@@ -258,8 +258,8 @@ fn is_refusal(error: &io::Error) -> bool {
     )
 }
 
-/// Which attributes belong to the data: the user's, ACLs, and for root those of the system that
-/// other machines understand. Labels of a security module belong to the machine, not to the data.
+/// True for attributes that belong to the data: the user's, ACLs, and for root those of the system that other machines
+/// understand. Labels of a security module belong to the machine, not to the data.
 fn is_copied(name: &[u8]) -> bool {
     let root = is_root();
     name.starts_with(b"user.")

@@ -31,9 +31,9 @@ use crate::{
 /// gain is not certain, and they leave more unwritten.
 const WINDOW: u64 = 8 << 20;
 
-/// So many windows are looked at before they are read: the kernel reads ahead, up to twice what
-/// is set for the device, which for a file announced as read in sequence counts double too. With
-/// the usual 8 MiB of a fast disk that is 32 MiB.
+/// Number of windows that are looked at before they are read: the kernel reads ahead, up to twice what is set for the
+/// device, which for a file announced as read in sequence counts double too. With the usual 8 MiB of a fast disk that
+/// is 32 MiB.
 const AHEAD: u64 = 4;
 
 /// Smaller files are not written out before the sync of their group: thousands of small writes
@@ -54,7 +54,7 @@ const LARGE: u64 = 1 << 20;
 /// Linux 6.14 (linux/fs.h).
 const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 
-/// As an offset: the file's own position (preadv2(2)).
+/// The offset that stands for the file's own position (preadv2(2)).
 const HERE: u64 = u64::MAX;
 
 impl CachePolicy {
@@ -246,7 +246,7 @@ impl OutputPages {
         if self.policy == CachePolicy::None { u64::MAX } else { self.chunk.size() }
     }
 
-    /// So many bytes were moved there by the kernel, which knows no flag for that.
+    /// Counts bytes that the kernel moved there, which knows no flag for that.
     ///
     /// # Errors
     /// Fails if the data written before turns out to be lost.
@@ -258,7 +258,7 @@ impl OutputPages {
         self.go_on(file)
     }
 
-    /// So many bytes were left out: a hole.
+    /// Counts bytes that were left out: a hole.
     pub fn skipped(&mut self, bytes: u64) {
         self.at += bytes;
     }
@@ -370,7 +370,7 @@ fn page() -> u64 {
 pub struct CachedBytes {
     /// Bytes in memory; where that is not told apart, all or none.
     pub bytes: u64,
-    /// Of these, what may not be on the device yet, by the same rule.
+    /// The bytes of these that may not be on the device yet, by the same rule.
     pub dirty: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Which data a file has: by its inode number, or by where all of it lies on the disk. Two files that share it
-//! whole have the same bytes there, and reading one of them is reading both.
+//! The data of a file: known by its inode number, or by where all of it lies on the disk. Two files that share it whole
+//! have the same bytes there, and reading one of them is reading both.
 
 use std::{fs::File, io, ops::Range, os::fd::AsRawFd};
 
@@ -34,7 +34,7 @@ pub fn place_all_data(file: &File) -> io::Result<()> {
 /// Files in more extents than this are not asked about to the end.
 const MOST_EXTENTS: usize = 4096;
 
-/// So many extents are asked for at a time.
+/// Number of extents that are asked for at a time.
 const ROOM: usize = 64;
 
 /// Where all data of a file lies, as numbers that tell it from all other data of this machine: those of the file
@@ -134,7 +134,7 @@ impl<const ROOM: usize> ExtentMap<ROOM> {
         (failed == 0 && map.told <= room).then_some(map)
     }
 
-    /// As many of them as there was room for.
+    /// The extents, as many as there was room for.
     pub fn extents(&self) -> &[MappedExtent] {
         self.extents.get(..self.told as usize).unwrap_or_default()
     }

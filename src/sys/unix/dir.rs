@@ -259,7 +259,7 @@ impl Dir {
         Ok(Self(rustix::fs::openat(&self.0, "..", DIRECTORY, Mode::empty())?))
     }
 
-    /// Which directory this is.
+    /// The directory's identity.
     pub fn identity(&self) -> io::Result<Identity> {
         Ok(self.stat_self()?.id)
     }
@@ -480,7 +480,7 @@ impl Dir {
 /// The permissions that an owner needs to make entries in a directory.
 const OWNER_MAKES: u32 = 0o300;
 
-/// By which what is made in a directory takes its group.
+/// The permission bit of a directory from which new entries take their group.
 const SET_GROUP: u32 = 0o2000;
 
 impl Dir {

@@ -95,7 +95,7 @@ pub fn is_ours_alone(file: &File, there: &Stat) -> io::Result<bool> {
 #[cfg(target_os = "linux")]
 fn is_open_for_writing(file: &File) -> io::Result<bool> {
     use std::os::fd::AsRawFd;
-    /// Of linux/fcntl.h: which signal tells of it.
+    /// The number in linux/fcntl.h: the signal that tells of it.
     const F_SETSIG: libc::c_int = 10;
     let control = |command, argument: libc::c_int| {
         // SAFETY: an open descriptor, and commands that take a number.

@@ -58,8 +58,8 @@ impl DirReader {
 // Names that are one name in a directory: asked of the file system, since each folds names by tables of its own.
 
 impl Dir {
-    /// Which of `others` is one name with `name` here, by its number. A file of that name is made in a directory of our
-    /// own, which folds names as this one does.
+    /// The one of `others`, by its number, that is one name with `name` here. A file of that name is made in a
+    /// directory of our own, which folds names as this one does.
     ///
     /// # Errors
     /// It cannot be tried.

@@ -121,7 +121,7 @@ mod linux {
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum ReadRoute {
-        /// As it comes.
+        /// The data as it comes.
         Any,
         /// Through the page cache, which held nothing of it.
         Emptied,

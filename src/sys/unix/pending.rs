@@ -1,4 +1,4 @@
-//! Which call each thread of this process waits for, as the kernel tells: the only way to know, since a thread that
+//! The calls that the threads of this process wait for, as the kernel tells: the only way to know, since a thread that
 //! hangs in a call can say nothing.
 
 use std::{
@@ -140,7 +140,7 @@ pub fn permit_threads() {
     }
 }
 
-/// Of several filters that answer with an error, the one that was added last says which (seccomp(2)).
+/// The answer of several filters that answer with an error: the one that was added last gives it (seccomp(2)).
 fn answer_enosys() {
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
     let step = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };

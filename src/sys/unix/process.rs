@@ -283,17 +283,17 @@ pub fn settings_directories() -> Vec<PathBuf> {
 /// Time between two tries.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// So long is waited: a disk that takes its time over a sync, and a machine that does much else, keep descriptors open
-/// for many seconds. What is not closed by then is held by those that wait.
+/// Longest wait: a disk that takes its time over a sync, and a machine that does much else, keep descriptors open for
+/// many seconds. What is not closed by then is held by those that wait.
 const MOST: Duration = Duration::from_secs(60);
 
-/// So long where waiting helps seldom: once it was in vain, or with fewer descriptors than [`ENOUGH`].
+/// Longest wait where waiting helps seldom: once it was in vain, or with fewer descriptors than [`ENOUGH`].
 const MOST_IN_DOUBT: Duration = Duration::from_secs(1);
 
 /// With fewer, threads soon hold what others of them wait for.
 const ENOUGH: u64 = 24;
 
-/// So many threads wait.
+/// Number of threads that wait.
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
 /// The last wait was in vain: then all that wait give up at once, and close what they hold.

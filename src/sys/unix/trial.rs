@@ -73,7 +73,7 @@ impl Dir {
         self.in_trial_dir(owner, |trial| trial.replaces(name))
     }
 
-    /// Which modification time a file has here that is given `time`.
+    /// The modification time that a file has here that is given `time`.
     ///
     /// # Errors
     /// It cannot be tried, or the time cannot be set.
@@ -98,7 +98,7 @@ impl Dir {
         self.remove(name)
     }
 
-    /// Which target the link `name` shows that is made here under the name of a part file, and removed.
+    /// The target that the link `name` shows when it is made here under the name of a part file, and removed.
     ///
     /// # Errors
     /// It cannot be made, or not be read.
@@ -124,7 +124,7 @@ impl Dir {
         })
     }
 
-    /// Which times entries have here, as this directory's own shows, which is put back. For where nothing may be
+    /// The times that entries have here, as this directory's own shows, which is put back. For where nothing may be
     /// made.
     pub fn own_time_traits(&self) -> TimeTraits {
         let Ok(before) = self.stat_self() else { return TimeTraits::EVERY };
@@ -133,7 +133,7 @@ impl Dir {
         traits.of_fat(is_kernel_fat(self))
     }
 
-    /// Which modification time this directory has that is given `time`; its own is put back.
+    /// The modification time that this directory has when it is given `time`; its own is put back.
     ///
     /// # Errors
     /// A time cannot be set, or not be put back.
@@ -273,7 +273,7 @@ impl Dir {
         Ok(now == set)
     }
 
-    /// Which names are held, and a file to try more with, with its name.
+    /// The names that are held, and a file to try more with, with its name.
     fn try_names(&self) -> io::Result<(NameTraits, File, &'static OsStr)> {
         let (front, end) = WORST;
         let worst = [front, &vec![b'n'; LONGEST_NAME - front.len() - end.len()], end].concat();
@@ -423,7 +423,7 @@ fn set_to(time: Time) -> Timestamps {
     }
 }
 
-/// Which modification time an open entry has that is given `time`.
+/// The modification time that an open entry has when it is given `time`.
 fn stored(entry: BorrowedFd<'_>, time: Time) -> io::Result<Time> {
     rustix::fs::futimens(entry, &set_to(time))?;
     Ok(stat_from(&rustix::fs::fstat(entry)?).mtime)

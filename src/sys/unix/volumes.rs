@@ -109,7 +109,7 @@ fn own_label(dir: &Dir) -> Option<OsString> {
     (failed == 0).then(|| OsString::from_vec(label.to_vec()))
 }
 
-/// So often is a file system asked whose answer a signal cuts off.
+/// Number of times that a file system is asked whose answer a signal cuts off.
 const ASKED: u32 = 3;
 
 /// The UUID by the file system itself (Linux 6.9); `None` if it has no answer, or the kernel none for this program.

@@ -311,7 +311,7 @@ impl Dir {
         self.try_clone()
     }
 
-    /// Which directory this is.
+    /// The directory's identity.
     pub fn identity(&self) -> io::Result<Identity> {
         Ok(self.stat_self()?.id)
     }

@@ -64,8 +64,7 @@ pub(super) fn stat_of_any(file: BorrowedHandle<'_>) -> io::Result<Stat> {
     })
 }
 
-/// Which file it is: on NTFS its number, on ReFS, where numbers have 128 bits, a mixture of both
-/// halves.
+/// The file's identity: on NTFS its number, on ReFS, where numbers have 128 bits, a mixture of both halves.
 fn identity_of(file: BorrowedHandle<'_>) -> io::Result<Identity> {
     if let Ok(id) = nt::query::<FILE_ID_INFORMATION>(file, FileIdInformation)
         && id.VolumeSerialNumber != 0

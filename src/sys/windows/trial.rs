@@ -33,7 +33,8 @@ impl Dir {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Which of `others` is one name with `name` here, by its number. It is not tried: letters are folded one by one.
+    /// The one of `others`, by its number, that is one name with `name` here. It is not tried: letters are folded one
+    /// by one.
     ///
     /// # Errors
     /// None.
@@ -79,7 +80,7 @@ impl Dir {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Which modification time a file has here that is given a time.
+    /// The modification time that a file has here that is given a time.
     ///
     /// # Errors
     /// It is not tried.
@@ -96,7 +97,7 @@ impl Dir {
         self.remove(name)
     }
 
-    /// Which target a link shows that is made here.
+    /// The target that a link shows that is made here.
     ///
     /// # Errors
     /// It is not tried.
@@ -109,12 +110,12 @@ impl Dir {
         false
     }
 
-    /// Which times entries have here: any.
+    /// The times that entries have here: any.
     pub fn own_time_traits(&self) -> TimeTraits {
         TimeTraits::EVERY
     }
 
-    /// Which modification time this directory has that is given a time.
+    /// The modification time that this directory has when it is given a time.
     ///
     /// # Errors
     /// It is not tried.

@@ -35,7 +35,7 @@ pub enum NameEnd {
 pub struct NameList {
     records: SortedRecords,
     is_empty: bool,
-    /// Of a list of a plan: where files are noted that are not what was planned.
+    /// The notes of files that are not as a plan's list has them.
     changed: Option<ChangedFiles>,
 }
 

@@ -117,7 +117,7 @@ impl PlannedLabels {
 /// A record has at most so many bytes before its path.
 pub const MOST_BEFORE_PATH: usize = 200;
 
-/// So many blanks stand between the size and the path.
+/// Number of blanks that stand between the size and the path.
 const BLANKS: u8 = 4;
 
 /// The size and the path that a record of a plan states; the rest of it is not looked at.

@@ -5,10 +5,10 @@ use std::{cmp::Ordering, fs::File, io, sync::Arc};
 
 use crate::sys;
 
-/// So many bytes of records are sorted at a time.
+/// Number of bytes of records that are sorted at a time.
 const PIECE: usize = 8 << 20;
 
-/// So many bytes are read or written at a time, …
+/// Number of bytes that are read or written at a time, …
 const BUFFER: usize = 64 << 10;
 
 /// … and so many by all pieces together while they are merged.

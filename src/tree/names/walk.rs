@@ -12,7 +12,7 @@ use crate::{
     tree::names::NamedEntry, tree::names::is_within, tree::walk::Defer, tree::walk::Descent,
 };
 
-/// So many names of one directory are looked at together.
+/// Number of names of one directory that are looked at together.
 const TOGETHER: usize = 4096;
 
 /// Where in the list the walk is.

@@ -115,7 +115,7 @@ pub struct Expanded {
 pub struct Bag {
     /// Its `bagit.txt` and its directory.
     pub target: Arc<Target>,
-    /// Which directory it is.
+    /// The directory's identity.
     pub id: Identity,
     /// The names of the manifests of its payload that can be checked.
     pub manifests: Vec<String>,

@@ -17,7 +17,7 @@ use crate::{
     verify::archive::expand::open, verify::archive::expand::root_of,
 };
 
-/// So many files that are not in the chain are named.
+/// Number of files that are named as not in the chain.
 const MOST_OTHERS: usize = 100_000;
 
 /// Largest number of histories below one.
@@ -234,7 +234,7 @@ impl History<'_> {
 /// The archive that a list is a part of, which says how the list is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PartOf {
-    /// Of nothing; what it is shows by its content.
+    /// A list alone, whose kind shows by its content.
     #[default]
     Alone,
     /// A manifest of a bag.
@@ -243,12 +243,12 @@ pub enum PartOf {
     Generation {
         /// True for the newest generation.
         newest: bool,
-        /// Which of its entries are read.
+        /// The entries that are read.
         entries: GenerationEntries,
     },
 }
 
-/// Which entries of a generation are read. The histories that it refers to may lie elsewhere than its files.
+/// The entries of a generation that are read. The histories that it refers to may lie elsewhere than its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationEntries {
     /// All of them, where both lie below one directory.

@@ -13,8 +13,8 @@ use crate::{
     verify::lines::seen::is_there,
 };
 
-/// So many bytes of names are kept of files that have other names now. Of more, digests by other algorithms than those
-/// of the new name are not checked.
+/// Number of bytes of names that are kept of files that have other names now. Of more, digests by other algorithms than
+/// those of the new name are not checked.
 const MOST_NAMES: usize = 64 << 20;
 
 /// The names in the generations of a history that were read so far.

@@ -164,7 +164,7 @@ impl<'a, R: Read> ManifestLines<'a, R> {
     /// The next line that names a file; `None` at the end.
     ///
     /// # Errors
-    /// As for [`next_line`](Self::next_line).
+    /// Fails as [`next_line`](Self::next_line) does.
     pub fn next_file(&mut self) -> io::Result<Option<ManifestLine>> {
         while let Some(meaning) = self.next_line()? {
             if let Meaning::File(line) = meaning {
@@ -198,7 +198,7 @@ fn named(target: &Target, number: u64, name: &[u8], digest: Digest) -> Meaning {
 /// The name with `\` taken for `/` (`--convert-paths`).
 ///
 /// # Errors
-/// That is no name below a root.
+/// Fails if that is no name below a root.
 pub fn converted(path: &RelPath) -> Result<RelPath, PathFault> {
     let convert = |&byte: &u8| if byte == b'\\' { b'/' } else { byte };
     RelPath::parse(&path.as_bytes().iter().map(convert).collect::<Vec<u8>>())
@@ -215,7 +215,7 @@ pub fn absolute_on_windows(path: &RelPath) -> Option<String> {
 //
 // Which it is shows by what it is a part of, or else by its first bytes.
 
-/// By so many first bytes it shows what a list is.
+/// Number of first bytes that show the kind of a list.
 const START: usize = 64;
 
 /// The list, read again from its first byte.
@@ -259,7 +259,7 @@ pub struct ListPlace<'a> {
 
 /// Reads a list.
 pub enum ListText<R> {
-    /// Of which nothing was read.
+    /// A list of which nothing was read.
     Unread(Option<R>, PartOf),
     /// Lines that each say all by themselves.
     Lines(Box<Entries<Utf16Reader<Whole<R>>>>),

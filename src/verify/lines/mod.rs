@@ -29,11 +29,11 @@ use crate::{
 /// The result of the thread.
 #[derive(Default)]
 pub struct LinesRead {
-    /// So many lines were given to workers.
+    /// Number of lines that were given to workers.
     pub given: u64,
     /// The names that are listed, where they are asked for.
     pub listed: Vec<ListedRoot>,
-    /// Which files the manifests are.
+    /// The identities of the manifests.
     pub manifests: Vec<Identity>,
     /// The manifests, to be read once more, where that is asked for.
     pub reread: Vec<RereadableManifest>,

@@ -1,9 +1,9 @@
 //! The names a manifest has listed so far, to notice one that comes again.
 //!
-//! Of a name only a keyed 64-bit hash is kept, of its digest a keyed hash of 32 bits, of its line as many: 16 bytes a
-//! line and the slack of a hash table, instead of the names themselves. Two names of 12 million share a hash with a
-//! probability of 4 in a million, and two digests of one name with one of 1 in 4 billion. Names and digests that do
-//! cannot be chosen, because the keys are drawn anew for each run.
+//! A line takes 16 bytes and the slack of a hash table: a keyed 64-bit hash of its name, a keyed hash of 32 bits of its
+//! digest, and 32 bits of its number. Two names of 12 million share a hash with a probability of 4 in a million, and two
+//! digests of one name with one of 1 in 4 billion. Names and digests that do cannot be chosen, because the keys are
+//! drawn anew for each run.
 
 use std::{
     collections::hash_map::Entry, collections::hash_map::RandomState, convert::Infallible,
@@ -36,7 +36,7 @@ impl NameHasher {
 pub struct SeenNames {
     digests: RandomState,
     names: HashTable<[u32; 2]>,
-    /// By which algorithms their digests are: of each a name has a digest of its own.
+    /// The algorithms of their digests: a name has a digest of its own by each.
     algorithms: Algorithms,
     /// Names that were listed with no digest that can be checked.
     bare: HashedSet,
@@ -113,7 +113,7 @@ fn mixed(name: u64, algorithm: Algorithm) -> u64 {
 
 // The files that a history leaves out: those that match the patterns of its newest generation.
 
-/// So many patterns are taken in.
+/// Number of patterns that are taken in.
 const MOST_PATTERNS: usize = 1024;
 
 /// Patterns of what a history leaves out.
@@ -208,7 +208,7 @@ impl EmptyManifests {
 pub struct ListedRoot {
     /// The root, with any of its manifests.
     pub target: Arc<Target>,
-    /// Which directory it is.
+    /// The directory's identity.
     pub root: Identity,
     /// The names, a table for each manifest.
     pub names: Vec<NamesOf>,
@@ -225,7 +225,7 @@ pub struct NamesOf {
 }
 
 impl ListedRoot {
-    /// Of which nothing is listed.
+    /// The files of a directory of which nothing is listed.
     pub fn empty(target: &Arc<Target>, root: Identity) -> Self {
         let target = Arc::clone(target);
         Self { target, root, names: Vec::new(), left_out: Filter::default() }
@@ -295,13 +295,13 @@ impl FillingBatch {
 // Lines with no digest that can be checked: by algorithms that are not known here, or, in a Media Hash List, only such
 // that failed. Their files are looked for, which is all that can be checked of them.
 
-/// So many absent files are remembered until all lines are known, …
+/// Number of absent files that are remembered until all lines are known, …
 const MOST: usize = 1 << 14;
 
 /// … with so many bytes of names.
 const MOST_BYTES: usize = 16 << 20;
 
-/// So many algorithms are told apart.
+/// Number of algorithms that are told apart.
 const MOST_NAMES: usize = 256;
 
 /// A line with no digest that can be checked.
@@ -333,7 +333,7 @@ struct UnhashedPlace {
 pub struct UnprovenFiles {
     /// Number of such files.
     pub files: u64,
-    /// Which of the lists has the first of them.
+    /// The list that has the first of them, by its place.
     pub list: usize,
     /// The line of that.
     pub line: u64,

@@ -8,7 +8,7 @@ use crate::{
     hash::Algorithm, hash::Digest, path::RelPath, verify::lines::manifest_lines::ManifestLine,
 };
 
-/// So long is a line of a manifest, about; bytes.
+/// Usual length of a manifest's line; bytes.
 const USUAL_LINE: u64 = 100;
 
 /// A shard has at least so many rows of lines, where there are enough: sizes even out.
@@ -23,7 +23,7 @@ pub const MOST_SHARDS: u32 = 1 << 16;
 /// One of the shards of a check, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckShard {
-    /// Which it is.
+    /// Its number.
     pub index: u32,
     /// Number of shards in all.
     pub of: u32,
@@ -50,7 +50,7 @@ pub struct LineSum {
 #[derive(Debug)]
 pub struct LineShards {
     of: u32,
-    /// So many lines make a row.
+    /// Number of lines in a row.
     row: u64,
     /// The round that was dealt last, and which shard got each of its rows.
     round: Option<u64>,
@@ -62,7 +62,7 @@ pub struct LineShards {
 pub struct WantedLines {
     wanted: LinesWanted,
     shards: LineShards,
-    /// Of each shard, if sums are wanted.
+    /// The sums of each shard, if they are wanted.
     pub sums: Vec<LineSum>,
 }
 

@@ -19,10 +19,10 @@ use crate::{
 
 // A shard of a check from its refusals to its result.
 
-/// Which shard of a check is to be made, and where its result goes.
+/// The shard of a check that is to be made, and the place for its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardOfCheck {
-    /// Which it is.
+    /// The shard.
     pub shard: CheckShard,
     /// A directory, which is made; every machine sees it.
     pub results: PathBuf,

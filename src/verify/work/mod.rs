@@ -199,7 +199,7 @@ impl<'a> Checker<'a> {
         last.enter(root, &path).map_err(|error| barrier(root, target, &path, error))
     }
 
-    /// So many files are best read at a time.
+    /// Number of files that are best read at a time.
     pub fn side_by_side(&self) -> usize {
         self.read_back.side_by_side()
     }

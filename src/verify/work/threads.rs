@@ -168,7 +168,7 @@ const LARGE: u64 = 1 << 20;
 pub enum ReadOrder {
     /// Large ones first, the largest of all at the start; small ones as they are listed.
     LargeFirst,
-    /// As they lie on the disk.
+    /// The order on the disk.
     AsOnDisk,
 }
 
