@@ -302,7 +302,7 @@ fn messages_are_those_of_the_program() {
         let unsaid = pieces.filter(|piece| !source.contains(&piece.replace('"', "\\\"")));
         wrong.extend(unsaid.map(|piece| format!("{piece:?} of {message:?} is not said")));
     }
-    for call in ["Error::io(", "Error::finding("] {
+    for call in ["Error::io(", "Error::finding(", ".deed(", ".deed_at("] {
         let deeds =
             source.split(call).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
         let deeds = deeds.map(|rest| rest.split('"').next().unwrap());

@@ -287,7 +287,8 @@ const AGAIN: Duration = Duration::from_millis(5);
 /// many seconds. What is not closed by then is held by those that wait.
 const MOST: Duration = Duration::from_secs(60);
 
-/// Longest wait where waiting helps seldom: once it was in vain, or with fewer descriptors than [`ENOUGH`].
+/// Longest wait where waiting helps seldom: once it was in vain, with fewer descriptors than [`ENOUGH`], or where it is
+/// not this process that has them all.
 const MOST_IN_DOUBT: Duration = Duration::from_secs(1);
 
 /// With fewer, threads soon hold what others of them wait for.
@@ -319,7 +320,7 @@ pub(super) fn patiently<T>(open: impl Fn() -> Result<T, Errno>) -> Result<T, Err
 fn wait_for_descriptor<T>(open: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     let started = Instant::now();
     WAITING.fetch_add(1, Relaxed);
-    let is_in_doubt = WAS_IN_VAIN.load(Relaxed) || open_file_limit() < ENOUGH;
+    let is_in_doubt = WAS_IN_VAIN.load(Relaxed) || open_file_limit() < ENOUGH || !all_are_taken();
     let most = if is_in_doubt { MOST_IN_DOUBT } else { MOST };
     let opened = loop {
         sleep(AGAIN);
@@ -334,6 +335,17 @@ fn wait_for_descriptor<T>(open: impl Fn() -> Result<T, Errno>) -> Result<T, Errn
     IN_VAIN.store(in_vain, Relaxed);
     WAS_IN_VAIN.fetch_or(in_vain, Relaxed);
     opened
+}
+
+/// True if this process has the descriptors below its limit, of which the lowest 64 are looked at: the system gives the
+/// lowest that is free (open(2)). If it has not, nothing that it closes ends the want.
+fn all_are_taken() -> bool {
+    let lowest = 0..open_file_limit().min(64) as libc::c_int;
+    let look = |fd| libc::pollfd { fd, events: 0, revents: 0 };
+    let mut asked: Vec<_> = lowest.map(look).collect();
+    // SAFETY: as many structures as the count says, which live through the call.
+    let told = unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, 0) };
+    told >= 0 && asked.iter().all(|one| one.revents & libc::POLLNVAL == 0)
 }
 
 // A program that is started to help, with all that it starts in its turn.
