@@ -400,7 +400,7 @@ mod tests {
         }
     }
 
-    /// One of each kind that nothing is seen of.
+    /// One character of each kind that is not seen.
     #[test]
     fn what_is_not_seen_is_escaped() {
         for c in "\u{115f}\u{3164}\u{ffa0}\u{fe0f}\u{e0100}\u{180b}\u{17b4}\u{1d173}\u{1bca0}\u{2800}\u{13430}".chars() {

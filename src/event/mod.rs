@@ -40,7 +40,8 @@ pub enum Event<'a> {
     Departed(&'a [u8]),
     /// The entry at this path of the output has no counterpart in the source, and stays: no earlier run listed it.
     Foreign(&'a [u8]),
-    /// The directory at this path has left the source too, and stays: something is mounted on it.
+    /// The directory at this path of the output has no counterpart in the source either, and stays: something is
+    /// mounted on it.
     ForeignMount(&'a [u8]),
     /// An old generation was moved to the trash.
     GenerationRemoved(&'a [u8]),

@@ -157,12 +157,12 @@ impl Algorithm {
         }
     }
 
-    /// Those that a run can compute and list, the strongest first.
+    /// The algorithms that a run can compute and list, the strongest first.
     pub fn listed() -> impl Iterator<Item = Algorithm> {
         TABLE.iter().map(|spec| spec.algorithm).filter(|algorithm| *algorithm < Algorithm::Crc32)
     }
 
-    /// Those that manifests of bags may be of.
+    /// The algorithms of manifests that a bag may have.
     pub fn of_bags() -> impl Iterator<Item = Algorithm> {
         let is_other = |it: &Algorithm| matches!(it, Algorithm::C4 | Algorithm::Crc32);
         TABLE.iter().map(|spec| spec.algorithm).filter(move |algorithm| !is_other(algorithm))

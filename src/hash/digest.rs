@@ -44,7 +44,7 @@ impl Digest {
         Some(Self { algorithm: self.algorithm.alike()?, ..*self })
     }
 
-    /// The same digest in a list of `algorithm`: there it is by that one, if it looks like one of it.
+    /// The same digest, taken from a list of `algorithm`: if digests of both algorithms look alike, it is one of that.
     #[must_use]
     pub fn in_list_of(self, algorithm: Algorithm) -> Self {
         self.alike().filter(|other| other.algorithm == algorithm).unwrap_or(self)

@@ -373,7 +373,8 @@ impl Parents {
 }
 
 impl HeldDir {
-    /// One that is there. Before it is made writable that is noted: a run that is killed closes nothing again.
+    /// A directory that is there. It is noted before it is made writable, because a run that is killed does not close
+    /// it again.
     fn of(dir: Dir, below: &RelPath, private: Option<&PrivateDir>) -> io::Result<Self> {
         let like = dir.stat_self()?;
         if let Some(private) = private.filter(|_| Dir::is_closed(&like)) {

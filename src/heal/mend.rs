@@ -271,7 +271,7 @@ impl Mender<'_> {
         Mend { path, from, bytes: 0, is_cloned: false, dry_run: self.dry_run }
     }
 
-    /// The trees that a file is made from, but its own; that which it is to look `like` first.
+    /// The trees that a file is made from, without its own; first the one that it is to look `like`.
     fn sources(&self, case: &Case<'_>, like: &FileCopy, good: &[&FileCopy]) -> Vec<&Tree> {
         let mut numbers: Vec<usize> = Vec::new();
         for copy in std::iter::once(&like).chain(good) {

@@ -57,7 +57,7 @@ impl Helpers {
         Self(AtomicUsize::new(processors - 1))
     }
 
-    /// Takes up to so many of those that are free.
+    /// Takes up to `most` of the free helpers.
     fn take(&self, most: usize) -> usize {
         let mut taken = 0;
         let take = |free: usize| {

@@ -215,7 +215,7 @@ impl ListKind {
         let start = out.len();
         let written = match self.form {
             Form::Gnu => self.write_gnu(out, content, path),
-            // Of those among the files it is what they will say.
+            // The lists among the files get their lines from these.
             Form::Bsd | Form::Dirs | Form::Sides => self.write_bsd(out, content, path),
             Form::Hashdeep => self.write_hashdeep(out, content, path),
             Form::Kept => self.write_kept(out, content, path),

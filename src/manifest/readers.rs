@@ -35,7 +35,7 @@ impl Readers {
         readers
     }
 
-    /// Something is listed that is this, or that is in this directory.
+    /// Takes note of an entry that is listed, or of a directory above one.
     pub fn note(&mut self, stat: &Stat) {
         // A directory is to be listed and entered.
         let needed = if stat.kind == Kind::Dir { 0o5 } else { 0o4 };
@@ -153,10 +153,10 @@ pub struct OpenDigest {
 }
 
 impl Carry {
-    /// Reads the earlier manifests in the root of an output, whose path is `path`. Those that
-    /// `is_copied` tell of another tree; what those up to `covered` say is known already. One that cannot
-    /// be read is as good as none and is told as a warning. Once `is_to_stop` says so nothing more is
-    /// read: the run comes to nothing anyway.
+    /// Reads the earlier manifests in the root of an output, whose path is `path`. Manifests
+    /// for which `is_copied` holds tell of another tree; the content of those up to `covered` is known already. One
+    /// that cannot be read is as good as none and is told as a warning. Once `is_to_stop` says so nothing more is read:
+    /// the run comes to nothing anyway.
     pub fn load(
         root: &Dir,
         path: &Path,
@@ -375,8 +375,8 @@ fn listed_by_others(
     listed
 }
 
-/// The manifests in the root of an output, the newest first and those of the future last. One is known to be the
-/// manifest of its run where it is `recorded`.
+/// The manifests in the root of an output, the newest first and those of the future last. The `recorded`
+/// one is known to be the manifest of its run.
 pub fn ours(
     root: &Dir,
     is_in_source: impl Fn(&OsStr) -> bool,

@@ -1,8 +1,8 @@
 //! The second thread of a worker: hashes what passes through, of one file or of two at a time.
 //!
 //! Two files on their way are two series of dependent steps, which one core works through side by side
-//! ([`multibuffer`](crate::hash::multibuffer)). What is there of both is hashed together; the hasher waits for
-//! neither: a file whose next block is not there yet is being read, and the other is hashed by itself.
+//! ([`multibuffer`](crate::hash::multibuffer)). The blocks that have come of both are hashed together; the
+//! hasher waits for neither: while the next block of one is being read, the other is hashed by itself.
 
 use std::sync::Arc;
 
@@ -184,8 +184,8 @@ impl Writing {
         Self { large, part }
     }
 
-    /// Empties the part file for a file that begins again as `large`, from now on without a journal:
-    /// that one speaks of what the file was.
+    /// Empties the part file for a file that begins again as `large`, from now on without a journal,
+    /// because that is about the earlier content.
     fn begin_again(self, large: Arc<LargeFile>, checkpoints: &mut Checkpoints) -> Self {
         let settled = checkpoints.end();
         if self.part.is_err() {

@@ -58,7 +58,7 @@ pub enum FileStep<E> {
     Hole(u64),
     /// Up to here the file is to be made durable: from the hasher.
     Checkpoint(Checkpoint),
-    /// There is no more, and this is how it ended.
+    /// The end of the file, good or bad.
     End(E),
 }
 

@@ -25,7 +25,7 @@ pub enum OutputPlace {
     Left(&'static str),
     /// Nowhere: something is in the way.
     Refused(&'static str),
-    /// Nowhere: it cannot be found, or cannot be one.
+    /// No place: it cannot be found, or cannot be an output.
     Failed(Error),
 }
 

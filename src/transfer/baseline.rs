@@ -88,8 +88,8 @@ impl Baseline {
         if index.is_empty() && !may_be_empty && !is_to_stop() {
             return Err(Error::finding("expect what is listed in", path, why_none(&file)));
         }
-        // A time that was set by hand does not make it later than it is.
-        // Of one that was cut it is not known which it was.
+        // A time that was set by hand may be later than the real one, so the earlier of both counts. It may have been
+        // cut, so the latest that can be meant.
         let written = stat.mtime.min(stat.ctime).latest_cut_to_this();
         let (as_listed, edited) = (AtomicU64::new(0), AtomicU64::new(0));
         let (path, alike, visited) = (path.to_path_buf(), AtomicU64::new(0), AtomicU64::new(0));

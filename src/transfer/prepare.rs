@@ -247,8 +247,8 @@ fn with_labels(
     Action::Settled(Outcome::Kept { stands, row, proof, labels })
 }
 
-/// The digest of a file that will not be copied, if the baseline lists it and it is what is listed; what
-/// becomes of it if it is not.
+/// Reads a file that will not be copied: gives its digest if the baseline lists it and it is as listed, and else its
+/// outcome.
 fn check_for_rot(
     context: &Context<'_>,
     transfer: &Transfer,
@@ -332,7 +332,7 @@ impl ChainedCopy<'_> {
         Some(Damage::new(&chain, size, stat.size, &bad)).filter(Damage::says_something)
     }
 
-    /// The chain, and the size of what it is of; one that is at hand is of a content of `size`.
+    /// The chain, and the size of the content that it is of: `size` for a chain that is at hand.
     fn chain(&self, size: u64) -> Option<(Cow<'_, Chain>, u64)> {
         match self.chain {
             Some(chain) => Some((Cow::Borrowed(chain), size)),

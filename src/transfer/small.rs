@@ -92,7 +92,7 @@ impl SmallPath<'_> {
             self.complete_batch();
         }
         match self.batch.take(transfer, self.results.len(), self.scratch, warnings)? {
-            // Which is what becomes of it unless it is written.
+            // The outcome of a file that is never written.
             Admission::Waits => Ok(Outcome::Abandoned),
             Admission::Alone => {
                 // The block is needed.
@@ -222,7 +222,7 @@ impl<'a> SmallBatch<'a> {
         Self { context, timings, most, loaded: Vec::new() }
     }
 
-    /// Reads a file behind the others in `block`; `at` is which of the results will be its.
+    /// Reads a file behind the others in `block`; `at` is the place of its result.
     pub fn take(
         &mut self,
         transfer: &Transfer,

@@ -107,7 +107,7 @@ impl<'a> ReadBackVerifier<'a> {
         CheckedCopy { file, verdict, warnings }
     }
 
-    /// Reads a copy back. Unless it is good, it is gone then.
+    /// Reads a copy back, and removes it unless it is good.
     fn check(&mut self, file: &PendingPublish, warnings: &mut Vec<Error>) -> ReadBackVerdict {
         match self.read_back(file) {
             Ok(Some(proof)) => ReadBackVerdict::Good(proof),

@@ -296,8 +296,8 @@ impl Filter {
         Ok(Self(Some(Arc::new(Rules { globs, rules, closed }))))
     }
 
-    /// The same, and what this pattern matches is left out as well. Whether it is of use is not asked; which of the
-    /// others are is remembered by both.
+    /// The same filter, which also leaves out what this pattern matches. Both remember which of the others are of use;
+    /// of this one that is not asked.
     ///
     /// # Errors
     /// The pattern is wrong.

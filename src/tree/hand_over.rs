@@ -62,7 +62,7 @@ impl Unmet {
         names.remove(&self.hash(name));
     }
 
-    /// The first of them that is still there.
+    /// The first of these names that is still there.
     fn first(&self, dir: &Dir) -> io::Result<Option<OsString>> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.is_empty() {

@@ -128,7 +128,7 @@ impl OwnManifests {
     /// The one that holds, of the directory `dir`. An older one than the last that this user's runs finished does not.
     ///
     /// # Errors
-    /// Those that are there cannot be read.
+    /// The manifests of the directory cannot be read.
     pub fn valid(&self, dir: &Path) -> Result<Option<ManifestName>> {
         Ok(match self.record {
             Recorded::Manifest(name, _) if self.finished.contains(&name) => Some(name),

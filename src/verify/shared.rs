@@ -1,4 +1,4 @@
-//! Data that several listed files share: it is read once, and what is found of it holds for each of them.
+//! Data that several listed files share: it is read once, and its digest holds for each of them.
 
 use std::{
     collections::HashMap, collections::HashSet, collections::hash_map::RandomState, fs::File,

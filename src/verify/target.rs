@@ -173,7 +173,7 @@ impl TargetSpec {
                 })
             }
             Err(error) => {
-                // What is told of it belongs to this directory, if that is there.
+                // Findings about it belong to this directory, if it is there.
                 let id = Dir::open(&target.root).and_then(|root| root.identity());
                 target.root_id = id.unwrap_or(target.root_id);
                 Err((Arc::new(target), error))

@@ -1,8 +1,8 @@
 //! The forms of names that may be one name at an output.
 //!
 //! File systems fold letter case, forms of Unicode or both, each by tables of its own: for ext4 `straße` is `STRASSE`,
-//! and characters that are not shown count for nothing. So names are alike here that any of them takes for one.
-//! Whether an output does is asked of the output: to be alike proves nothing.
+//! and characters that are not shown count for nothing. Names are alike here if any file system may take
+//! them for one. Whether an output does is asked of the output: to be alike proves nothing.
 
 use std::{
     collections::HashMap, ffi::OsStr, ffi::OsString, hash::BuildHasher, hash::RandomState, io,

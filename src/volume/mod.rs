@@ -154,7 +154,7 @@ impl OutputVolume {
             && (!keeps_births || known.birth.is_none() || known.birth == now.birth)
     }
 
-    /// It will be that of `dir`, in which the output is to be made.
+    /// Takes it for the volume of `dir`, in which the output is to be made.
     pub fn is_that_of(&self, dir: &Dir) {
         self.trials.largest_file.get_or_init(|| dir.largest_file());
         self.trials.is_fat.get_or_init(|| dir.is_fat());

@@ -151,7 +151,7 @@ pub struct ReceiptDigests {
 }
 
 impl ReceiptDigests {
-    /// Those that there are, behind what their algorithms are called.
+    /// The digests that there are, each behind the name of its algorithm.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, &ClippedText)> {
         let Self { sha512, c4, blake3, sha1, md5, xxh128, xxh3, xxh64 } = self;
         let all = [

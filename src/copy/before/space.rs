@@ -169,7 +169,7 @@ impl SpaceCheck<'_> {
         }
         // An entry that cannot be looked at will fail, and takes nothing.
         let Ok(there) = output.look(&entry.name) else { return };
-        // It is taken for what it looks like: if it is not that, the disk may fill up.
+        // It is taken for the renamed file that it looks like: if it is another, the disk may fill up.
         let is_renamed = |renamed: &RenamedFiles<'_>| renamed.may_have(&entry.stat);
         if there.is_none() && self.renamed.is_some_and(is_renamed) {
             need.files += 1;

@@ -297,7 +297,7 @@ impl<'a> Accounting<'a> {
         let is_of_output = error.path().starts_with(&self.root.root);
         let is_of_source = !is_of_output && error.path().starts_with(&self.source.root().root);
         match error.cause() {
-            // It has been said why the run ends: that others fail too is of one piece with it.
+            // It has been told why the run ends: failures that follow are marked as part of that.
             Cause::Io(cause) if (is_of_output || is_of_source) && self.is_broken() => {
                 let same = Error::io(error.deed(), error.path(), copy_of(cause));
                 let same = same.with_note(error.note()).of_all();

@@ -469,9 +469,9 @@ impl Committer<'_> {
     }
 
     /// Counts what was found as expected or edited, and tells which files are expected and are not in the
-    /// source, of those that the walk did not come upon; in no source that is one file. The user may have
-    /// removed them, so it is no failure, unless all is expected. A line that is of no use is one: it may be that of a
-    /// file that has rotted.
+    /// source, of those that the walk did not come upon; none if the source is one file. The user may have removed
+    /// them, so it is no failure, unless all is expected. A useless line is a failure: it may be that of a file that
+    /// has rotted.
     pub fn settle_expected(&mut self, source: Option<&SourceDir>) {
         let Some(expected) = self.context.shared.baseline else { return };
         let (follow, stop, accounting) =

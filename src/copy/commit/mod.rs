@@ -363,10 +363,9 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// The sync of a group failed: it is not known what of it is on the device, so all of it failed,
-    /// and what was published before it is not recorded. An error like this is not tried again: the
-    /// kernel reports it once and then says that all is well. What is being written at this moment
-    /// may be lost too, so the run ends here.
+    /// The sync of a group failed: nobody knows which of its files are on the device, so all failed, and files
+    /// published before are not recorded. An error like this is not tried again: the kernel reports it once and then
+    /// says that all is well. What is being written at this moment may be lost too, so the run ends here.
     fn sync_failed(&mut self, files: Vec<PendingPublish>, error: &io::Error) {
         self.context.control.stop.request(Stop::IN_VAIN);
         files.iter().for_each(|file| self.not_durable(file, error));

@@ -349,8 +349,8 @@ impl GenerationRun<'_> {
         new.persist().map_err(fail)
     }
 
-    /// Lets `latest` lead to the new generation, and moves those that are not kept into the trash. What of that
-    /// cannot be done is a warning: the generation is there.
+    /// Lets `latest` lead to the new generation, and moves those that are not kept into the trash. A failure of
+    /// that is a warning: the generation is there.
     fn tidy(
         &self,
         root: &GenerationRoot,

@@ -104,7 +104,7 @@ impl EarlierLists {
         let hash = |path: &[u8]| self.hashing.hash_one(form_of(path));
         let forms = self.forms.get_or_init(|| {
             let mut all = HashSet::new();
-            // Of what cannot be read nothing is known.
+            // Rows that cannot be read count as absent.
             let add = |path: &RelPath, _| Ok(_ = all.insert(hash(path.as_bytes())));
             let _ = known.unsettled(&|| false, add);
             all

@@ -186,7 +186,7 @@ impl Removal<'_> {
         if path.is_root() {
             return Ok(());
         }
-        // Its times are those of its counterpart again; whether it may have all else is not for here to say.
+        // It gets the times of its counterpart again; the rest of its label is decided elsewhere.
         let mtime = match &source {
             Some(source) => source.stat_self().map_err(look)?.mtime,
             None => before.mtime,

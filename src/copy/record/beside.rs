@@ -1,4 +1,4 @@
-//! The lists beside a manifest that goes: they go with it, if they are what its run left there.
+//! The lists beside a manifest that is removed: they are removed with it, if its run made them.
 //!
 //! A name proves nothing: a user may keep a file of that name. A list of ours was last written to when its manifest
 //! was, was not touched since, and the first file that it names is one that the manifest lists.
@@ -132,8 +132,8 @@ pub fn begin(
 }
 
 /// The newest finished side file, and those of runs that were cut short since, the newest first. They need
-/// not be believed, so it is of no weight whose they are; but of planted ones there may be any number, and each that is
-/// taken is held open.
+/// not be believed, so their owner does not matter; but somebody may have planted any number, and each that is taken is
+/// held open.
 fn earlier(root: &Dir, is_to_stop: &dyn Fn() -> bool) -> Vec<SideFile> {
     let names = ours(root, |_| false, None).unwrap_or_default();
     let (mut earlier, mut finished, mut left) = (Vec::new(), 0, MOST_RECORDS);
@@ -160,7 +160,7 @@ fn earlier(root: &Dir, is_to_stop: &dyn Fn() -> bool) -> Vec<SideFile> {
 }
 
 impl Committer<'_> {
-    /// A file stays as it is: what is known of its chain is taken over.
+    /// Takes over the known chain of a file that stays as it is.
     pub(crate) fn carry_chain(&self, output: &OutputDir, name: &OsStr, size: u64, digest: &Digest) {
         if let Some(states) = self.context.shared.states.filter(|states| states.wants(size)) {
             states.carry(output.rel.join(name).as_bytes(), size, digest);

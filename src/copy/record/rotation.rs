@@ -169,7 +169,7 @@ fn listed(
     Ok(found)
 }
 
-// Lists among the files that an earlier run left: which these are, and whether they still say what is there.
+// Lists among the files that an earlier run left, and the check that they still say what is there.
 
 /// The manifest beside which the newest list has this ending.
 pub fn newest_with(root: &Dir, suffix: &str) -> io::Result<Option<ManifestName>> {
@@ -195,7 +195,7 @@ impl Committer<'_> {
             let Ok(Some(newest)) = newest_with(handle, suffix) else { continue };
             let list = newest.list(suffix);
             let is_of_run = ManifestName::parse(name).is_some_and(|it| it.list(suffix) == list);
-            // One that came with the source is of that.
+            // A list that came with the source belongs to the source.
             let is_copied = known.has_heard_of(list.as_bytes());
             let is_ours = handle.stat(list.as_ref(), false).is_ok_and(|stat| is_made_here(&stat));
             if is_of_run || is_copied || !is_ours {

@@ -175,7 +175,7 @@ fn check_disjoint<'a>(jobs: impl Iterator<Item = &'a CopyJob>) -> Result<Vec<Opt
 /// Why these jobs, which have the same source, would be refused for what they ask, their source or their
 /// outputs; nothing is made. Whether there is room is not looked at: that takes a walk.
 pub fn check_all(jobs: &[CopyJob]) -> Vec<Error> {
-    // One that is alone may be around its source.
+    // A single output may be around its source.
     let refused = if jobs.len() > 1 { check_disjoint(jobs.iter()).err() } else { None };
     match refused {
         Some(refused) => vec![refused],

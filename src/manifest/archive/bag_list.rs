@@ -278,8 +278,8 @@ impl InfoTag {
         Ok(tags)
     }
 
-    /// The tags of a bag that has `there` and is given `given`: what is there stays, unless one of its label is given.
-    /// What a run computes is not among them.
+    /// The tags of a bag that has `there` and is given `given`: a tag stays, unless one of the same label is given.
+    /// Tags that a run computes are not among them.
     pub fn merged(there: &[Self], given: &[Self]) -> Vec<Self> {
         let mut tags: Vec<Self> = Vec::new();
         for tag in there {

@@ -241,7 +241,7 @@ impl Dir {
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::StatxFlags;
-            // What it says stays in the kernel's memory. Where there is no such call, that is asked alone.
+            // The answer stays in the kernel's memory, which alone is asked where there is no such call.
             let anew = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
             let _ = rustix::fs::statx(file, "", anew, StatxFlags::CTIME);
         }
@@ -374,7 +374,7 @@ pub fn name_from_bytes(bytes: &[u8]) -> io::Result<&OsStr> {
     Ok(OsStr::from_bytes(bytes))
 }
 
-/// Why nothing of this name can be made: here every name that there is can be.
+/// The reason why nothing of this name can be made: none here, where every name is possible.
 pub fn unusable(_: &OsStr) -> Option<&'static str> {
     None
 }
@@ -505,11 +505,11 @@ impl Dir {
         Ok(rustix::fs::fchmod(&self.0, Mode::from_raw_mode(stat.mode as _))?)
     }
 
-    /// Makes this directory that of who this process acts as, and closes it to all others: until it is known what is
-    /// in it. Who holds it open from before can make nothing in it any more.
+    /// Gives this directory to the user that this process acts as, and closes it to all others until its content is
+    /// known. A process that holds it open from before can make nothing in it any more.
     ///
     /// # Errors
-    /// It is as open as it was. Where there are no owners, it keeps that which it has.
+    /// The directory is as open as it was. Where there are no owners, it keeps the one that it has.
     pub fn take_over(&self) -> io::Result<()> {
         let stat = self.stat_self()?;
         // What is made in it takes its group as before.

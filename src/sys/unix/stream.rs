@@ -50,7 +50,7 @@ impl StreamEnd {
     }
 
     /// Opens a FIFO or a character device for writing; `None` while the FIFO has no reader. A block
-    /// device is refused: what is written there takes the place of what it held.
+    /// device is refused: writing there would overwrite its content.
     pub fn open_output(path: &Path) -> io::Result<Option<Self>> {
         let opened = rustix::fs::openat(CWD, path, OFlags::WRONLY | FLAGS, Mode::empty());
         let file = match opened {

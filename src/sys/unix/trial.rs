@@ -200,7 +200,7 @@ impl Dir {
         tried
     }
 
-    /// Removes what is called so, if it is still there.
+    /// Removes the entries of these names that are still there.
     fn remove_all(&self, names: &[OsString]) -> io::Result<()> {
         names.iter().try_for_each(|name| match self.remove(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -159,7 +159,7 @@ impl Attributes {
             && Self::read(to).is_ok_and(|there| there.created == self.created)
     }
 
-    /// The same: there is nothing that could be there besides.
+    /// The same as `are_at`: nothing else is kept of an entry here.
     pub fn are_all_at(&self, there: &Stat, to: impl AsHandle, source: &Stat) -> bool {
         self.are_at(there, to, source)
     }

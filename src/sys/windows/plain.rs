@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Opens the file at `path`; one that is to be written is made if it is missing. Making links takes a
-/// privilege here, and a pipe lies in no directory: what is there is taken as it is.
+/// privilege here, and a pipe lies in no directory: an entry that is there is opened as it is.
 ///
 /// # Errors
 /// It cannot be opened.

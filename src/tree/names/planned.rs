@@ -181,7 +181,7 @@ fn read_time(text: &[u8]) -> Option<Time> {
     (nanos < 1_000_000_000).then_some(Time { secs, nanos })
 }
 
-// The directories on the way from a root down to one, as a number: whether they are those of an earlier walk.
+// The directories on the way from a root down to one, as a number that tells whether an earlier walk met the same.
 //
 // A plan notes what directories are to be given at the output, and shards fill them later. Meanwhile whoever owns the
 // directory that one is in can put another in its place, on either side: the output's would get the content of the

@@ -142,7 +142,8 @@ impl BagDir<'_> {
         }
     }
 
-    /// True if a file is UTF-16 and the bag declares something else. What cannot be read is told when it is.
+    /// True if a file is UTF-16 and the bag declares something else. A file that cannot be read is told when its turn
+    /// comes.
     fn is_other_encoding(&self, name: &str) -> bool {
         let start = open(self.dir, name).and_then(|file| read_begin(file, 2));
         self.declaration.encoding != Encoding::Utf16 && start.is_ok_and(|start| is_utf16(&start))

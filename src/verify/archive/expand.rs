@@ -133,7 +133,7 @@ impl Expanded {
         self.findings.push(Findings::new(target, vec![finding]));
     }
 
-    /// Adds that something of it cannot be used.
+    /// Adds the finding that a part of the target cannot be used.
     pub fn unusable(&mut self, target: &Arc<Target>, error: Error) {
         self.found(target, Finding::Unusable(error));
     }

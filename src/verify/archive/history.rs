@@ -26,7 +26,7 @@ const MOST_BELOW: usize = 10_000;
 /// Puts the lists of a history, and of those further below, in the place of what was asked for.
 pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
     let root = root_of(spec, usize::from(spec.manifest.is_some()));
-    // A copy of what the history is of, if it is held against one.
+    // The copy that the history is held against, if it is.
     let copy = spec.root.as_ref().or(spec.dir.as_ref()).filter(|_| spec.manifest.is_some());
     let mut waiting = BTreeSet::from([RelPath::root()]);
     let mut known = BTreeSet::new();
@@ -291,7 +291,7 @@ impl PartOf {
         }
     }
 
-    /// The manifest of a bag that it is.
+    /// The kind of bag manifest, if it is one.
     pub fn bag(self) -> Option<BagPart> {
         match self {
             PartOf::Bag(bag) => Some(bag),

@@ -35,7 +35,7 @@ pub struct HistoryNames {
     generations: Vec<Arc<Target>>,
     /// The paths that the newest generation leaves out, …
     left_out: LeftOut,
-    /// … and files of that which are listed and are not there.
+    /// … and the listed files among them that are not there.
     left_out_absent: HashSet<u64>,
 }
 

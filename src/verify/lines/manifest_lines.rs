@@ -17,7 +17,7 @@ pub struct ManifestLine {
     pub number: u64,
     pub path: RelPath,
     pub digest: Digest,
-    /// Others that are listed beside it, all of which must be right.
+    /// Further digests that are listed beside it, all of which must be right.
     pub further: Vec<Digest>,
     /// True for a list that a generation refers to.
     pub is_reference: bool,

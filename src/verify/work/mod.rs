@@ -40,7 +40,7 @@ pub struct Checker<'a> {
     read_back: ReadBack,
     /// For files of which there are chains.
     links: Option<LinkChecker<'a>>,
-    /// For files of which there are to be some.
+    /// The states to be written, if any are.
     states: Option<&'a MadeStates>,
     /// For so many missing files another form of their names is looked for.
     forms_left: u32,
