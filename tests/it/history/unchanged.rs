@@ -31,8 +31,8 @@ fn a_night_without_changes_lists_no_directory_once_more() {
     let mirror = listings(&scene, &["--mirror"]);
     assert!(mirror > 8);
     assert_eq!(mirror, listings(&scene, &["--mirror"]));
-    // Each of them looks whether its source is empty before it makes anything.
-    assert_eq!(mirror, listings(&scene, &["--overwrite-policy", "update"]));
+    // The look for what left takes no more than a first look into the output's root.
+    assert_eq!(mirror, listings(&scene, &["--overwrite-policy", "update"]) + 1);
     scene.src.append("keep/3", b"more");
     assert!(listings(&scene, &["--mirror"]) > mirror);
 }
