@@ -247,11 +247,8 @@ fn a_directory_is_taken_for_one_of_the_source_only() {
         ),
     );
     scene.copy(&["--allow-empty"]).assert_code(0);
-    scene
-        .src
-        .file(&format!("{closed}/key"), content(400_000))
-        .mode(&format!("{closed}/key"), 0o644);
-    scene.src.file(&format!("{open}/page"), content(1_200_000));
+    scene.src.file(format!("{closed}/key"), content(400_000)).mode(format!("{closed}/key"), 0o644);
+    scene.src.file(format!("{open}/page"), content(1_200_000));
     let exchange = format!("cd dst; mv {closed} x; mv {open} {closed}; mv x {open}");
     let strace = Strace::inject(&scene, "getdents64", "signal=SIGSTOP:when=1");
     let slowly = scene.command(["--limit-rate", "400K"]);
