@@ -78,6 +78,7 @@ mod manifest;
 mod part;
 mod path;
 mod pipeline;
+mod staged;
 mod state;
 mod stream;
 mod sys;

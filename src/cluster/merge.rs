@@ -10,8 +10,8 @@ use crate::{
     error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm, hash::Digest,
     manifest::Entries, manifest::Entry, manifest::Fault, manifest::ManifestName, manifest::Parsed,
     manifest::Readers, manifest::Utf16Reader, manifest::line, path::RelPath, path::Shown,
-    path::directory_of, sys, sys::Dir, sys::Uninterrupted, tree::RecordReader, tree::SortedRecords,
-    tree::Sorter, tree::names::compare,
+    path::directory_of, staged::write_whole, sys, sys::Dir, sys::Uninterrupted, tree::RecordReader,
+    tree::SortedRecords, tree::Sorter, tree::names::compare,
 };
 
 const DEED: &str = "merge manifests into";
@@ -104,8 +104,7 @@ impl MergeLists {
             // What is not in order gets no name.
             if merged.is_sound() { Ok(()) } else { Err(ErrorKind::InvalidData.into()) }
         };
-        let written = dir.write_atomically(false, fill, |part| dir.publish(part, name, false));
-        match written {
+        match write_whole(&dir, name, false, false, fill) {
             Err(error) if merged.is_sound() => Err(fail(error)),
             _ => Ok(merged),
         }

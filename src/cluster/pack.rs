@@ -10,9 +10,10 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::{
     cluster::PlanDir, cluster::attempt, error::Error, error::Result, hash::Digest,
-    manifest::SummedWriter, manifest::Trailer, manifest::summed::SUM, sys::Dir, tree::OutputDir,
-    tree::PlannedStat, tree::SourceDir, tree::SourceEntry, tree::Unclassified, tree::Walk,
-    tree::WalkEvent, tree::names::compare, tree::names::planned::MOST_BEFORE_PATH,
+    manifest::SummedWriter, manifest::Trailer, manifest::summed::SUM, staged::write_whole,
+    sys::Dir, tree::OutputDir, tree::PlannedStat, tree::SourceDir, tree::SourceEntry,
+    tree::Unclassified, tree::Walk, tree::WalkEvent, tree::names::compare,
+    tree::names::planned::MOST_BEFORE_PATH,
 };
 
 /// A full shard: its filling is counted in these parts.
@@ -179,8 +180,7 @@ impl OpenShard {
             trailer = Some(writer.finish(self.bytes)?);
             Ok(())
         };
-        dir.write_atomically(false, fill, |part| dir.publish(part, file_name, false))
-            .map_err(fail)?;
+        write_whole(&dir, file_name, false, false, fill).map_err(fail)?;
         trailer.ok_or_else(|| fail(io::ErrorKind::UnexpectedEof.into()))
     }
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     cluster::attempt, cluster::done, cluster::done::DoneTotals, error::Error, error::Result,
-    io::Cache, io::Damaged, io::Reflink, io::Sparse, sys, sys::Dir, sys::DirListing, sys::PlainUse,
-    sys::Uninterrupted, tree::Pattern, tree::Policy,
+    io::Cache, io::Damaged, io::Reflink, io::Sparse, staged::write_whole, sys, sys::Dir,
+    sys::DirListing, sys::PlainUse, sys::Uninterrupted, tree::Pattern, tree::Policy,
 };
 
 /// The version of all formats in the directory.
@@ -243,8 +243,7 @@ impl PlanDir {
         let dir = Dir::open(&self.path).map_err(fail)?;
         let text = serde_json::to_string_pretty(value).map_err(|error| fail(error.into()))?;
         let fill = |file: &mut fs::File| sys::write_all(file, text.as_bytes());
-        dir.write_atomically(true, fill, |part| dir.publish(part, name.as_ref(), replaces))
-            .map_err(fail)
+        write_whole(&dir, name.as_ref(), true, replaces, fill).map_err(fail)
     }
 
     /// Where the list of a shard is, …

@@ -5,8 +5,8 @@
 //! later ones compare.
 
 use std::{
-    fs::File, io, path::Path, sync::Arc, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed,
-    thread::scope, thread::sleep, time::Duration,
+    ffi::OsStr, fs::File, io, path::Path, sync::Arc, sync::atomic::AtomicU64,
+    sync::atomic::Ordering::Relaxed, thread::scope, thread::sleep, time::Duration,
 };
 
 use crossbeam_channel::{Sender, bounded};
@@ -17,9 +17,9 @@ use crate::{
     cluster::shard_files::ShardFiles, copy::CopyJob, copy::Counts, copy::Ending, copy::Report,
     copy::ShardRole, error::Cause, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, event::Observer, event::Progress, io::Resume, manifest::SummedReader,
-    manifest::states_name, part::publish::is_taken, path::RelPath, path::directory_of, sys,
-    sys::Dir, sys::ShardTag, tree::ChangedFiles, tree::NameList, tree::SortedRecords,
-    tree::names::compare, tree::names::planned::planned_size,
+    manifest::states_name, part::publish::is_taken, path::RelPath, path::directory_of,
+    staged::StagedFile, sys, sys::Dir, sys::ShardTag, tree::ChangedFiles, tree::NameList,
+    tree::SortedRecords, tree::names::compare, tree::names::planned::planned_size,
 };
 
 /// Time between two looks for a list that is to appear.
@@ -341,14 +341,16 @@ impl ShardJob {
                 false => writer.finish().map(drop),
             }
         };
-        let written =
-            dir.write_atomically(false, fill, |part| match dir.publish(part, name, false) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    lost = Some(done::difference(&self.plan, shard, &parent.join(part)));
-                    Err(error)
-                }
-                published => published,
-            });
+        let mut publish = |part: &OsStr| match dir.publish(part, name, false) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                lost = Some(done::difference(&self.plan, shard, &parent.join(part)));
+                Err(error)
+            }
+            published => published,
+        };
+        let written = StagedFile::of(&dir, name, false, &|_| false)
+            .and_then(|it| it.fill(&dir, fill)?.close(&dir, true)?.publish_by(&dir, &mut publish))
+            .and_then(|()| dir.persist());
         *departed = files.departed;
         match (lost, files.is_missing) {
             (Some(difference), _) => match difference? {

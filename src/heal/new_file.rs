@@ -6,8 +6,8 @@ use std::{
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Digest, io::ReadBack, io::Segment,
-    io::hash_thread::segments, part::publish, sys, sys::Attributes, sys::Cloned, sys::Dir,
-    sys::Medium, sys::stat::Stat,
+    io::hash_thread::segments, staged, sys, sys::Attributes, sys::Cloned, sys::Dir, sys::Medium,
+    sys::stat::Stat,
 };
 
 /// Read and written at once where a whole file is copied.
@@ -37,8 +37,8 @@ impl<'a> NewFile<'a> {
         path: &'a Path,
         is_data: &dyn Fn(&OsStr) -> bool,
     ) -> Result<Self> {
-        publish::sweep(dir, name, is_data);
-        let made = publish::create(dir, name);
+        staged::sweep(dir, name, is_data);
+        let made = staged::create(dir, name, true);
         let (file, part) = made.deed("create", path)?;
         Ok(Self { dir, part, file: Some(file), path, makes_holes: false })
     }

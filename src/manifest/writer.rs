@@ -83,7 +83,7 @@ impl ManifestFile {
             }
             if free {
                 // While it is locked no run takes it for one that was cut short.
-                match root.create_claimed(&unfinished) {
+                match root.create_claimed(&unfinished, true) {
                     Ok(file) => {
                         let (hasher, torn) = (Algorithm::Sha256.start(), false);
                         let begun = Self {

@@ -14,9 +14,9 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, io::Control, io::Durability,
     io::Options, io::Sparse, io::WatchedFile, part::content::CopyTarget, part::content::Method,
     part::content::PartContent, part::publish::cannot_publish, part::publish::remove,
-    part::resume::Checkpoints, sys, sys::Attributes, sys::CachePolicy, sys::Dir, sys::stat::Inode,
-    sys::stat::Stat, tree::Checkpoint, tree::Journal, tree::OutputDir, tree::SourceEntry,
-    tree::Subject, tree::cleanup,
+    part::resume::Checkpoints, staged, sys, sys::Attributes, sys::CachePolicy, sys::Dir,
+    sys::stat::Inode, sys::stat::Stat, tree::Checkpoint, tree::Journal, tree::OutputDir,
+    tree::SourceEntry, tree::Subject, tree::cleanup,
 };
 
 // A part file: the copy while it is not complete, under a name of its own.
@@ -58,9 +58,9 @@ impl Part {
     pub fn create_claimed(options: &Options, target: &CopyTarget) -> Result<Self> {
         let name = &target.entry.name;
         if let Some(dir) = &target.output.handle {
-            publish::sweep(dir, name, &|_| false);
+            staged::sweep(dir, name, &|_| false);
         }
-        Self::create_named(options, target, |dir| publish::create(dir, name))
+        Self::create_named(options, target, |dir| staged::create(dir, name, true))
     }
 
     /// Makes it, by `make` if it needs a name.

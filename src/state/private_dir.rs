@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    error::Deed, error::Error, error::Result, hash::Sha256, sys, sys::Dir, sys::PartOwner,
+    error::Deed, error::Error, error::Result, hash::Sha256, staged::StagedFile, sys, sys::Dir,
     sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
 };
 
@@ -262,20 +262,10 @@ impl PrivateDir {
         durable: bool,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut temporary = name.to_os_string();
-        temporary.push(".new");
-        match self.dir.remove(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = self.dir.create_new(&temporary, true)?;
-        fill(&mut file)?;
-        if durable {
-            sys::persist_file(&file)?;
-        }
-        sys::close_file(file)?;
-        self.dir.publish(&temporary, name, true)?;
-        if durable { self.dir.persist() } else { Ok(()) }
+        let dir = &self.dir;
+        let staged = StagedFile::of(dir, name, true, &|_| false)?;
+        staged.fill(dir, fill)?.close(dir, durable)?.publish(dir, name, true)?;
+        if durable { dir.persist() } else { Ok(()) }
     }
 
     /// A number that only this user's runs know, made when it is first asked for. With `durable` it is on the device
@@ -306,18 +296,19 @@ impl PrivateDir {
         // The standard library's keys come from the system's source of random numbers.
         let random = || RandomState::new().build_hasher().finish().to_le_bytes();
         let number = Sha256::of(&[&random(), &random(), &random(), &random()]);
-        let (file, part) = self.dir.create_part(PartOwner::default())?;
-        let text = [&number.to_hex()[..], made_at(Dir::birth_of(&file)).as_bytes()].concat();
-        let written = sys::write_all(&file, &text)
-            .and_then(|()| if durable { sys::persist_file(&file) } else { Ok(()) })
-            .and_then(|()| sys::close_file(file));
-        match written.and_then(|()| self.dir.publish(&part, SECRET.as_ref(), false)) {
+        let (dir, name) = (&self.dir, OsStr::new(SECRET));
+        let fill = |file: &mut File| {
+            let text = [&number.to_hex()[..], made_at(Dir::birth_of(&*file)).as_bytes()].concat();
+            sys::write_all(&*file, &text)
+        };
+        let write = || {
+            let staged = StagedFile::of(dir, name, true, &|_| false)?;
+            staged.fill(dir, fill)?.close(dir, durable)?.publish(dir, name, false)
+        };
+        match write() {
             Ok(()) => Ok(Secret(number)),
-            Err(error) => {
-                let _ = self.dir.remove(&part);
-                // A shard of the same plan may have made it meanwhile.
-                read_secret(&self.dir, durable)?.flatten().ok_or(error)
-            }
+            // A shard of the same plan may have made it meanwhile.
+            Err(error) => read_secret(dir, durable)?.flatten().ok_or(error),
         }
     }
 

@@ -1,16 +1,15 @@
 //! The held directory, and what is done with it alike on every system: making things under the random
-//! names of part files, and making a file that appears whole or not at all.
+//! names of part files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::sys::part_name::{PartOwner, under_part_name};
 #[cfg(unix)]
-use crate::sys::unix::volume::{close_file, persist_file};
+use crate::sys::unix::volume::close_file;
 #[cfg(windows)]
-use crate::sys::windows::volume::{close_file, persist_file};
+use crate::sys::windows::volume::close_file;
 
 #[cfg(unix)]
 use crate::sys::unix::list::DirReader;
@@ -83,32 +82,5 @@ impl Dir {
         let both = [new, replaced];
         let numbers = both.iter().all(|(made, now)| made.stat.id == now.stat.id);
         Ok((numbers, both.iter().all(|(made, now)| made.birth == now.birth)))
-    }
-
-    /// Makes a file with what `fill` writes, and has `publish` give it its name when it is whole and on the
-    /// disk: for its owner only if `private`, otherwise as the user's umask has it. After an error nothing of it is
-    /// there.
-    pub fn write_atomically(
-        &self,
-        private: bool,
-        fill: impl FnOnce(&mut File) -> io::Result<()>,
-        publish: impl FnOnce(&OsStr) -> io::Result<()>,
-    ) -> io::Result<()> {
-        // In a container the processes of all runs may have one number.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        // Not the name of a part file: those are removed when a run comes upon them.
-        let temporary = OsString::from(format!(".dircopy-{}-{now}.tmp", std::process::id()));
-        let written = self.create_new(&temporary, private).and_then(|mut file| {
-            fill(&mut file)?;
-            persist_file(&file)?;
-            close_file(file)?;
-            publish(&temporary)?;
-            self.persist()
-        });
-        if written.is_err() {
-            // What matters is the first error.
-            let _ = self.remove(&temporary);
-        }
-        written
     }
 }

@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     cli::report::MARK, cli::report::is_page, error::Deed, error::Error, error::Result,
-    manifest::Stamp, path::Shown, path::directory_of, sys::Dir, sys::DirListing,
-    sys::Uninterrupted, sys::stat::Kind,
+    manifest::Stamp, path::Shown, path::directory_of, staged, staged::StagedFile, sys::Dir,
+    sys::DirListing, sys::Uninterrupted, sys::stat::Kind,
 };
 
 // The destination of a file that is written when the run ends. What is there is replaced only if an earlier run
@@ -23,6 +23,26 @@ pub struct Destination {
     name: OsString,
     path: PathBuf,
     kind: RecordKind,
+    left: LeftRecords,
+}
+
+/// What killed runs left of a record, by its names.
+#[derive(Debug)]
+struct LeftRecords(Vec<OsString>);
+
+impl LeftRecords {
+    /// Those of what is made under this name in the directory `dir`, which is at `path`. A file that the source has
+    /// there, or a manifest lists, may have such a name too, and is none.
+    fn find(dir: &Dir, path: &Path, name: &OsStr, is_data: &dyn Fn(&Path) -> bool) -> Self {
+        let mut names: Vec<_> = staged::temporary_names(name).collect();
+        names.retain(|name| dir.stat(name, false).is_ok() && !is_data(&path.join(name)));
+        Self(names)
+    }
+
+    /// Begins the file of this name, and removes them.
+    fn begin(&self, dir: &Dir, name: &OsStr, private: bool) -> io::Result<StagedFile> {
+        StagedFile::of(dir, name, private, &|name| !self.0.iter().any(|left| left == name))
+    }
 }
 
 /// The kinds of file that a run leaves.
@@ -70,18 +90,20 @@ pub fn cannot(deed: &'static str, path: &Path, dir: &Path, error: io::Error) -> 
 }
 
 impl Destination {
-    /// Opens the directory of the file.
+    /// Opens the directory of the file. What `is_data` says is a file of a tree stays.
     ///
     /// # Errors
     /// Something else than such a file has its name.
-    pub fn new(kind: RecordKind, path: &Path) -> Result<Self> {
+    pub fn new(kind: RecordKind, path: &Path, is_data: &dyn Fn(&Path) -> bool) -> Result<Self> {
         let Some(name) = path.file_name() else {
             let finding = "the last component is no name of a file";
             return Err(Error::finding(kind.deed(), path, finding));
         };
         let dir = Dir::open(directory_of(path));
         let dir = dir.map_err(|error| cannot(kind.deed(), path, directory_of(path), error))?;
-        let place = Self { dir, name: name.to_os_string(), path: path.to_path_buf(), kind };
+        let left = LeftRecords::find(&dir, directory_of(path), name, is_data);
+        let (name, path) = (name.to_os_string(), path.to_path_buf());
+        let place = Self { dir, name, path, kind, left };
         place.refuse_foreign()?;
         Ok(place)
     }
@@ -126,14 +148,17 @@ impl Destination {
     /// it. After an error the earlier one is still there, and so is what has come there since the run began.
     pub fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
         self.refuse_foreign()?;
-        let publish = |temporary: &OsStr| self.dir.publish(temporary, &self.name, true);
-        let private = self.kind != RecordKind::Metrics;
+        let Self { dir, name, kind, left, .. } = self;
         let fill = |file: &mut File| {
             self.keep_permissions(file)?;
             fill(file)
         };
-        let written = self.dir.write_atomically(private, fill, publish);
-        written.map_err(|error| Error::io(self.kind.deed(), &self.path, error))
+        let write = || {
+            let staged = left.begin(dir, name, *kind != RecordKind::Metrics)?;
+            staged.fill(dir, fill)?.close(dir, true)?.publish(dir, name, true)?;
+            dir.persist()
+        };
+        write().deed(kind.deed(), &self.path)
     }
 
     /// Gives the new file the permissions of the one that it replaces, if that is this user's too: who opened a report
@@ -178,6 +203,7 @@ pub struct ReportDirectory {
     kind: &'static str,
     /// Number of the newest that stay.
     keep: Option<NonZero<usize>>,
+    left: LeftRecords,
     own: Mutex<OwnReport>,
 }
 
@@ -197,7 +223,7 @@ pub fn is_directory(path: &Path) -> bool {
 
 impl ReportDestination {
     /// Looks at the place of the report of a run of this kind, that started then. `keep` is for a
-    /// directory only.
+    /// directory only. What `is_data` says is a file of a tree stays.
     ///
     /// # Errors
     /// No report can be written there, or not kept there.
@@ -206,17 +232,20 @@ impl ReportDestination {
         kind: &'static str,
         started: Timestamp,
         keep: Option<NonZero<usize>>,
+        is_data: &dyn Fn(&Path) -> bool,
     ) -> Result<Self> {
         if !is_directory(path) {
             if keep.is_some() {
                 let finding = "--report names one file; --keep-reports is for a directory";
                 return Err(Error::finding("keep several reports at", path, finding));
             }
-            return Destination::new(RecordKind::of_report(path), path).map(Self::File);
+            return Destination::new(RecordKind::of_report(path), path, is_data).map(Self::File);
         }
         let dir = Dir::open(path).map_err(|error| cannot(WRITE, path, path, error))?;
         let own = Mutex::new(OwnReport { stamp: Stamp::new(started), written: false });
-        Ok(Self::Directory(ReportDirectory { dir, path: path.to_path_buf(), kind, keep, own }))
+        let left = LeftRecords::find(&dir, path, kind.as_ref(), is_data);
+        let path = path.to_path_buf();
+        Ok(Self::Directory(ReportDirectory { dir, path, kind, keep, left, own }))
     }
 
     /// Writes the report, whole or not at all; once more replaces it.
@@ -282,8 +311,14 @@ impl ReportDirectory {
             }
             Err(io::ErrorKind::AlreadyExists.into())
         };
-        let written = self.dir.write_atomically(true, fill, publish);
-        written.deed(WRITE, &self.path)
+        let dir = &self.dir;
+        let write = || {
+            // Each run has another name for its report.
+            let staged = self.left.begin(dir, self.kind.as_ref(), true)?;
+            staged.fill(dir, fill)?.close(dir, true)?.publish_by(dir, publish)?;
+            dir.persist()
+        };
+        write().deed(WRITE, &self.path)
     }
 
     fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {

@@ -87,7 +87,7 @@ impl<'a> Records<'a> {
             Ok(place.map(|place| (place, Mutex::new(spool))))
         });
         let metrics =
-            options.metrics.map_or(Ok(()), check).and_then(|()| options.metrics_destination());
+            options.metrics.map_or(Ok(()), check).and_then(|()| options.metrics_destination(&task));
         let log = options.log.map(|(path, json)| check(path).and_then(|()| Log::open(path, json)));
         let mut opened = options.list.map_or(Ok(()), check);
         let records = Self {

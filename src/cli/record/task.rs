@@ -170,7 +170,7 @@ impl RecordOptions<'_> {
     /// Obstacles to writing these files, as far as they can be known before; nothing is made.
     pub fn problems(&self, task: &Task<'_>) -> Vec<Error> {
         let report = self.report_destination(task, Timestamp::now()).map(drop);
-        let metrics = self.metrics_destination().map(drop);
+        let metrics = self.metrics_destination(task).map(drop);
         let log = self.log.map_or(Ok(()), |(path, _)| Log::look(path));
         let conflict = self.paths().try_for_each(|path| self.refuse_conflict(path, task));
         [conflict, report, metrics, log].into_iter().filter_map(Result::err).collect()
@@ -185,12 +185,14 @@ impl RecordOptions<'_> {
             Task::Copy { dry_run: true, .. } => "dry-run",
             task => task.kind(),
         };
-        let place = |path| ReportDestination::new(path, kind, started, self.keep_reports);
+        let is_data = |path: &Path| self.content.refuse(path, task).is_err();
+        let place = |path| ReportDestination::new(path, kind, started, self.keep_reports, &is_data);
         self.report.map(place).transpose()
     }
 
-    pub(crate) fn metrics_destination(&self) -> Result<Option<Destination>> {
-        self.metrics.map(|path| Destination::new(RecordKind::Metrics, path)).transpose()
+    pub(crate) fn metrics_destination(&self, task: &Task<'_>) -> Result<Option<Destination>> {
+        let is_data = |path: &Path| self.content.refuse(path, task).is_err();
+        self.metrics.map(|path| Destination::new(RecordKind::Metrics, path, &is_data)).transpose()
     }
 }
 

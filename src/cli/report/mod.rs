@@ -58,7 +58,7 @@ fn open(path: &Path) -> Result<Destination> {
         let finding = "a page has a name that ends in .html";
         return Err(Error::finding("write the report", path, finding));
     }
-    Destination::new(RecordKind::Page, path)
+    Destination::new(RecordKind::Page, path, &|_| false)
 }
 
 // The page around the sections: its head, its style, and the note at its end.

@@ -11,9 +11,9 @@ use std::{
 use crate::{
     copy::DatedName, copy::LostNames, copy::mirror::Trash, copy::mirror::removal::TreeRemoval,
     error::Deed, error::Error, error::Result, event::Event, event::Stop, path::RelPath,
-    state::Missing, state::PrivateDir, state::private_dir::NAME, state::row::FINISHED, sys,
-    sys::Dir, sys::DirListing, sys::Uninterrupted, sys::stat::Kind, tree::HeldTree,
-    tree::OutputDir, tree::Patience,
+    staged::write_whole, state::Missing, state::PrivateDir, state::private_dir::NAME,
+    state::row::FINISHED, sys, sys::Dir, sys::DirListing, sys::Uninterrupted, sys::stat::Kind,
+    tree::HeldTree, tree::OutputDir, tree::Patience,
 };
 
 /// The ending behind the date of a tree that is not finished.
@@ -185,9 +185,7 @@ pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<bool> {
         Err(_) => {
             let text = format!("{name}\n");
             let fill = |file: &mut std::fs::File| sys::write_all(&*file, text.as_bytes());
-            root.write_atomically(false, fill, |temporary| {
-                root.publish(temporary, LATEST.as_ref(), true)
-            })?;
+            write_whole(root, LATEST.as_ref(), false, true, fill)?;
         }
     }
     Ok(true)

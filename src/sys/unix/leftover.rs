@@ -32,10 +32,10 @@ impl Dir {
         Ok(Some((file, stat)))
     }
 
-    /// Makes the new file `name` for writing, for its owner only, and locks it where files can be locked; an
-    /// error (`AlreadyExists`) if there is something of that name.
-    pub fn create_claimed(&self, name: &OsStr) -> io::Result<File> {
-        let file = self.create_new(name, true)?;
+    /// Makes the new file `name` for writing, for its owner only if `private`, and locks it where files can be locked;
+    /// an error (`AlreadyExists`) if there is something of that name.
+    pub fn create_claimed(&self, name: &OsStr, private: bool) -> io::Result<File> {
+        let file = self.create_new(name, private)?;
         let claimed =
             lock(&file).and_then(|lock| Ok(lock != Lock::Taken && self.is_called(&file, name)?));
         match claimed {

@@ -92,8 +92,8 @@ impl Dir {
     }
 
     /// Makes the new file `name` for writing; an error (`AlreadyExists`) if there is something of that name.
-    pub fn create_claimed(&self, name: &OsStr) -> io::Result<File> {
-        self.create_new(name, true)
+    pub fn create_claimed(&self, name: &OsStr, private: bool) -> io::Result<File> {
+        self.create_new(name, private)
     }
 
     /// Not known here: a file that is written cannot be removed anyway.

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Sha256,
     io::HashedFrom, manifest::SummedReader, manifest::SummedWriter, manifest::read::escape,
-    path::RelPath, path::Shown, path::directory_of, sys::Dir, sys::stat::Kind, tree::SortedRecords,
-    tree::Sorter, verify::Bag, verify::CheckShard, verify::Checked, verify::Finding,
-    verify::ManifestAt, verify::PartOf, verify::ShardCoverage, verify::Target, verify::TargetSpec,
-    verify::Verdict, verify::lines::shards::LineSum,
+    path::RelPath, path::Shown, path::directory_of, staged::write_whole, sys::Dir, sys::stat::Kind,
+    tree::SortedRecords, tree::Sorter, verify::Bag, verify::CheckShard, verify::Checked,
+    verify::Finding, verify::ManifestAt, verify::PartOf, verify::ShardCoverage, verify::Target,
+    verify::TargetSpec, verify::Verdict, verify::lines::shards::LineSum,
 };
 
 // A shard of a check from its refusals to its result.
@@ -244,8 +244,7 @@ impl ResultsDir {
             }
             writer.finish(result.bytes).map(drop)
         };
-        let publish = |part: &std::ffi::OsStr| self.dir.publish(part, name.as_ref(), true);
-        let written = self.dir.write_atomically(false, fill, publish);
+        let written = write_whole(&self.dir, name.as_ref(), false, true, fill);
         written.deed_at("write the result", || self.path.join(&name))
     }
 

@@ -4,3 +4,4 @@ mod exchanged;
 mod interrupt;
 mod kill;
 mod large_files;
+mod leftovers;

@@ -13,6 +13,7 @@ use source::{Source, mask, named_after, sources, without_tests};
 /// are free among themselves.
 const FLOORS: &[&[&str]] = &[
     &["error", "path", "sys", "hash"],
+    &["staged"],
     &["event", "manifest", "chain"],
     &["state"],
     &["volume"],

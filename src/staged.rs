@@ -1,0 +1,210 @@
+//! A file while it is made: it is filled under a temporary name, and gets its own when it is whole.
+//!
+//! Every temporary name is that of a part file. In the tree of an output it is random, with the tag of that output's
+//! runs, and the sweep of the tree ([`cleanup`](crate::tree::cleanup)) removes what a killed run left. Elsewhere no
+//! directory is locked, and another run may be at work beside this one: there the temporary name is made from the name
+//! of the file to come, and the file is locked while it is written. So what has such a name and is locked by no process
+//! was left by a killed run, and the next run that makes the same file removes it.
+
+use std::{ffi::OsStr, ffi::OsString, fs::File, io};
+
+use crate::{hash::Sha256, sys, sys::Dir, sys::PartOwner};
+
+/// So many runs at a time make the same file and are cleaned up after; more get random names.
+const MOST: u8 = 4;
+
+/// A file that has not got its name. A caller that gives it up removes it.
+#[derive(Debug)]
+pub struct StagedFile {
+    /// `None` once it is closed.
+    file: Option<File>,
+    /// Keeps it locked until it has its name.
+    claim: Option<File>,
+    name: OsString,
+}
+
+impl StagedFile {
+    /// Makes one that is to be called `name`, for its owner only if `private`, otherwise as the user's umask has it.
+    /// What killed runs left of it is removed, but for what `is_data` says is a file of the user.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of(
+        dir: &Dir,
+        name: &OsStr,
+        private: bool,
+        is_data: &dyn Fn(&OsStr) -> bool,
+    ) -> io::Result<Self> {
+        sweep(dir, name, is_data);
+        let (file, name) = create(dir, name, private)?;
+        let claim = sys::keep_locked(&file);
+        let mut staged = Self { file: Some(file), claim: None, name };
+        match claim {
+            Ok(claim) => staged.claim = claim,
+            Err(error) => return Err(staged.discard(dir, error)),
+        }
+        Ok(staged)
+    }
+
+    /// Has `fill` write it; after an error nothing of it is left.
+    ///
+    /// # Errors
+    /// Those of `fill`.
+    pub fn fill(
+        mut self,
+        dir: &Dir,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        let filled = match &mut self.file {
+            Some(file) => fill(file),
+            None => Ok(()),
+        };
+        match filled {
+            Ok(()) => Ok(self),
+            Err(error) => Err(self.discard(dir, error)),
+        }
+    }
+
+    /// Closes it when all of it is written, durable if `durable`: it waits for its name. After an error nothing of it
+    /// is left.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn close(mut self, dir: &Dir, durable: bool) -> io::Result<Self> {
+        let Some(file) = self.file.take() else { return Ok(self) };
+        let persisted = if durable { sys::persist_file(&file) } else { Ok(()) };
+        match persisted.and_then(|()| sys::close_file(file)) {
+            Ok(()) => Ok(self),
+            Err(error) => Err(self.discard(dir, error)),
+        }
+    }
+
+    /// Gives it the name `name`, which may be another's if it `replaces` that. After an error nothing of it is left.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn publish(self, dir: &Dir, name: &OsStr, replaces: bool) -> io::Result<()> {
+        self.publish_by(dir, |part| dir.publish(part, name, replaces))
+    }
+
+    /// Has `publish` give it its name, which is told the temporary one.
+    ///
+    /// # Errors
+    /// Those of `publish`; nothing of it is left.
+    pub fn publish_by(
+        self,
+        dir: &Dir,
+        publish: impl FnOnce(&OsStr) -> io::Result<()>,
+    ) -> io::Result<()> {
+        publish(&self.name).map_err(|error| self.discard(dir, error))
+    }
+
+    /// Removes it because of `error`, which is returned: what matters is the first error.
+    fn discard(self, dir: &Dir, error: io::Error) -> io::Error {
+        let _ = self.remove(dir);
+        error
+    }
+
+    /// Removes it, if it is still there.
+    ///
+    /// # Errors
+    /// It stays behind.
+    pub fn remove(self, dir: &Dir) -> io::Result<()> {
+        match dir.remove(&self.name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes the file `name` with what `fill` writes: it appears whole and durable, in place of what was there if it
+/// `replaces` that, for its owner only if `private`. After an error nothing of it is there.
+///
+/// # Errors
+/// The system's, and those of `fill`.
+pub fn write_whole(
+    dir: &Dir,
+    name: &OsStr,
+    private: bool,
+    replaces: bool,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let staged = StagedFile::of(dir, name, private, &|_| false)?.fill(dir, fill)?;
+    staged.close(dir, true)?.publish(dir, name, replaces)?;
+    dir.persist()
+}
+
+/// Makes the temporary file of the file that is to be called `name`, locked.
+pub fn create(dir: &Dir, name: &OsStr, private: bool) -> io::Result<(File, OsString)> {
+    for number in 0..MOST {
+        let part = part_of(name, number);
+        match dir.create_claimed(&part, private) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|file| (file, part)),
+        }
+    }
+    let (file, part) = dir.create_part(PartOwner::default())?;
+    if !private {
+        sys::let_read(&file, |_| sys::new_file_mode())?;
+    }
+    Ok((file, part))
+}
+
+/// Removes what killed runs left of the file that was to be called `name`. What cannot be removed is left to
+/// a later run; what `is_data` says is a file of the user stays.
+pub fn sweep(dir: &Dir, name: &OsStr, is_data: &dyn Fn(&OsStr) -> bool) {
+    for part in temporary_names(name) {
+        let is_there = dir.stat(&part, false).is_ok();
+        if is_there && !is_data(&part) {
+            let _ = dir.remove_abandoned(&part);
+        }
+    }
+}
+
+/// What the file that is to be called `name` may be called while it is made.
+pub fn temporary_names(name: &OsStr) -> impl Iterator<Item = OsString> {
+    (0..MOST).map(|number| part_of(name, number))
+}
+
+fn part_of(name: &OsStr, number: u8) -> OsString {
+    let Sha256(sum) = Sha256::of(&[&[number], name.as_encoded_bytes()]);
+    sys::part_name_of(std::array::from_fn(|i| sum[i]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_no_process_writes_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = Dir::open(root.path()).unwrap();
+        let name = OsStr::new("f");
+        let (first, part) = create(&dir, name, true).unwrap();
+        let (second, other) = create(&dir, name, true).unwrap();
+        assert!(part != other && sys::is_part_name(&part) && sys::is_part_name(&other));
+        sweep(&dir, name, &|_| false);
+        assert_eq!(root.path().read_dir().unwrap().count(), 2);
+        drop(first);
+        sweep(&dir, name, &|_| false);
+        // Where a part file cannot be locked it stays.
+        let left = if cfg!(unix) { 1 } else { 2 };
+        assert_eq!(root.path().read_dir().unwrap().count(), left);
+        drop(second);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_another_program_made_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = Dir::open(root.path()).unwrap();
+        let name = OsStr::new("f");
+        std::os::unix::fs::symlink("x", root.path().join(part_of(name, 0))).unwrap();
+        std::fs::create_dir(root.path().join(part_of(name, 1))).unwrap();
+        std::fs::write(root.path().join(part_of(name, 2)), "").unwrap();
+        std::fs::hard_link(root.path().join(part_of(name, 2)), root.path().join("y")).unwrap();
+        sweep(&dir, name, &|_| false);
+        assert_eq!(root.path().read_dir().unwrap().count(), 4);
+        assert_eq!(create(&dir, name, true).unwrap().1, part_of(name, 3));
+    }
+}

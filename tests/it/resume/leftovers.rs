@@ -1,0 +1,101 @@
+//! What a killed run was writing when it died, of every kind of file: the same command again leaves nothing of it.
+
+use crate::harness::{Scene, Strace, content, need, shell};
+
+/// Temporary files of every name that there is or was, but for the output of a plan and the attempts at its shards, in
+/// which other machines may be at work.
+const LEFT: &str = "find . \\( -path ./src -o -path ./plan/running -o -path ./out \\) -prune -o \\( -name '*.part' -o \
+                    -name '*dircopy-part*' -o -name '*.tmp' -o -name '*.new' \\) -print";
+
+/// Kills `args` at each of these calls in turn, from a fresh start by `start`, and lets it run again.
+fn killed_anywhere(scene: &Scene, args: &[&str], start: &str) {
+    let (mut kills, mut left) = (0, 0);
+    for calls in [Strace::SYNCS, Strace::RENAMES] {
+        for when in 1.. {
+            shell(scene, start);
+            let strace = Strace::inject(scene, calls, &format!("signal=SIGKILL:when={when}"));
+            strace.run(scene.bare(args));
+            if !strace.log().contains("killed by SIGKILL") {
+                break;
+            }
+            kills += 1;
+            left += usize::from(!shell(scene, LEFT).is_empty());
+            scene.bare(args).run().assert_code(0);
+            assert_eq!(shell(scene, LEFT), "", "{args:?}, killed at number {when} of {calls}");
+            assert!(when < 200, "{args:?}: {calls} never ends");
+        }
+    }
+    assert!(kills > 1 && left > 0, "{args:?}: {kills} kills left {left}");
+}
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("a", content(2_000_000)).file("dir/b", content(70)).file("dir/c", "c");
+    scene
+}
+
+#[test]
+fn of_copies_and_their_records() {
+    need!(Strace);
+    let beside = ["--report", "report", "--metrics", "m", "--log", "log"];
+    for args in [
+        &beside[..],
+        &["--report", "reports/"],
+        &["--hash", "sha256,md5", "--sorted"],
+        &["--bag", "--verify"],
+        &["--format", "mhl"],
+    ] {
+        let args = [&["-q", "-i", "src", "-o", "dst"], args].concat();
+        killed_anywhere(&scene(), &args, "rm -rf dst report m log reports; mkdir -p dst reports");
+    }
+}
+
+#[test]
+fn of_checks_and_cures() {
+    need!(Strace);
+    let scene = scene();
+    scene.copy(&["-o", "other"]).assert_code(0);
+    let report = ["--report", "report", "--metrics", "m"];
+    let verify = [&["verify", "-q", "--budget", "1h", "dst"], &report[..]].concat();
+    killed_anywhere(&scene, &verify, "rm -rf dst/.dircopy/v* report m");
+    let heal = [&["heal", "-q", "dst", "other"], &report[..]].concat();
+    killed_anywhere(&scene, &heal, "printf x >dst/a; rm -f report m");
+}
+
+#[test]
+fn of_plans() {
+    need!(Strace);
+    let scene = scene();
+    let plan = "rm -rf plan out; $0 plan -q src out --plan plan";
+    let start = plan.replace("$0", env!("CARGO_BIN_EXE_dircopy"));
+    killed_anywhere(&scene, &["shard", "-q", "--plan", "plan", "--index", "0"], &start);
+    let copied =
+        format!("{start}; {} shard -q --plan plan --index 0", env!("CARGO_BIN_EXE_dircopy"));
+    killed_anywhere(&scene, &["finish", "-q", "--plan", "plan", "--dead-after", "1s"], &copied);
+}
+
+/// A file of the source that has the name which the report had while it was made is copied, listed, and stays.
+#[test]
+fn what_the_source_has_is_no_leftover() {
+    need!(Strace);
+    let scene = scene();
+    let args = ["-q", "-i", "src", "-o", "dst", "--report", "dst/report"];
+    shell(&scene, "mkdir dst");
+    let strace = Strace::inject(&scene, Strace::RENAMES, "signal=SIGKILL").exactly_on("report");
+    let run = strace.run(scene.bare(args));
+    assert_eq!(run.signal, Some(9), "{}", run.err());
+    let name = shell(&scene, "cd dst; ls -A | grep dircopy-part");
+    let name = name.trim();
+    assert_eq!(name.lines().count(), 1, "{name}");
+    scene.src.file(name, "mine");
+    shell(&scene, "rm -r dst; mkdir dst");
+    for _ in 0..3 {
+        let run = scene.bare(args).run();
+        run.assert_code(0);
+        assert_eq!(scene.output().read(name), b"mine");
+    }
+    // Nor is what only a manifest lists.
+    shell(&scene, &format!("rm src/{name}"));
+    scene.bare(args).run();
+    assert_eq!(scene.output().read(name), b"mine");
+}
