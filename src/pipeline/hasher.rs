@@ -26,7 +26,7 @@ pub type HashedEnd = Result<(ReadEnd, Option<Digest>), EarlyEnd>;
 /// The next message from a reader: nothing yet, or nothing any more, are errors.
 type Received = Result<ReadStep, TryRecvError>;
 
-/// The hasher's part of a chain from a reader to its writer, and the file that is on its way there.
+/// The hasher's part of a route from a reader to its writer, and the file that is on its way there.
 pub struct HashRoute {
     from: Receiver<ReadStep>,
     to: Sender<HashedStep>,
@@ -35,45 +35,45 @@ pub struct HashRoute {
     file: Option<Arc<LargeFile>>,
 }
 
-/// Works until the reader or the writer of every chain is gone.
-pub fn hash_blocks(context: &Context<'_>, mut chains: Vec<HashRoute>) {
+/// Works until the reader or the writer of every route is gone.
+pub fn hash_blocks(context: &Context<'_>, mut routes: Vec<HashRoute>) {
     let clock = &context.control.timings.hash;
-    while !chains.is_empty() {
-        let steps = receive(&chains, clock);
-        hash(context, &mut chains, &steps);
+    while !routes.is_empty() {
+        let steps = receive(&routes, clock);
+        hash(context, &mut routes, &steps);
         let mut steps = steps.into_iter();
-        chains.retain_mut(|chain| match steps.next() {
-            Some(Ok(step)) => chain.pass_on(context, step).is_ok(),
+        routes.retain_mut(|route| match steps.next() {
+            Some(Ok(step)) => route.pass_on(context, step).is_ok(),
             Some(Err(TryRecvError::Disconnected)) => false,
             Some(Err(TryRecvError::Empty)) | None => true,
         });
     }
 }
 
-/// The next step of each chain that has one, as soon as any has.
-fn receive(chains: &[HashRoute], clock: &StageTiming) -> Vec<Received> {
+/// The next step of each route that has one, as soon as any has.
+fn receive(routes: &[HashRoute], clock: &StageTiming) -> Vec<Received> {
     loop {
-        let steps: Vec<Received> = chains.iter().map(|chain| chain.from.try_recv()).collect();
+        let steps: Vec<Received> = routes.iter().map(|route| route.from.try_recv()).collect();
         if steps.iter().any(|step| !matches!(step, Err(TryRecvError::Empty))) {
             return steps;
         }
         let _waiting = Timer::start(&clock.waited);
         let mut any = Select::new();
-        for chain in chains {
-            any.recv(&chain.from);
+        for route in routes {
+            any.recv(&route.from);
         }
         any.ready();
     }
 }
 
 /// Hashes the bytes that came, together. What outputs share may be hashed already.
-fn hash(context: &Context<'_>, chains: &mut [HashRoute], steps: &[Received]) {
+fn hash(context: &Context<'_>, routes: &mut [HashRoute], steps: &[Received]) {
     let _busy = Timer::start(&context.control.timings.hash.busy);
-    let mut together = Vec::with_capacity(chains.len());
-    for (chain, step) in chains.iter_mut().zip(steps) {
+    let mut together = Vec::with_capacity(routes.len());
+    for (route, step) in routes.iter_mut().zip(steps) {
         match step {
-            Ok(FileStep::Data(Data::Own(block))) => together.push((&mut chain.hasher, &**block)),
-            Ok(FileStep::Data(Data::Shared(chunk))) => chunk.hash(&mut chain.hasher),
+            Ok(FileStep::Data(Data::Own(block))) => together.push((&mut route.hasher, &**block)),
+            Ok(FileStep::Data(Data::Shared(chunk))) => chunk.hash(&mut route.hasher),
             _ => {}
         }
     }
@@ -81,7 +81,7 @@ fn hash(context: &Context<'_>, chains: &mut [HashRoute], steps: &[Received]) {
 }
 
 impl HashRoute {
-    /// A chain without a file, between these ends.
+    /// A route without a file, between these ends.
     pub fn new(context: &Context<'_>, from: Receiver<ReadStep>, to: Sender<HashedStep>) -> Self {
         let hasher = ChainHasher::without(context.options.algorithm.start());
         Self { from, to, hasher, marks: CheckpointPlan::new(None, 0, 0), file: None }

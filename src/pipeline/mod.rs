@@ -42,11 +42,11 @@ pub struct StartedWorker<'scope> {
     /// Its threads.
     pub threads: Vec<ScopedJoinHandle<'scope, ()>>,
     /// The hasher through which a second file can go, if that was asked for.
-    pub second: Option<IdleChain>,
+    pub second: Option<IdleRoute>,
 }
 
-/// A chain through a hasher that has neither a reader nor a writer yet.
-pub struct IdleChain {
+/// A route through a hasher that has neither a reader nor a writer yet.
+pub struct IdleRoute {
     pool: BlockPool,
     to_hasher: Sender<ReadStep>,
     from_hasher: Receiver<HashedStep>,
@@ -67,10 +67,10 @@ impl<'scope> NewWorker<'scope> {
         // Of blocks that both could take, one reader would take all, and there would be nothing to pair.
         let blocks = context.options.blocks;
         let blocks = if paired { blocks.div_ceil(2) } else { blocks };
-        let (first, chain) = IdleChain::new(context, blocks);
-        let (second, further) = paired.then(|| IdleChain::new(context, blocks)).unzip();
-        let chains = [chain].into_iter().chain(further).collect();
-        let hash = move || hasher::hash_blocks(context, chains);
+        let (first, route) = IdleRoute::new(context, blocks);
+        let (second, further) = paired.then(|| IdleRoute::new(context, blocks)).unzip();
+        let routes = [route].into_iter().chain(further).collect();
+        let hash = move || hasher::hash_blocks(context, routes);
         let hasher = Builder::new().name(format!("hash-{number}")).spawn_scoped(scope, hash)?;
         let mut threads = first.start(scope, self)?;
         threads.push(hasher);
@@ -92,14 +92,14 @@ impl<'scope> NewWorker<'scope> {
     }
 }
 
-impl IdleChain {
+impl IdleRoute {
     fn new(context: &Context<'_>, blocks: usize) -> (Self, HashRoute) {
         // Blocks that outputs share are of no worker's pool: only this bounds how many are on their way.
         let queue = if context.shared.slot.is_some() { (blocks / 2).max(1) } else { blocks };
         let pool = BlockPool::new(blocks, context.options.block_size);
         let ((to_hasher, from_reader), (to_writer, from_hasher)) = (bounded(queue), bounded(queue));
-        let chain = HashRoute::new(context, from_reader, to_writer);
-        (Self { pool, to_hasher, from_hasher }, chain)
+        let route = HashRoute::new(context, from_reader, to_writer);
+        (Self { pool, to_hasher, from_hasher }, route)
     }
 
     /// Starts the reader and the writer of `worker` at its ends.

@@ -214,10 +214,10 @@ pub struct WrittenNearFile {
 
 /// The files that may give way to a list.
 pub enum Yields<'a> {
-    /// Nothing, for this reason.
+    /// No file may, for this reason.
     Nothing(&'static str),
     /// Files with such a digest, and a reason for keeping all others.
-    What(&'a dyn Fn(Digest) -> bool, &'static str),
+    Files(&'a dyn Fn(Digest) -> bool, &'static str),
 }
 
 impl NearFile {
@@ -321,9 +321,9 @@ impl NearFile {
         let there = self.there(dir)?;
         match (&there, yields) {
             (Some(Some(there)), _) if *there == digest => return Ok((digest, None)),
-            (Some(Some(there)), Yields::What(gives_way, _)) if gives_way(*there) => {}
-            (Some(None), Yields::What(..)) => return Err(io::Error::other(NO_FILE)),
-            (Some(_), Yields::What(_, why) | Yields::Nothing(why)) => {
+            (Some(Some(there)), Yields::Files(gives_way, _)) if gives_way(*there) => {}
+            (Some(None), Yields::Files(..)) => return Err(io::Error::other(NO_FILE)),
+            (Some(_), Yields::Files(_, why) | Yields::Nothing(why)) => {
                 return Err(io::Error::other(*why));
             }
             (None, _) => {}

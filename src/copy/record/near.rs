@@ -262,7 +262,7 @@ impl NearWriting<'_, '_> {
         };
         let yields = match is_taken {
             true => Yields::Nothing(TAKEN),
-            false => Yields::What(&is_ours, FOREIGN),
+            false => Yields::Files(&is_ours, FOREIGN),
         };
         let durable = self.with.durability == (Durability::Grouped { at_once: false });
         match list.finish(&at.handle, &yields, durable) {

@@ -11,7 +11,7 @@ use crossbeam_channel::{Sender, bounded};
 use crate::{
     copy::CopyJob, copy::Prepared, copy::commit::Committer, copy::commit::group::Verifiers,
     copy::run::means::WalkSink, copy::run::means::count, copy::run::means::walk_all, error::Error,
-    event::Stop, fanout::Slot, pipeline::Feed, pipeline::IdleChain, pipeline::NewWorker,
+    event::Stop, fanout::Slot, pipeline::Feed, pipeline::IdleRoute, pipeline::NewWorker,
     pipeline::message::Tasks, pipeline::message::tasks, sys::Dir, sys::is_on_turning_disk,
     sys::open_file_limit, transfer::CommitterMessage, transfer::Context, tree::Batch,
     tree::OutputDir, tree::Walk,
@@ -179,7 +179,7 @@ struct State<'scope> {
     for_small: Option<Tasks>,
     for_paired: Option<Tasks>,
     /// The hashers of full workers through which no second file goes yet.
-    idle: Vec<IdleChain>,
+    idle: Vec<IdleRoute>,
     spawned: SpawnedWorkers<'scope>,
 }
 
@@ -252,8 +252,8 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
     /// Without a second file at a time the run is only slower.
     fn grow_paired(&self, state: &mut State<'scope>) {
         let State { for_paired, idle, spawned: SpawnedWorkers { threads, count, .. }, .. } = state;
-        let (Some(tasks), Some(chain)) = (for_paired.take(), idle.pop()) else { return };
-        if let Ok(started) = chain.start(self.scope, self.worker(count.paired, tasks.clone())) {
+        let (Some(tasks), Some(route)) = (for_paired.take(), idle.pop()) else { return };
+        if let Ok(started) = route.start(self.scope, self.worker(count.paired, tasks.clone())) {
             threads.extend(started);
             count.paired += 1;
             *for_paired = Some(tasks).filter(|_| !idle.is_empty());

@@ -13,7 +13,7 @@ use crate::{hash::ChainingState, hash::sha256::BLOCK};
 
 // SHA-256's compression function for several streams at once.
 //
-// One stream of SHA-256 is a single chain of dependent steps. Several streams are several chains, which a
+// One stream of SHA-256 is a single series of dependent steps. Several streams are several series, which a
 // processor works through side by side: two by its SHA instructions, eight or sixteen in vector registers.
 // `sha2` is the meaning of all of this: every backend must agree with it, and a single stream is left to it.
 //
