@@ -50,7 +50,7 @@ struct StatesPlace {
 #[derive(Debug, Default)]
 struct WrittenStates {
     file: Option<File>,
-    /// How long it is.
+    /// Its length in bytes.
     len: u64,
     /// Where the record of a digest is, by the beginning of that.
     places: BTreeMap<u64, u64>,
@@ -67,7 +67,7 @@ impl StatesFile {
         let _ = self.earlier.set(earlier);
     }
 
-    /// Whether the states of a file of this size are to be kept.
+    /// True if the states of a file of this size are kept.
     pub fn wants(&self, size: u64) -> bool {
         size > LEAST_SPAN
     }
@@ -142,7 +142,7 @@ impl StatesFile {
     /// record was written.
     ///
     /// # Errors
-    /// What could not be written, now or before. Nothing of it is left then.
+    /// Fails if it could not be written, now or before. Nothing of it is left then.
     pub fn publish(
         &self,
         name: &OsStr,
@@ -210,7 +210,7 @@ const MIB: u64 = 1 << 20;
 pub struct Damage {
     /// The bytes that differ, in whole links of the chain; the first thousand ranges.
     pub ranges: Vec<Range<u64>>,
-    /// How many bytes all ranges have.
+    /// Bytes of all ranges.
     pub bytes: u64,
     /// The size of the listed content.
     pub listed_size: u64,
@@ -239,12 +239,12 @@ impl Damage {
         damage
     }
 
-    /// Whether there is anything to tell: not if links held when they were read once more.
+    /// True if there is anything to tell: not if links held when they were read once more.
     pub fn says_something(&self) -> bool {
         self.bytes > 0 || self.size != self.listed_size
     }
 
-    /// Whether all that can be compared differs.
+    /// True if everything that can be compared differs.
     fn is_all(&self) -> bool {
         match self.size < self.listed_size {
             // The link at the cut is not compared.

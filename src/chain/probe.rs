@@ -21,8 +21,8 @@ impl StatesProbe {
         tempfile::tempfile().map(Self)
     }
 
-    /// How many whole records it has if it is these bytes; `None` if it is no side file. Each must be what a run
-    /// could have written, and be found by its digest.
+    /// Number of its whole records if it is these bytes; `None` if it is no side file. Each must be what a run could
+    /// have written, and be found by its digest.
     pub fn as_it_is(&self, bytes: &[u8]) -> Option<usize> {
         let mut file = self.0.try_clone().ok()?;
         file.set_len(0).and_then(|()| file.rewind()).ok()?;

@@ -50,7 +50,7 @@ impl SideFile {
     /// first record that is none. `None` if it is no side file.
     ///
     /// # Errors
-    /// What reading failed with.
+    /// Fails if the file cannot be read.
     pub fn open(
         mut file: File,
         most: usize,
@@ -79,7 +79,7 @@ impl SideFile {
         Ok(Some(Self { file: Mutex::new(file), places }))
     }
 
-    /// How many records it has, as far as it was looked through.
+    /// Number of its records, as far as it was looked through.
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -96,7 +96,7 @@ impl SideFile {
         }
     }
 
-    /// Whether a file begins as a side file does.
+    /// True if a file begins as a side file does.
     pub fn is_one(mut file: &File) -> bool {
         let mut head = [0; HEAD.len()];
         file.rewind().is_ok() && Uninterrupted(file).read_exact(&mut head).is_ok() && head == HEAD
@@ -116,7 +116,7 @@ impl SideFile {
 /// The chain in the record at `at`, and the size of its content, if it is of this digest.
 ///
 /// # Errors
-/// What reading failed with.
+/// Fails if the file cannot be read.
 pub fn read_chain(file: &mut File, at: u64, digest: &Digest) -> io::Result<Option<(Chain, u64)>> {
     let read = read_record(file, at, |head| head.digest == *digest)?;
     Ok(read.and_then(|(head, record)| Some((head.chain(&record)?, head.size))))
@@ -142,7 +142,7 @@ fn read_record(
     Ok(is_whole.then_some((head, record)))
 }
 
-/// What of a digest is kept in memory.
+/// The part of a digest that is kept in memory.
 pub fn key(digest: &Digest) -> u64 {
     u64::from_be_bytes(digest.head())
 }
@@ -167,10 +167,10 @@ fn fill(file: &mut File, room: &mut [u8]) -> io::Result<bool> {
 // many states as there are links but the last: `(size - 1) / span`. The sum is the first 8 bytes of the
 // SHA-256 of the record before it.
 
-/// What a side file begins with; the number is that of the format.
+/// The first bytes of a side file; the number is that of the format.
 pub const HEAD: &[u8] = b"dircopy states 1\n";
 
-/// What a record begins with.
+/// The first bytes of a record.
 const TAG: &[u8; 4] = b"FILE";
 
 /// The bytes of a record before the path.
@@ -188,7 +188,7 @@ const MOST_PATH: usize = 262_143;
 /// A record takes at most this part of the file that it is of.
 const MOST_SHARE: u64 = 10_000;
 
-/// What stands before the states of a record.
+/// The head of a record, before its states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
     /// The size of the content in bytes.
@@ -337,7 +337,7 @@ mod side_file_tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
-        /// What is cut off or changed loses records and never gives another chain.
+        /// Cutting or changing bytes loses records and never gives another chain.
         #[test]
         fn what_is_left_of_a_side_file_is_right(
             cut in 0usize..2000,

@@ -14,17 +14,17 @@ use crate::{
 /// The open part file, and what is known of the content up to its position.
 pub struct PartContent {
     file: File,
-    /// Whether the content ends in a hole, so that the length must be set.
+    /// True if the content ends in a hole, so that the length must be set.
     open_end: bool,
-    /// Whether the length was set before the content came.
+    /// True if the length was set before the content came.
     has_length: bool,
-    /// Whether zeros are to become holes.
+    /// True if zeros are to become holes.
     makes_holes: bool,
     /// Its pages in the system's cache.
     pages: OutputPages,
-    /// How these are spared.
+    /// The cache policy for these.
     cache: CachePolicy,
-    /// How the content came.
+    /// The copy method.
     method: Method,
 }
 
@@ -51,7 +51,7 @@ impl PartContent {
         self.file
     }
 
-    /// How the content came.
+    /// The copy method.
     pub fn method(&self) -> Method {
         self.method
     }
@@ -62,7 +62,7 @@ impl PartContent {
         self.method = method;
     }
 
-    /// Whether zeros are to become holes, so that the bytes must be looked at.
+    /// True if zeros are to become holes, so that the bytes must be looked at.
     pub fn makes_holes(&self) -> bool {
         self.makes_holes
     }
@@ -126,7 +126,7 @@ impl PartContent {
         sys::uninterrupted(|| self.file.seek(SeekFrom::Current(len))).map(drop)
     }
 
-    /// How many bytes may be moved there before [`moved`](Self::moved) is told.
+    /// Number of bytes that may be moved there before [`moved`](Self::moved) is told.
     pub fn before_move(&self) -> u64 {
         self.pages.before_move()
     }
@@ -165,9 +165,9 @@ impl PartContent {
     }
 }
 
-// How the content of a file came to the output.
+// The copy methods.
 
-/// How the content of a file came to the output.
+/// The method by which the content of a file came to the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// Its data is shared with the source.
@@ -189,7 +189,7 @@ impl Method {
         [Self::Clone, Self::Renamed, Self::Range, Self::Send, Self::ReadWrite];
 }
 
-/// How many files came by a method, and how many bytes they have, holes included.
+/// Number of files that came by a method, and of their bytes, holes included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Files whose content moved that way.
@@ -268,9 +268,9 @@ pub struct CopyTarget {
     pub output: Arc<OutputDir>,
     /// The file as it was found in the source.
     pub entry: SourceEntry,
-    /// Whether something at the output gives way for it.
+    /// True if it replaces something at the output.
     pub replaces: bool,
-    /// Whether nothing failed of reading its permissions, owner and attributes and setting them.
+    /// True if its permissions, owner and attributes could be read and set without a failure.
     pub labelled: bool,
 }
 
@@ -302,7 +302,7 @@ impl CopyTarget {
         self.output.rel.join(&self.entry.name)
     }
 
-    /// What is at the output under the file's name.
+    /// The metadata of the output's entry under the file's name.
     pub fn look(&self) -> Result<Option<Stat>> {
         self.output.look(&self.entry.name)
     }

@@ -1,4 +1,4 @@
-//! What is known of the files of an output before a run: by private records, and by manifests in the open.
+//! The knowledge about the files of an output before a run: by private records, and by manifests in the open.
 //!
 //! A file is *untouched* if a private record of this output has its very inode number, size and times,
 //! and if any change since would show in them. Then its digest needs no reading. Of any other file that
@@ -25,7 +25,7 @@ use crate::{
 pub struct Knowledge {
     /// The newest first.
     records: Vec<OpenRecord>,
-    /// What no record knows: manifests in the open.
+    /// The manifests in the open, for files that no record knows.
     open: Carry,
     /// The number of the next record.
     next: u64,
@@ -39,16 +39,16 @@ pub struct Knowledge {
 struct OpenRecord {
     name: OsString,
     index: Index,
-    /// Whether it is of this very output, and change times there prove something.
+    /// True if it is of this very output, and change times there prove something.
     trusted: bool,
     /// Which rows the next record is to have as they stand, one bit each.
     held: Bits,
-    /// What stands before the name of its manifest, if it is finished and of this very output.
+    /// The part before the name of its manifest, if it is finished and of this very output.
     body: Option<Body>,
 }
 
 impl OpenRecord {
-    /// What it says of the file at `path`; its rows of that path are settled.
+    /// Its row of the file at `path`; all its rows of that path are settled.
     fn row(&self, path: &[u8], next: &mut NextLine) -> Option<(Row, LinePlace)> {
         // One that cannot be read back is as good as none: the file is read instead.
         let (row, place) = self.index.lookup_line(path, next, Row::read).ok()??;
@@ -149,8 +149,7 @@ impl Knowledge {
         self.records.iter().for_each(|record| record.index.prefetch(path, next));
     }
 
-    /// What is known of the file at `path`, which is `there`. Whatever the answer, what stands of the path
-    /// is settled.
+    /// The belief about the file at `path`, which is `there`. Whatever the answer, what stands of the path is settled.
     pub fn belief(&self, path: &[u8], there: &Stat) -> Belief {
         self.belief_near(path, there, &mut NextLine::default())
     }
@@ -184,7 +183,7 @@ impl Knowledge {
         }
     }
 
-    /// What the newest record of this very output says of the file at `path`, asked for as in
+    /// The trace of the file at `path` in the newest record of this very output, asked for as in
     /// [`belief_near`](Self::belief_near). Nothing is settled by that.
     pub fn recorded_trace(&self, path: &[u8], next: &mut NextLine) -> Option<Trace> {
         let mut of_this_output = self.records.iter().filter(|record| record.trusted);
@@ -197,7 +196,7 @@ impl Knowledge {
         self.records[place.record].held.set(place.line.bit);
     }
 
-    /// What the row at `place` says of the content besides its digest.
+    /// The further digests of the content in the row at `place`.
     pub fn further(&self, place: RowPlace) -> Vec<Digest> {
         self.records[place.record].further_at(place.line.offset)
     }
@@ -233,27 +232,27 @@ impl Knowledge {
         let _ = self.began.set(at);
     }
 
-    /// Whether a file that was last changed at `time`, and is read now, shows any later change in its times.
+    /// True if a file that was last changed at `time`, and is read now, shows any later change in its times.
     pub fn is_past(&self, time: Time) -> bool {
         self.began.get().is_some_and(|began| time < *began)
     }
 
-    /// Whether there is a record of this very output.
+    /// True if there is a record of this very output.
     pub fn has_records(&self) -> bool {
         self.records.iter().any(|record| record.trusted)
     }
 
-    /// Whether a record lists a file at `path`.
+    /// True if a record lists a file at `path`.
     pub fn lists(&self, path: &[u8]) -> bool {
         self.records.iter().any(|record| record.index.lists(path))
     }
 
-    /// Whether anything at all lists a file at `path`.
+    /// True if anything at all lists a file at `path`.
     pub fn has_heard_of(&self, path: &[u8]) -> bool {
         self.lists(path) || self.open.lists(path)
     }
 
-    /// What stands of `path` is settled: something newer is known about the file.
+    /// Settles the rows of `path`: something newer is known about the file.
     pub fn settle(&self, path: &[u8]) {
         for record in &self.records {
             // One that cannot be read back is found out when what is unsettled is read.
@@ -338,7 +337,7 @@ impl Knowledge {
         Ok(())
     }
 
-    /// What stands there: of which file, and what; by the digest that the run proves with.
+    /// The path and the row at this place; by the digest that the run proves with.
     pub fn recorded(&self, at: RecordedAt) -> Option<(RelPath, Row)> {
         let record = self.records.get(at.record())?;
         let (path, digest) = record.index.record_at(at.offset()).ok().flatten()?;
@@ -374,7 +373,7 @@ impl Knowledge {
 
 // What is known of a file of an output before it is looked at: how sure that is, and by which digests.
 
-/// What is known of a file that is at the output.
+/// The belief about a file that is at the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belief {
     Nothing,
@@ -384,7 +383,7 @@ pub enum Belief {
     Doubtful(Remembered),
 }
 
-/// What an earlier run found out about a file.
+/// The findings of an earlier run about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remembered {
     /// The digest of its content.
@@ -393,16 +392,16 @@ pub struct Remembered {
     pub newer: Option<Digest>,
     /// Where the digest is from.
     pub origin: Origin,
-    /// Whether its modification time could not be set.
+    /// True if its modification time could not be set.
     pub late: bool,
-    /// What a private record says besides, if it is from one.
+    /// The private record's row, if it is from one.
     pub row: Option<Row>,
     /// Where that stands, if it was looked up in a record of this very output.
     pub place: Option<RowPlace>,
 }
 
 impl Belief {
-    /// What earlier runs found out about the file, however sure it is.
+    /// The findings of earlier runs about the file, however sure they are.
     pub fn remembered(self) -> Option<Remembered> {
         match self {
             Self::Nothing => None,
@@ -432,12 +431,12 @@ impl Remembered {
         self.newer.unwrap_or(self.digest)
     }
 
-    /// Whether a run that held the source against a list found that it was edited to this content.
+    /// True if a run that held the source against a list found that it was edited to this content.
     pub fn is_edit(&self, content: Digest) -> bool {
         self.origin == Origin::Edited && self.digest == content && self.newer.is_none()
     }
 
-    /// Whether no record says that the file lacks permissions or attributes.
+    /// True if no record says that the file lacks permissions or attributes.
     pub fn is_labelled(&self) -> bool {
         self.row.is_none_or(|row| row.labelled)
     }
@@ -450,17 +449,17 @@ pub struct RowPlace {
     pub line: LinePlace,
 }
 
-/// What is known of a file that a run did not come upon.
+/// The knowledge about a file that a run did not come upon.
 #[derive(Clone, Debug)]
 pub struct Unsettled {
     pub remembered: Remembered,
-    /// Whether it may be believed unread.
+    /// True if it may be believed unread.
     pub trusted: bool,
     /// The further digests of the content.
     pub further: Vec<Digest>,
-    /// What a manifest in the open lists that is newer than the record.
+    /// The digest by a manifest in the open that is newer than the record.
     pub listed: Option<Digest>,
-    /// Whether a later manifest left it out, and that was told by its run.
+    /// True if a later manifest left it out, and that was told by its run.
     pub was_left_out: bool,
 }
 

@@ -25,7 +25,7 @@ impl RecordProbe {
         Some(Self { path: path.to_path_buf(), root, private })
     }
 
-    /// How many files are remembered if the record is these bytes.
+    /// Number of files that are remembered if the record is these bytes.
     pub fn as_it_is(&self, bytes: &[u8]) -> Option<usize> {
         fs::write(self.private.path().join(FINISHED), bytes).ok()?;
         Some(self.remembered())

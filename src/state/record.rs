@@ -35,7 +35,7 @@ use crate::{
 // run that keeps its records elsewhere. Checks go by it; to a run it is in the open, and raises doubt. Earlier
 // versions end the record before that line.
 
-/// What the first of those is called.
+/// The name of the first of those.
 pub const FIRST: &str = "record.1";
 
 /// Where it is moved to while it is open and another takes its place.
@@ -47,7 +47,7 @@ pub struct RecordFile {
     name: OsString,
     hasher: Hasher,
     rows: u64,
-    /// Whether a write failed, perhaps in the middle of a line.
+    /// True if a write failed, perhaps in the middle of a line.
     torn: bool,
 }
 
@@ -133,18 +133,18 @@ impl RecordFile {
 /// A record that was read.
 #[derive(Debug)]
 pub struct LoadedRecord {
-    /// What of it counts.
+    /// The part of it that counts.
     pub closed: Closed,
     /// The rows of that.
     pub index: Index,
-    /// What stands before the name of the manifest.
+    /// The part before the name of the manifest.
     pub body: Option<Body>,
 }
 
 /// Reads a record up to the last good sum, and indexes its rows. It ends early once `is_to_stop` says so.
 ///
 /// # Errors
-/// What reading failed with; [`OutOfMemory`](io::ErrorKind::OutOfMemory) where there is not enough for the
+/// Fails if the file cannot be read; with [`OutOfMemory`](io::ErrorKind::OutOfMemory) where there is not enough for the
 /// rows.
 pub fn load(file: File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Result<LoadedRecord> {
     let most = usize::try_from(file.metadata()?.len() / row::SHORTEST).unwrap_or(usize::MAX);
@@ -155,10 +155,10 @@ pub fn load(file: File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Resul
     Ok(LoadedRecord { closed, index, body })
 }
 
-/// What of a record is closed by a good sum. It ends early once `is_to_stop` says so.
+/// The part of a record that is closed by a good sum. It ends early once `is_to_stop` says so.
 ///
 /// # Errors
-/// What reading failed with.
+/// Fails if the file cannot be read.
 pub fn measure(file: &File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Result<Closed> {
     read(file, mark, is_to_stop, |_, _| true).map(|(closed, ..)| closed)
 }
@@ -281,7 +281,7 @@ pub struct ClosingSum {
     /// Where it starts, in bytes.
     pub at: u64,
     pub line: Vec<u8>,
-    /// What it closes, if it is right.
+    /// The part that it closes, if it is right.
     pub closed: Closed,
 }
 
@@ -307,7 +307,7 @@ impl<'scope> Sums<'scope> {
     /// Takes the next sum; false if one was wrong, and nothing behind it counts.
     ///
     /// # Errors
-    /// What reading failed with.
+    /// Fails if the file cannot be read.
     pub fn go_on(&mut self, sum: ClosingSum) -> io::Result<bool> {
         match self {
             Self::Here(check) => check.check(sum),
@@ -315,11 +315,11 @@ impl<'scope> Sums<'scope> {
         }
     }
 
-    /// What the last good one closes, with all rows where it stands before the name of a manifest, and with what has
-    /// hashed all that is closed.
+    /// The part that the last good sum closes, with all rows where it stands before the name of a manifest, and with
+    /// the hasher that took everything closed.
     ///
     /// # Errors
-    /// What reading failed with.
+    /// Fails if the file cannot be read.
     pub fn end(self) -> io::Result<(Closed, Option<Body>, Hasher)> {
         let check = match self {
             Self::Here(check) => *check,
@@ -335,13 +335,13 @@ impl<'scope> Sums<'scope> {
 
 /// The state of a check.
 pub struct SumCheck<'a> {
-    /// What is hashed next.
+    /// The part that is hashed next.
     rest: FileRange<'a>,
     hasher: Hasher,
     room: Vec<u8>,
     good: Closed,
     body: Option<Body>,
-    /// What has taken all that is closed.
+    /// The hasher that has taken everything closed.
     end: Hasher,
 }
 
@@ -361,7 +361,7 @@ impl<'a> SumCheck<'a> {
         Ok(self)
     }
 
-    /// Whether a sum is right, and the end of what was read.
+    /// True if a sum is right, and the end of what was read.
     fn check(&mut self, sum: ClosingSum) -> io::Result<bool> {
         let ClosingSum { at, line, closed } = sum;
         let is_good = self.hash_to(at)?
@@ -441,7 +441,7 @@ mod tests {
         FinishedManifest { name: name.to_owned(), digest: Sha256([9; 32]) }
     }
 
-    /// What counts of these bytes as they are written into the place of the record.
+    /// The part of these bytes that counts when they are written into the place of the record.
     fn measured(bytes: &[u8], private: &PrivateDir) -> Closed {
         let path = private.path().join(FINISHED);
         let mut file =
@@ -514,7 +514,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is torn off or turned counts for nothing, with what stands behind it.
+        /// Rows that are torn off or turned count for nothing, with everything behind them.
         #[test]
         fn only_what_a_good_sum_closes_counts(at in any::<proptest::sample::Index>(), tear: bool) {
             let root = tempfile::tempdir().unwrap();

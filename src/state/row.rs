@@ -36,7 +36,7 @@ pub enum Origin {
     There,
 }
 
-/// What tells a file that was not touched from one that was.
+/// The properties that tell a file that was not touched from one that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
     pub ino: u64,
@@ -61,20 +61,20 @@ impl Trace {
         Self { ino: id.ino, size, mtime, ctime }
     }
 
-    /// Whether a file of this trace is there, untouched.
+    /// True if a file of this trace is there, untouched.
     pub fn is_of(&self, there: &Stat) -> bool {
         there.kind == Kind::File && *self == Self::of(there)
     }
 
-    /// Whether what is there may be the file of this trace: it has the size and the modification time, if these are
-    /// known.
+    /// True if the file that is there may be the one of this trace: it has the size and the modification time, if these
+    /// are known.
     pub fn looks_like(&self, there: &Stat) -> bool {
         let is_alike = (self.size, self.mtime) == (there.size, there.mtime);
         there.kind == Kind::File && (is_alike || *self == Self::UNKNOWN)
     }
 }
 
-/// What a record says of a file, its name left out.
+/// A record's entry for a file, its name left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The digest of its content.
@@ -86,18 +86,18 @@ pub struct Row {
     /// The time of the source's file that had this content, where the file shows another, or where one that is shown
     /// may stand for many.
     pub given: Option<Time>,
-    /// Whether any change since then shows in the trace.
+    /// True if any change since then shows in the trace.
     pub sure: bool,
-    /// Whether its modification time could not be set.
+    /// True if its modification time could not be set.
     pub late: bool,
-    /// Whether its permissions, its owner and its attributes could be read and set.
+    /// True if its permissions, its owner and its attributes could be read and set.
     pub labelled: bool,
 }
 
 /// The most digits of a number.
 const MOST_DIGITS: usize = 16;
 
-/// How many fields stand before the line of a manifest.
+/// Number of fields before the line of a manifest.
 const FIELDS: usize = 5;
 
 /// The shortest line there can be, in bytes with its end: of each number a digit, and of the name a letter.
@@ -151,7 +151,7 @@ impl Row {
         out.push(b' ');
     }
 
-    /// Whether the file, if it is untouched, is what the source's file is, and was since it was copied.
+    /// True if the file, if it is untouched, is as the source's file is, and was since it was copied.
     pub fn is_copy_of(&self, source: &Stat) -> bool {
         let given = self.given.unwrap_or(self.trace.mtime);
         source.kind == Kind::File
@@ -159,7 +159,7 @@ impl Row {
             && source.ctime < self.trace.ctime
     }
 
-    /// Whether what is there is the file of this row, as a run left it.
+    /// True if the file that is there is the one of this row, as a run left it.
     pub fn proves(&self, there: &Stat) -> bool {
         self.sure && !self.late && self.trace.is_of(there)
     }
@@ -206,10 +206,10 @@ impl Row {
     }
 }
 
-/// What stands before the time that a file was given.
+/// The mark before the time that a file was given.
 const GIVEN: &[u8] = b",of:";
 
-/// What of a line of a record is the line of a manifest; `None` if it is no line of a file.
+/// The manifest line in a line of a record; `None` if it is no line of a file.
 pub fn strip(line: &[u8]) -> Option<&[u8]> {
     if !matches!(line.first(), Some(b's' | b'e' | b't')) {
         return None;
@@ -311,7 +311,7 @@ impl RecordedAt {
 /// The first line of a record, the mark left out.
 pub const HEAD: &str = "dircopy record 1";
 
-/// What the finished record is called; those of runs on their way have a number behind a point.
+/// The name of the finished record; those of runs on their way have a number behind a point.
 pub const FINISHED: &str = "record";
 
 /// More bytes than the last two lines of a finished record have: two digests, a name and a number.
@@ -325,12 +325,12 @@ pub struct FinishedManifest {
     pub digest: Sha256,
 }
 
-/// What says with which manifest a record was finished.
+/// The line with the manifest that a record was finished with.
 pub fn name_line(manifest: &FinishedManifest) -> String {
     format!(". {} {}\n", manifest.digest, manifest.name)
 }
 
-/// What says that a later run finished this manifest, and left no rows of what it lists.
+/// The line for a later run that finished this manifest, and left no rows of the files it lists.
 pub fn later_line(manifest: &FinishedManifest) -> String {
     format!(", {} {}\n", manifest.digest, manifest.name)
 }
@@ -343,20 +343,20 @@ fn read_name_line(line: &[u8]) -> Option<FinishedManifest> {
     Some(FinishedManifest { name, digest: Sha256::from_hex(digest)? })
 }
 
-/// What closes `rows` rows and everything before them, of which `hasher` has the digest.
+/// The line that closes `rows` rows and everything before them, of which `hasher` has the digest.
 pub fn sum_line(hasher: &Hasher, rows: u64) -> String {
     let digest = hasher.clone().finish().map(|digest| digest.to_string()).unwrap_or_default();
     format!("= {rows} {digest}\n")
 }
 
-/// What of a record is closed by a good sum.
+/// The part of a record that is closed by a good sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
-    /// How much of the file, in bytes.
+    /// Length of that part of the file, in bytes.
     pub len: u64,
-    /// How many rows are in there.
+    /// Number of its rows.
     pub rows: u64,
-    /// Whether it is of the output with the mark that was asked for.
+    /// True if it is of the output with the mark that was asked for.
     pub fits: bool,
     /// The manifest it was finished with, if it was.
     pub manifest: Option<FinishedManifest>,
@@ -368,7 +368,7 @@ pub struct Closed {
 #[derive(Clone, Debug)]
 pub struct Body {
     pub len: u64,
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: u64,
     pub hasher: Hasher,
 }
@@ -401,7 +401,7 @@ impl Closed {
         self.later.as_ref().or(self.manifest.as_ref())
     }
 
-    /// Whether there is nothing but rows.
+    /// True if there is nothing but rows.
     pub fn names_none(&self) -> bool {
         self.newest().is_none()
     }
@@ -452,7 +452,7 @@ impl FinishedManifest {
         lines.next().filter(|_| is_sum).and_then(read_name_line)
     }
 
-    /// Whether it is in this directory, as it was written.
+    /// True if it is in this directory, as it was written.
     pub fn is_in(&self, root: &Dir) -> bool {
         let name = OsStr::new(&self.name);
         let is_file = root.stat(name, false).is_ok_and(|stat| stat.kind == Kind::File);

@@ -46,7 +46,7 @@ struct Setting {
     words: Vec<OsString>,
 }
 
-/// Whether an option of the copy command is a key.
+/// True if an option of the copy command is a key.
 pub fn is_key(option: &Arg) -> bool {
     option.get_long().is_some_and(|long| !NO_KEYS.contains(&long)) && !option.is_hide_set()
 }
@@ -289,7 +289,7 @@ fn word(
     Ok(Some(format!("--{key}={text}").into()))
 }
 
-/// Whether the values of an option are numbers, so that they can stand without quotes.
+/// True if the values of an option are numbers, so that they can stand without quotes.
 fn is_number(option: &Arg) -> bool {
     fn of<T: Clone + Send + Sync + 'static>() -> ValueParser {
         ValueParser::new(|_: &str| Err::<T, String>(String::new()))

@@ -56,7 +56,7 @@ directory is; every output is then a file or \"-\", and gets all inputs one afte
 the other. Otherwise the output is a directory, also a new one, and a single
 file goes into it under its own name.";
 
-/// What `dircopy -h` says: one screen of 80 columns with what most people need.
+/// The text of `dircopy -h`: one screen of 80 columns with what most people need.
 const SHORT_COPY: &str = "\
 Copy a directory tree in one pass and leave a proven copy with a manifest
 
@@ -83,7 +83,7 @@ Options:
 Exit code 0: every file is at every output, byte-equal and listed there.
 ";
 
-/// What `dircopy verify -h` says, and with its other name `dirverify -h`.
+/// The text of `dircopy verify -h`, and of its other name, `dirverify -h`.
 const SHORT_VERIFY: &str = "\
 Check directories against their manifests, reading from the disk
 
@@ -108,7 +108,7 @@ Options:
 Exit code 0: every listed file was read and is as listed; 4: one is not.
 ";
 
-/// What `-h` says of commands; the help of others fits on one screen as it is.
+/// The texts of `-h` of commands; the help of others fits on one screen as it is.
 const SHORT: [(&str, &str); 5] = [
     ("verify", SHORT_VERIFY),
     ("heal", verify::SHORT),
@@ -178,7 +178,7 @@ pub fn with_short_help(command: Command, args: &[OsString]) -> Command {
     })
 }
 
-/// Whether `-h` is given, also among other letters, and not `--help`. Nothing else depends on it.
+/// True if `-h` is given, also among other letters, and not `--help`. Nothing else depends on it.
 fn wants_short_help(args: &[OsString]) -> bool {
     let mut words = args.iter().skip(1).map(|arg| arg.as_encoded_bytes());
     let is_short =

@@ -248,7 +248,7 @@ impl VerbosityArgs {
         }
     }
 
-    /// How progress is shown.
+    /// The form in which progress is shown.
     pub fn view(&self) -> View {
         View::new(self.progress, self.quiet)
     }

@@ -224,7 +224,7 @@ beside it. That is synced, read back, compared with the listed digest, and
 renamed. A file without states is taken as a whole; `dirverify --write-states`
 makes states for a tree that has none, while its files are good.";
 
-/// What `dircopy heal -h` says.
+/// The text of `dircopy heal -h`.
 pub const SHORT: &str = "\
 Make trees whole that are copies of one another, by their manifests
 

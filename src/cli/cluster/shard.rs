@@ -17,7 +17,7 @@ use crate::{
     event::Progress, event::Stop, sys,
 };
 
-/// How often it is looked up whether a plan that is being made has more shards.
+/// Time between two looks whether a plan that is being made has more shards.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs shards.
@@ -102,7 +102,7 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
         .unwrap_or(Exit::Complete))
 }
 
-/// Whether a shard is recorded as done, with all of its files.
+/// True if a shard is recorded as done, with all of its files.
 fn is_whole(plan: &PlanDir, shard: u32) -> bool {
     done::totals(&plan.done(shard)).is_some_and(|totals| totals.gone == 0)
 }

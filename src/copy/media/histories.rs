@@ -39,7 +39,7 @@ pub struct OpenHistory {
 pub struct Histories {
     /// By the directories that they are of.
     pub all: BTreeMap<RelPath, OpenHistory>,
-    /// What they say of each path, as [`KnownFile`] reads it.
+    /// The records of each path, as [`KnownFile`] reads them.
     pub known: SortedRecords,
 }
 
@@ -92,7 +92,7 @@ impl Histories {
     /// The algorithms by which all files that are known can be told, if these are computed anyway.
     ///
     /// # Errors
-    /// What was sorted cannot be read.
+    /// Fails if the sorted records cannot be read.
     pub fn algorithms(&self, asked: Algorithms) -> io::Result<Algorithms> {
         let (mut known, mut algorithms) = (PathReader::of(&self.known)?, asked);
         while let Some(first) = known.peek() {
@@ -155,26 +155,26 @@ fn hold(references: &BTreeSet<Reference>, all: &BTreeMap<RelPath, OpenHistory>) 
 
 // What histories say of the files that they list, as records in the order of paths.
 
-/// What a history says of a path.
+/// A history's record of a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownFile {
     /// Digests that may be used, those of the first generations first.
     pub digests: Vec<Digest>,
-    /// Whether it is listed at all.
+    /// True if it is listed at all.
     pub is_listed: bool,
-    /// Whether it has another name in a later generation.
+    /// True if it has another name in a later generation.
     pub is_renamed: bool,
 }
 
-/// What a record says of a path: that there is no digest that may be used, or that it has another name now.
+/// The marks of a record: the path has no digest that may be used, or it has another name now.
 const NO_DIGEST: &str = "-";
 const RENAMED: &str = ">";
 
 impl KnownFile {
-    /// What the history of the directory at `of` says of `path`, which is the next one.
+    /// The record of `path`, which is the next one, in the history of the directory at `of`.
     ///
     /// # Errors
-    /// What was sorted cannot be read.
+    /// Fails if the sorted records cannot be read.
     pub fn read(known: &mut PathReader, path: &[u8], of: &RelPath) -> io::Result<Self> {
         let mut file = Self::default();
         while let Some(record) = known.take_of(path)? {
@@ -231,14 +231,14 @@ pub fn add(known: &mut PathSorter, rel: &RelPath, number: u64, entry: &MhlEntry)
 // have. The next run goes on with it by its mark. It holds for this place in this history only, so that neither a
 // generation of another one nor one that was planted is believed.
 
-/// What stands around the sum: a comment of XML.
+/// The text around the sum: a comment of XML.
 const HEAD: &str = "<!-- dircopy ";
 const TAIL: &str = " -->\n";
 
 /// The bytes of a mark.
 const LEN: u64 = (HEAD.len() + 2 * Sha256::LEN + TAIL.len()) as u64;
 
-/// What marks generations, and proves them.
+/// The mark that shows and proves that generations are of this user's runs.
 #[derive(Clone, Copy)]
 pub struct OwnMark(Sha256);
 

@@ -43,7 +43,7 @@ pub struct Reference {
     pub from: PathBuf,
 }
 
-/// What the generations say besides the files that they list.
+/// The lines of the generations besides the files that they list.
 #[derive(Default)]
 pub struct GenerationsSay {
     /// The patterns of the last one.
@@ -177,7 +177,7 @@ impl OneHistory {
     }
 }
 
-/// What refuses a history that was touched.
+/// The error that refuses a history that was touched.
 pub fn touched(path: &Path, why: &str) -> Error {
     let finding = format!(
         "{why}; the history was touched or is damaged: put it back as it was, or take the directory {HISTORY} away to \
@@ -216,7 +216,7 @@ fn chain(dir: &Dir, path: &Path) -> Result<Option<Vec<ChainLink>>> {
     Ok(Some(links))
 }
 
-/// What an entry of the generation `from` of the history of `rel` refers to.
+/// The history that an entry of the generation `from` of the history of `rel` refers to.
 fn reference(rel: &RelPath, entry: &MhlEntry, from: &Path) -> Option<Reference> {
     let (dir, name) = entry.path.rsplit_once('/')?;
     let child = match dir == HISTORY {
@@ -250,8 +250,8 @@ impl<R: Read> Read for Hashed<R> {
 
 // What a run that writes a Media Hash List is given: what is known before it begins.
 
-/// What histories leave out where they say nothing else, and what is ours. Without a `/` before them, because the
-/// reference implementation matches whole paths from the root of the file system.
+/// The patterns of entries that histories leave out where they say nothing else, and of our own files. Without a `/`
+/// before them, because the reference implementation matches whole paths from the root of the file system.
 const LEFT_OUT: [&str; 6] = [
     ".DS_Store",
     "ascmhl",
@@ -261,7 +261,7 @@ const LEFT_OUT: [&str; 6] = [
     "dircopy-[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]T[0-9][0-9][0-9][0-9][0-9][0-9]Z*",
 ];
 
-/// What a run that writes a Media Hash List is given.
+/// The inputs of a run that writes a Media Hash List.
 #[derive(Debug)]
 pub struct MediaRole {
     /// The digests that are listed.
@@ -296,7 +296,7 @@ pub fn patterns(older: &[String], of_root: &[String]) -> Vec<String> {
     all
 }
 
-/// What leaves out what these patterns match.
+/// The filter that leaves out entries that match these patterns.
 ///
 /// # Errors
 /// One is wrong.
@@ -306,7 +306,7 @@ pub fn left_out(patterns: &[String]) -> Result<Filter, String> {
 }
 
 impl MediaRole {
-    /// What is to be computed for it beside `asked`.
+    /// The algorithms that are computed for it beside `asked`.
     pub fn further(&self, asked: Algorithms) -> Algorithms {
         match asked.has(Algorithm::Sha512) {
             true => self.algorithms.without(Algorithm::C4),

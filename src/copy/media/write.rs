@@ -18,7 +18,7 @@ use crate::{
 /// So many bytes are written at a time.
 const BUFFER: usize = 256 << 10;
 
-/// How lists are written.
+/// The means to write lists.
 #[derive(Clone, Copy)]
 pub struct MediaWriting<'a> {
     pub durable: bool,
@@ -35,7 +35,7 @@ pub struct MediaWriting<'a> {
 pub struct MediaFile<'a> {
     with: MediaWriting<'a>,
     dir: Dir,
-    /// What it will be called.
+    /// The path that it will have.
     path: PathBuf,
     part: OsString,
     file: File,
