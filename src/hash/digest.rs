@@ -3,7 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    hash::Algorithm, hash::Algorithms, hash::Sha256, hash::sha256::MOST_LEN, hash::sha256::padded,
+    hash::Algorithm, hash::Algorithms, hash::Sha256, hash::hex, hash::sha256::MOST_LEN,
+    hash::sha256::padded,
 };
 
 /// The digest of a file's whole content. Its text is lower-case hexadecimal, or a C4 identifier.
@@ -80,16 +81,7 @@ impl Digest {
         if algorithm == Algorithm::Sha256 {
             return Sha256::from_hex(text).map(Self::from);
         }
-        let mut bytes = [0; MOST_LEN];
-        let (pairs, rest) = text.as_chunks::<2>();
-        if pairs.len() != spec.len || !rest.is_empty() {
-            return None;
-        }
-        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-            let digit = |letter: u8| char::from(letter).to_digit(16);
-            *byte = (digit(*high)? << 4 | digit(*low)?) as u8;
-        }
-        Some(Self { algorithm, bytes })
+        Self::of_bytes(algorithm, &hex::parse(text)?)
     }
 
     /// Appends its text.
@@ -100,10 +92,7 @@ impl Digest {
         if self.algorithm == Algorithm::C4 {
             return out.extend_from_slice(&text(&self.bytes));
         }
-        for byte in self.bytes() {
-            let digit = |value: u8| b"0123456789abcdef"[usize::from(value)];
-            out.extend([digit(byte >> 4), digit(byte & 15)]);
-        }
+        out.extend(hex::digits(self.bytes()));
     }
 
     /// The same digest as another algorithm spells it: SHA-512 and C4 are one.

@@ -6,6 +6,7 @@ mod algorithm;
 pub mod chain;
 mod digest;
 mod hasher;
+pub mod hex;
 pub mod multibuffer;
 mod sha256;
 

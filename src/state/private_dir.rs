@@ -5,13 +5,13 @@
 //! an output is not taken for that of the copy.
 
 use std::{
-    ffi::OsStr, ffi::OsString, fmt::Write as _, fs::File, hash::BuildHasher, hash::Hasher,
-    hash::RandomState, io, io::Read, path::Path, path::PathBuf,
+    ffi::OsStr, ffi::OsString, fs::File, hash::BuildHasher, hash::Hasher, hash::RandomState, io,
+    io::Read, path::Path, path::PathBuf,
 };
 
 use crate::{
-    error::Deed, error::Error, error::Result, hash::Sha256, staged::StagedFile, sys, sys::Dir,
-    sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
+    error::Deed, error::Error, error::Result, hash::Sha256, hash::hex, staged::StagedFile, sys,
+    sys::Dir, sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
 };
 
 /// What the private directory is called in the root of an output. Nothing of this name in the root of
@@ -372,9 +372,7 @@ fn name_elsewhere(path: &Path) -> io::Result<OsString> {
         Some(uuid) => (String::from(BY_DISK), Sha256::of(&[path, b"\0", uuid.as_bytes()])),
         None => (String::from(BY_PATH), Sha256::of(&[path])),
     };
-    for byte in &sum[..8] {
-        let _ = write!(name, "{byte:02x}");
-    }
+    name += &hex::text(&sum[..8]);
     Ok(name.into())
 }
 

@@ -9,7 +9,7 @@ use jiff::{Timestamp, Unit};
 use serde::Serialize;
 
 use crate::{
-    cli::record::files, error::Error, error::Result, path::Shown, path::directory_of,
+    cli::record::files, error::Error, error::Result, hash::hex, path::Shown, path::directory_of,
     path::is_deceptive, sys, sys::Dir, sys::PlainUse,
 };
 
@@ -133,7 +133,9 @@ impl JsonName {
     pub fn bytes(name: &[u8]) -> Self {
         match std::str::from_utf8(name) {
             Ok(text) => Self { path: text.to_owned(), path_bytes: None },
-            Err(_) => Self { path: Shown::bytes(name).to_string(), path_bytes: Some(hex(name)) },
+            Err(_) => {
+                Self { path: Shown::bytes(name).to_string(), path_bytes: Some(hex::text(name)) }
+            }
         }
     }
 
@@ -145,15 +147,6 @@ impl JsonName {
     pub fn path(path: &Path) -> Self {
         Self::bytes(path.as_os_str().as_encoded_bytes())
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 /// The JSON of a value on one line. Characters that a terminal could act on or an eye misread are escaped in

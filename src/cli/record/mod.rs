@@ -35,8 +35,8 @@ use crate::{
     cli::report::receipt::VolumeSection, cli::session::OnEnd, cli::show::Detail,
     cli::show::ScreenLine, cli::show::copy_messages::message, cli::words::is_plain, copy::Report,
     error::Deed, error::Error, error::Result, event::Event, event::SampleSeries, hash::Algorithm,
-    hash::Digest, path::Shown, path::directory_of, stream::Endpoint, sys, verify::Finding,
-    verify::Target, verify::Verdict,
+    hash::Digest, hash::hex, path::Shown, path::directory_of, stream::Endpoint, sys,
+    verify::Finding, verify::Target, verify::Verdict,
 };
 
 // Everything that a run records for programs, from its start to its end.
@@ -168,7 +168,7 @@ impl<'a> Records<'a> {
             kind: self.task.kind(),
             command: as_text(&self.command),
             job: self.file.as_ref(),
-            command_bytes: (!is_text).then(|| bytes.map(log::hex).collect()),
+            command_bytes: (!is_text).then(|| bytes.map(hex::text).collect()),
             started: stamp(self.started.0),
             ended: stamp(Timestamp::now()),
             elapsed_seconds: self.started.1.elapsed().as_secs_f64(),

@@ -5,11 +5,10 @@ use std::{collections::BTreeMap, io, io::Read, path::Path, path::PathBuf};
 use maud::{Markup, html};
 
 use crate::{
-    cli::report, cli::report::bytes, cli::report::counted, cli::report::name_of,
-    cli::report::number, cli::report::receipt_read::Receipt,
-    cli::report::receipt_read::ReceiptName, cli::report::size, hash::Algorithm, hash::Hasher,
-    manifest::Entries, manifest::ManifestName, manifest::Parsed, path::RelPath, sys, sys::Dir,
-    sys::PlainUse, tree::LastDir,
+    cli::report, cli::report::counted, cli::report::name_of, cli::report::number,
+    cli::report::receipt_read::Receipt, cli::report::receipt_read::ReceiptName, cli::report::size,
+    hash::Algorithm, hash::Hasher, hash::hex, manifest::Entries, manifest::ManifestName,
+    manifest::Parsed, path::RelPath, sys, sys::Dir, sys::PlainUse, tree::LastDir,
 };
 
 /// More files than this are shown by directory, so that the page stays light. Not tuned.
@@ -92,7 +91,7 @@ pub fn section(receipt: &Receipt) -> Markup {
 /// Where a name of the receipt is on this machine.
 fn path_of(name: &ReceiptName, working_directory: Option<&ReceiptName>) -> Option<PathBuf> {
     let path = |name: &ReceiptName| {
-        let raw = name.path_bytes.as_ref().and_then(|hex| bytes(&hex.0));
+        let raw = name.path_bytes.as_ref().and_then(|hex| hex::parse(hex.0.as_bytes()));
         let raw = raw.unwrap_or_else(|| name.path.0.clone().into_bytes());
         Some(PathBuf::from(sys::name_from_bytes(&raw).ok()?))
     };

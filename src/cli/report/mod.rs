@@ -19,7 +19,7 @@ use crate::{
     cli::record::files::RecordKind, cli::report::charts::MOST_RUNS,
     cli::report::charts::RunFigures, cli::report::receipt_read::Receipt,
     cli::report::receipt_read::ReceiptName, cli::show::Console, cli::show::count, error::Error,
-    error::Result, path::Shown, sys,
+    error::Result, hash::hex, path::Shown, sys,
 };
 
 // `dircopy report`, from its arguments to its exit code.
@@ -103,7 +103,7 @@ pub fn page(title: &str, sections: &Markup) -> String {
 
 /// A name: control and deceptive characters are escaped, and its direction is its own.
 pub fn name(name: &ReceiptName) -> Markup {
-    let bytes = name.path_bytes.as_ref().and_then(|hex| bytes(&hex.0));
+    let bytes = name.path_bytes.as_ref().and_then(|hex| hex::parse(hex.0.as_bytes()));
     let bytes = bytes.unwrap_or_else(|| name.path.0.clone().into_bytes());
     name_of(&bytes)
 }
@@ -116,12 +116,6 @@ pub fn name_of(bytes: &[u8]) -> Markup {
 /// A text that a receipt has: escaped like a name.
 pub fn text(text: &str) -> Markup {
     html! { bdi { (Shown::bytes(text.as_bytes()).to_string()) } }
-}
-
-/// The bytes that hexadecimal digits stand for.
-pub fn bytes(hex: &str) -> Option<Vec<u8>> {
-    let pairs = hex.as_bytes().chunks(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 /// A number of bytes, and the exact number to look at.

@@ -9,9 +9,8 @@ use std::{cmp::Ordering, io};
 
 use crate::{
     copy::media::seal::PathReader, copy::media::seal::PathRecord, copy::media::seal::PathSorter,
-    copy::media::seal::RecordBytes, copy::media::seal::from_hex, copy::media::seal::push_hex,
-    hash::Algorithm, hash::Algorithms, hash::Digest, hash::Hasher, tree::SortedRecords,
-    tree::names::compare,
+    copy::media::seal::RecordBytes, hash::Algorithm, hash::Algorithms, hash::Digest, hash::Hasher,
+    hash::hex, tree::SortedRecords, tree::names::compare,
 };
 
 /// Levels are counted down from here, so that the deepest comes first.
@@ -143,8 +142,7 @@ fn add_child(
     let named = named.finish();
     let structure = named.as_ref().map(Digest::bytes).unwrap_or_default();
     for (kind, bytes) in [('c', child.digest.bytes()), ('s', structure)] {
-        let mut words = format!("{} {at} {kind} ", level(dir));
-        push_hex(&mut words, bytes);
+        let words = format!("{} {at} {kind} {}", level(dir), hex::text(bytes));
         sorter.add(&words, dir)?;
     }
     Ok(())
@@ -196,7 +194,7 @@ impl DirGroup {
             Some(at) => {
                 let hashers = at.parse().ok().and_then(|at: usize| self.hashers.get_mut(at));
                 let kind = usize::from(words.next() == Some("s"));
-                let bytes = words.next().and_then(from_hex);
+                let bytes = words.next().and_then(|it| hex::parse(it.as_bytes()));
                 if let (Some(hashers), Some(bytes)) = (hashers, bytes) {
                     hashers[kind].update(&bytes);
                 }
@@ -227,7 +225,7 @@ impl DirGroup {
                 if !words.is_empty() {
                     words.push(' ');
                 }
-                push_hex(&mut words, digest.bytes());
+                words.push_str(&hex::text(digest.bytes()));
             }
             if !is_root {
                 let child = DirDigest { digest: content, bytes: structure.bytes() };

@@ -8,9 +8,9 @@ use crate::{
     copy::media::histories::Histories, copy::media::histories::KnownFile,
     copy::media::one_history::MediaRole, copy::media::seal::PIECE, copy::media::seal::PathReader,
     copy::media::seal::PathRecord, copy::media::seal::PathSorter, copy::media::seal::by_path,
-    copy::media::seal::from_hex, copy::media::seal::push_hex, error::Error, error::Result,
-    hash::Digest, manifest::HashAction, manifest::KeptFile, manifest::archive::mhl_writer::is_text,
-    path::RelPath, path::Shown, tree::Filter, tree::SortedRecords, tree::Sorter,
+    error::Error, error::Result, hash::Digest, hash::hex, manifest::HashAction, manifest::KeptFile,
+    manifest::archive::mhl_writer::is_text, path::RelPath, path::Shown, tree::Filter,
+    tree::SortedRecords, tree::Sorter,
 };
 
 /// So many paths that are missing are named.
@@ -321,9 +321,7 @@ impl Names {
             let is_of_same = |old: &RelPath| history_of(old) == history_of(&rel);
             let Some(at) = gone.iter().position(is_of_same) else { continue };
             let old = gone.remove(at);
-            let mut words = String::new();
-            push_hex(&mut words, old.as_bytes());
-            renames.add(&words, path)?;
+            renames.add(&hex::text(old.as_bytes()), path)?;
             missing -= 1;
             let shown = Shown::bytes(old.as_bytes()).to_string();
             examples.retain(|example| *example != shown);
@@ -335,5 +333,5 @@ impl Names {
 
 /// The name that a record of [`Joined::renames`] has.
 pub fn old_name(words: &str) -> Option<String> {
-    String::from_utf8(from_hex(words)?).ok()
+    String::from_utf8(hex::parse(words.as_bytes())?).ok()
 }

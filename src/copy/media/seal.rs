@@ -265,19 +265,3 @@ impl PathReader {
         Ok(last)
     }
 }
-
-/// Appends bytes in hexadecimal.
-pub fn push_hex(out: &mut String, bytes: &[u8]) {
-    for byte in bytes {
-        let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
-        out.extend([digit(byte >> 4), digit(byte & 15)]);
-    }
-}
-
-/// The bytes that [`push_hex`] wrote.
-pub fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let digit = |letter: u8| char::from(letter).to_digit(16);
-    let byte = |[high, low]: &[u8; 2]| Some((digit(*high)? << 4 | digit(*low)?) as u8);
-    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
-}

@@ -10,12 +10,12 @@ use crate::{
     copy::media::histories::OwnMark, copy::media::join::Joined, copy::media::join::ToList,
     copy::media::join::old_name, copy::media::one_history::HistoryRoot,
     copy::media::one_history::MediaRole, copy::media::one_history::patterns,
-    copy::media::seal::PathReader, copy::media::seal::PathRecord, copy::media::seal::from_hex,
-    copy::media::write::MediaFile, copy::media::write::MediaWriting, copy::media::write::below,
-    copy::media::write::date_of, copy::media::write::folder, copy::media::write::ordered,
-    copy::media::write::place, copy::media::write::remove_leftovers, error::Deed, error::Error,
-    error::Result, hash::Digest, manifest::ChainLink, manifest::Creator, manifest::DirHash,
-    manifest::KeptFile, manifest::MediaEntry, manifest::MhlWriter, manifest::archive::mhl::CHAIN,
+    copy::media::seal::PathReader, copy::media::seal::PathRecord, copy::media::write::MediaFile,
+    copy::media::write::MediaWriting, copy::media::write::below, copy::media::write::date_of,
+    copy::media::write::folder, copy::media::write::ordered, copy::media::write::place,
+    copy::media::write::remove_leftovers, error::Deed, error::Error, error::Result, hash::Digest,
+    hash::hex, manifest::ChainLink, manifest::Creator, manifest::DirHash, manifest::KeptFile,
+    manifest::MediaEntry, manifest::MhlWriter, manifest::archive::mhl::CHAIN,
     manifest::archive::mhl::HISTORY, manifest::archive::mhl::OF_HISTORIES,
     manifest::archive::mhl::read_chain, path::RelPath, sys::Dir, sys::Uninterrupted,
     sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::names::is_within,
@@ -127,7 +127,7 @@ impl<'a> OpenLists<'a> {
     fn hashes(&self, words: &str) -> Vec<DirHash> {
         let mut words = words.split(' ');
         let mut next = |algorithm| {
-            let bytes = words.next().and_then(from_hex)?;
+            let bytes = hex::parse(words.next()?.as_bytes())?;
             Digest::of_bytes(algorithm, &bytes)
         };
         let each =

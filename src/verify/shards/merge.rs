@@ -71,7 +71,7 @@ impl MergeJob {
             ShardCoverage { index: None, of, lines: 0, began: i64::MAX, ended: i64::MIN };
         let sum = read.as_ref().and_then(|read| read.manifest_sum);
         if let (Some(read), Some(sum), false) = (read, sum, stop.is_requested()) {
-            let manifest = String::from_utf8_lossy(&sum.to_hex()).into_owned();
+            let manifest = sum.to_string();
             let whole = CheckedManifest { manifest, sums: read.sums, root_inode };
             self.judge(&whole, &sound, &target, &mut coverage, &mut collector);
         }

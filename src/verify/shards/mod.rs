@@ -124,7 +124,7 @@ impl ShardRun {
         let result = ShardResult {
             index: *index,
             of: *of,
-            manifest: String::from_utf8_lossy(&manifest.to_hex()).into_owned(),
+            manifest: manifest.to_string(),
             root: root.clone(),
             root_inode: *root_inode,
             lines: noted.answered.lines,
