@@ -7,7 +7,9 @@
 
 use std::{ffi::OsStr, ffi::OsString, fmt, path::Path, path::PathBuf, sync::Arc};
 
-use crate::sys;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use crate::{hash::hex, sys};
 
 /// A path below some root: components joined by `/`, none of them empty, `.` or `..`, no NUL.
 ///
@@ -129,6 +131,24 @@ impl RelPath {
     /// The components, from the top down.
     pub fn components(&self) -> impl Iterator<Item = &[u8]> {
         self.0.split(|&b| b == b'/').filter(|c| !c.is_empty())
+    }
+}
+
+/// In hexadecimal digits, because names are bytes.
+impl Serialize for RelPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex::text(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for RelPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = hex::parse(String::deserialize(deserializer)?.as_bytes());
+        let path = bytes.and_then(|bytes| match bytes.is_empty() {
+            true => Some(Self::root()),
+            false => Self::parse(&bytes).ok(),
+        });
+        path.ok_or_else(|| D::Error::custom("it is no path below a root"))
     }
 }
 

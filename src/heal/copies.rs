@@ -5,8 +5,8 @@ use std::{ffi::OsStr, fs::File, io, path::Path};
 use crate::{
     error::Deed, error::Error, error::Result, hash::Digest, hash::Stream, heal::bad::Tree,
     heal::bad::Unmended, io::AlignedBuffer, io::ChainedContent, path::RelPath, path::Shown,
-    state::OpenedDir, state::PrivateDir, sys, sys::ALIGNMENT, sys::Attributes, sys::Dir,
-    sys::Medium, sys::PartOwner, sys::stat::Kind, sys::stat::Stat,
+    state::Note, state::OpenedDir, state::PrivateDir, sys, sys::ALIGNMENT, sys::Attributes,
+    sys::Dir, sys::Medium, sys::PartOwner, sys::stat::Kind, sys::stat::Stat,
 };
 
 /// The longest link that is proven in memory before it is written; files of more than 16 TiB have longer ones.
@@ -378,7 +378,7 @@ impl HeldDir {
     fn of(dir: Dir, below: &RelPath, private: Option<&PrivateDir>) -> io::Result<Self> {
         let like = dir.stat_self()?;
         if let Some(private) = private.filter(|_| Dir::is_closed(&like)) {
-            OpenedDir::new(below, &like).write(private)?;
+            OpenedDir::new(below, &like).write(private, true)?;
         }
         let opened_up = dir.open_up(&like)?;
         Ok(Self { dir, like, made: None, gid: 0, opened_up })

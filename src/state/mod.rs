@@ -5,6 +5,7 @@
 //! open, and speaks of this output and no other; see `docs/design/private-record.md`.
 
 mod knowledge;
+mod note;
 pub mod notes;
 pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
@@ -14,6 +15,7 @@ pub mod row;
 mod source_mark;
 
 pub use knowledge::{Belief, Knowledge, Remembered, RowPlace, Unsettled};
+pub use note::{Bound, Note};
 pub use notes::{Departing, MovedTimes, NewRoot, NotePlace, OpenedDir, OtherOutputs};
 pub use private_dir::{Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use record::RecordFile;

@@ -4,23 +4,25 @@
 //! that run could not make, so that it comes to the same end. Nothing else believes it: a run tries for itself.
 
 use std::{
-    collections::BTreeMap, collections::HashSet, ffi::OsStr, ffi::OsString, fmt::Write as _,
-    fs::File, fs::FileTimes, hash::BuildHasher, hash::RandomState, io, io::BufRead, io::BufReader,
-    io::BufWriter, io::Read, io::Write, path::Path, path::PathBuf, time::Duration,
-    time::SystemTime, time::UNIX_EPOCH,
+    collections::BTreeMap, collections::HashSet, ffi::OsStr, ffi::OsString, fs::File,
+    fs::FileTimes, hash::BuildHasher, hash::RandomState, io, io::BufRead, io::BufReader,
+    io::BufWriter, io::Write, path::Path, path::PathBuf, time::Duration, time::SystemTime,
+    time::UNIX_EPOCH,
 };
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    path::RelPath, state::PrivateDir, sys, sys::Attributes, sys::Dir, sys::Uninterrupted,
-    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::traits::Traits,
+    hash::hex, path::RelPath, state::Note, state::PrivateDir, state::note, state::note::Bound, sys,
+    sys::Attributes, sys::Dir, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat,
+    sys::stat::Time, sys::traits::Traits,
 };
 
-const TRAITS_FILE: &str = "traits";
-
-const TRAITS_HEAD: &str = "dircopy traits 1";
-
-/// More is not read of a note; bytes.
-const MOST_TRAITS_BYTES: u64 = 1 << 12;
+impl Note for Traits {
+    const FILE: &str = "traits";
+    const HEAD: &str = "dircopy traits 1";
+    const BOUND: Bound = Bound::Directory;
+}
 
 /// Where the note is.
 pub enum NotePlace<'a> {
@@ -31,66 +33,38 @@ pub enum NotePlace<'a> {
 }
 
 impl NotePlace<'_> {
-    /// The directory that it is in.
-    pub fn dir(&self) -> &Dir {
-        match self {
-            Self::Private(private) => private.dir(),
+    /// What the last run noted; `None` if there is no note of this output that can be read.
+    pub fn read(&self) -> Option<Traits> {
+        let dir = match self {
+            Self::Private(private) => return Traits::read(private),
             Self::Open(dir) => dir,
-        }
-    }
-
-    /// The first line: of which output it is.
-    fn head(&self) -> String {
-        match self {
-            Self::Private(private) => format!("{TRAITS_HEAD} {}", private.mark().text()),
-            Self::Open(_) => TRAITS_HEAD.to_owned(),
-        }
-    }
-
-    /// What the last run noted; `None` if there is no note of this output.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn read(&self) -> io::Result<Option<Traits>> {
-        let file = match self.dir().open_file(TRAITS_FILE.as_ref(), false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened?,
         };
-        if Dir::stat_file(&file)?.kind != Kind::File {
-            return Ok(None);
-        }
-        let mut text = Vec::new();
-        Uninterrupted(file).take(MOST_TRAITS_BYTES).read_to_end(&mut text)?;
-        let head = format!("{}\n", self.head());
-        let traits = text.strip_prefix(head.as_bytes());
-        Ok(traits.and_then(|traits| serde_json::from_slice(traits).ok()))
+        let file = dir.open_file(Traits::FILE.as_ref(), false).ok()?;
+        let is_file = Dir::stat_file(&file).ok()?.kind == Kind::File;
+        note::read_from(file, Traits::HEAD).filter(|_| is_file)
     }
 
     /// Notes `traits`, if they are not what is noted. Of a file system that holds everything there is no note, but one
     /// that takes back another.
     ///
     /// # Errors
-    /// It cannot be read or written.
+    /// It cannot be written.
     pub fn write(&self, traits: &Traits) -> io::Result<()> {
-        if self.read()?.unwrap_or(Traits::FAITHFUL) == *traits {
+        if self.read().unwrap_or(Traits::FAITHFUL) == *traits {
             return Ok(());
         }
-        let text = format!("{}\n{}\n", self.head(), serde_json::to_string(traits)?);
-        let name = OsStr::new(TRAITS_FILE);
-        match self {
-            Self::Private(private) => {
-                private.write(name, false, |file| sys::write_all(&*file, text.as_bytes()))
-            }
-            Self::Open(dir) => {
-                match dir.remove(name) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
-                let file = dir.create_new(name, true)?;
-                sys::write_all(&file, text.as_bytes())?;
-                sys::close_file(file)
-            }
+        let dir = match self {
+            Self::Private(private) => return Note::write(traits, private, false),
+            Self::Open(dir) => dir,
+        };
+        let name = OsStr::new(Traits::FILE);
+        match dir.remove(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
+        let file = dir.create_new(name, true)?;
+        sys::write_all(&file, note::text(Traits::HEAD, traits)?.as_bytes())?;
+        sys::close_file(file)
     }
 }
 
@@ -99,7 +73,7 @@ impl NotePlace<'_> {
 pub fn is_kept_in_the_open(name: &OsStr, size: u64) -> bool {
     match size {
         0 => is_name(name),
-        _ => name == TRAITS_FILE && size <= MOST_TRAITS_BYTES,
+        _ => name == Traits::FILE && size <= note::MOST_BYTES,
     }
 }
 
@@ -109,65 +83,23 @@ pub fn is_kept_in_the_open(name: &OsStr, size: u64) -> bool {
 // The note is durable before the permissions are changed, and goes when they are what they were. Should the run not
 // come to its end, it tells the next one what to give back.
 
-const OPENED_FILE: &str = "opened";
-
-/// What the first line begins with.
-const OPENED_HEAD: &str = "dircopy opened 1";
-
-/// Longer notes are not read.
-const MOST_OPENED_BYTES: u64 = 1 << 20;
-
 /// What a directory was before it was made writable.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenedDir {
     path: RelPath,
     mode: u32,
     mtime: Time,
 }
 
+impl Note for OpenedDir {
+    const FILE: &str = "opened";
+    const HEAD: &str = "dircopy opened 2";
+}
+
 impl OpenedDir {
     /// The directory at `path` below the root, which is `stat`.
     pub fn new(path: &RelPath, stat: &Stat) -> Self {
         Self { path: path.clone(), mode: stat.mode, mtime: stat.mtime }
-    }
-
-    /// Notes it, on the device.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn write(&self, private: &PrivateDir) -> io::Result<()> {
-        let Self { path, mode, mtime: Time { secs, nanos } } = self;
-        private.write(OPENED_FILE.as_ref(), true, |file| {
-            let mark = private.mark().of_file(file);
-            let head = format!("{OPENED_HEAD} {}\n{mode:o} {secs} {nanos} ", mark.text());
-            sys::write_all(&*file, &[head.as_bytes(), path.as_bytes(), b"\0"].concat())
-        })
-    }
-
-    /// What is noted; `None` if that is nothing that can be read.
-    pub fn read(private: &PrivateDir) -> Option<Self> {
-        let (file, _) = private.dir().open_ours(OPENED_FILE.as_ref()).ok()??;
-        let head = format!("{OPENED_HEAD} {}\n", private.mark().of_file(&file).text());
-        let mut text = Vec::new();
-        Uninterrupted(file).take(MOST_OPENED_BYTES).read_to_end(&mut text).ok()?;
-        let rest = text.strip_prefix(head.as_bytes())?.strip_suffix(b"\0")?;
-        let mut fields = rest.splitn(4, |&byte| byte == b' ');
-        let mut field = || str::from_utf8(fields.next()?).ok();
-        let mode = u32::from_str_radix(field()?, 8).ok()?;
-        let mtime = Time { secs: field()?.parse().ok()?, nanos: field()?.parse().ok()? };
-        let path = match fields.next()? {
-            b"" => RelPath::root(),
-            path => RelPath::parse(path).ok()?,
-        };
-        Some(Self { path, mode, mtime })
-    }
-
-    /// The directory is what it was.
-    ///
-    /// # Errors
-    /// The note cannot be removed.
-    pub fn forget(private: &PrivateDir) -> io::Result<()> {
-        private.forget(OPENED_FILE)
     }
 
     /// Gives the directory below `root` back what it was, unless it was given other permissions meanwhile.
@@ -344,68 +276,53 @@ fn set(file: &File) -> io::Result<()> {
 // Where a disk is not mounted, its output would be made on the disk below the mount point. What knew better lies on
 // the disk that is not there; so the outputs of a run know it of each other.
 
-const OTHERS_HEAD: &str = "dircopy others 1";
+/// The other outputs of a run that were on devices of their own: for each, where its device was mounted. Both are paths
+/// in hexadecimal digits, because names are bytes.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherOutputs(BTreeMap<String, String>);
 
-/// More is not read of a note.
-const MOST_OTHERS_BYTES: u64 = 1 << 20;
-
-/// The other outputs of a run that were on devices of their own: for each, where its device was mounted.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct OtherOutputs(BTreeMap<PathBuf, PathBuf>);
+impl Note for OtherOutputs {
+    const FILE: &str = "others";
+    const HEAD: &str = "dircopy others 2";
+}
 
 impl OtherOutputs {
-    /// What its note is called in the private directory.
-    pub const FILE: &str = "others";
-
     /// Notes the output at `path`, if it is on another device than the root of all directories.
     pub fn add(&mut self, path: &Path) {
-        if let (Ok(path), Some(top)) = (std::path::absolute(path), top_of(path)) {
-            self.0.insert(path, top);
-        }
+        self.0.extend(key(path).zip(top_of(path).as_deref().map(in_hex)));
     }
 
     /// Takes over what was noted of an output of which nothing new is known.
     pub fn keep(&mut self, earlier: &Self, path: &Path) {
-        let path = std::path::absolute(path);
-        let top = |path: PathBuf| Some((earlier.0.get(&path)?.clone(), path));
-        self.0.extend(path.ok().and_then(top).map(|(top, path)| (path, top)));
+        let known = key(path).and_then(|path| earlier.0.get_key_value(&path));
+        self.0.extend(known.map(|(path, top)| (path.clone(), top.clone())));
     }
 
     /// Where the device was mounted that the output at `path` was on, if none is mounted there now.
-    pub fn missing(&self, path: &Path) -> Option<&Path> {
-        let top = self.0.get(&std::path::absolute(path).ok()?)?;
-        (!is_top(top)).then_some(top)
-    }
-
-    /// What the last run noted; nothing if there is no note that can be read.
-    pub fn read(private: &PrivateDir) -> Option<Self> {
-        let (file, _) = private.dir().open_ours(Self::FILE.as_ref()).ok()??;
-        let head = format!("{OTHERS_HEAD} {}\n", private.mark().of_file(&file).text());
-        let mut text = String::new();
-        Uninterrupted(file).take(MOST_OTHERS_BYTES).read_to_string(&mut text).ok()?;
-        let pair = |line: &str| {
-            let (path, top) = line.split_once(' ')?;
-            Some((from_hex(path)?, from_hex(top)?))
-        };
-        Some(Self(text.strip_prefix(&head)?.lines().map(pair).collect::<Option<_>>()?))
+    pub fn missing(&self, path: &Path) -> Option<PathBuf> {
+        let top = hex::parse(self.0.get(&key(path)?)?.as_bytes())?;
+        let top = PathBuf::from(sys::name_from_bytes(&top).ok()?);
+        (!is_top(&top)).then_some(top)
     }
 
     /// Notes it for later runs, on the device if `durable`; nothing where nothing is to be noted and was.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write(&self, private: &PrivateDir, durable: bool) -> io::Result<()> {
-        if Self::read(private).unwrap_or_default() == *self {
-            return Ok(());
+    pub fn update(&self, private: &PrivateDir, durable: bool) -> io::Result<()> {
+        match Self::read(private).unwrap_or_default() == *self {
+            true => Ok(()),
+            false => self.write(private, durable),
         }
-        private.write(Self::FILE.as_ref(), durable, |file| {
-            let mut text = format!("{OTHERS_HEAD} {}\n", private.mark().of_file(file).text());
-            for (path, top) in &self.0 {
-                text += &format!("{} {}\n", to_hex(path), to_hex(top));
-            }
-            sys::write_all(&*file, text.as_bytes())
-        })
     }
+}
+
+fn key(path: &Path) -> Option<String> {
+    std::path::absolute(path).ok().map(|path| in_hex(&path))
+}
+
+fn in_hex(path: &Path) -> String {
+    hex::text(path.as_os_str().as_encoded_bytes())
 }
 
 /// The highest directory above `path` that is on the same device; none if that is the highest of all.
@@ -427,65 +344,19 @@ fn is_top(path: &Path) -> bool {
     }
 }
 
-fn to_hex(path: &Path) -> String {
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    path.as_os_str().as_encoded_bytes().iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
-    text
-}
-
-fn from_hex(text: &str) -> Option<PathBuf> {
-    let pair = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
-    let bytes: Vec<u8> = text.as_bytes().chunks(2).map(pair).collect::<Option<_>>()?;
-    Some(PathBuf::from(sys::name_from_bytes(&bytes).ok()?))
-}
-
 // That a run made the root of an output, and has not given it the source's permissions yet: `new-root` in the private
 // directory.
 //
 // A new root is closed to all others until everything in it is done. Should the run not come to its end, the note
 // tells the next one that it was not the user who closed it.
 
-const NEW_ROOT_FILE: &str = "new-root";
-
-const NEW_ROOT_HEAD: &str = "dircopy new root 1";
-
-/// Longer notes are not read.
-const MOST_NEW_ROOT_BYTES: u64 = 4 << 10;
-
-/// The note.
+/// The note. It need not be durable: without it the root stays closed.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewRoot;
 
-impl NewRoot {
-    /// Notes it. It need not be durable: without it the root stays closed.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn note(private: &PrivateDir) -> io::Result<()> {
-        private.write(NEW_ROOT_FILE.as_ref(), false, |file| {
-            let text = format!("{NEW_ROOT_HEAD} {}\n", private.mark().of_file(file).text());
-            sys::write_all(&*file, text.as_bytes())
-        })
-    }
-
-    /// Whether it is noted of this very output.
-    pub fn is_noted(private: &PrivateDir) -> bool {
-        let Ok(Some((file, _))) = private.dir().open_ours(NEW_ROOT_FILE.as_ref()) else {
-            return false;
-        };
-        let expected = format!("{NEW_ROOT_HEAD} {}\n", private.mark().of_file(&file).text());
-        let mut text = String::new();
-        let read = Uninterrupted(file).take(MOST_NEW_ROOT_BYTES).read_to_string(&mut text);
-        read.is_ok() && text == expected
-    }
-
-    /// The root has its permissions.
-    ///
-    /// # Errors
-    /// The note cannot be removed.
-    pub fn forget(private: &PrivateDir) -> io::Result<()> {
-        private.forget(NEW_ROOT_FILE)
-    }
+impl Note for NewRoot {
+    const FILE: &str = "new-root";
+    const HEAD: &str = "dircopy new root 1";
 }
 
 #[cfg(test)]
@@ -499,38 +370,36 @@ mod traits_note_tests {
         let (root, dir, private) = scratch();
         for place in [NotePlace::Private(&private), NotePlace::Open(&dir)] {
             place.write(&Traits::FAITHFUL).unwrap();
-            assert_eq!(place.read().unwrap(), None);
+            assert_eq!(place.read(), None);
             let names = NameTraits { ends: false, longest: 31, ..NameTraits::EVERY };
             for traits in [Traits { names, links: false, ..Traits::FAITHFUL }, Traits::FAITHFUL] {
                 place.write(&traits).unwrap();
-                assert_eq!(place.read().unwrap(), Some(traits));
+                assert_eq!(place.read(), Some(traits));
             }
         }
-        std::fs::copy(private.path().join(TRAITS_FILE), root.path().join(TRAITS_FILE)).unwrap();
-        assert_eq!(NotePlace::Open(&dir).read().unwrap(), None, "that of another place");
+        std::fs::copy(private.path().join(Traits::FILE), root.path().join(Traits::FILE)).unwrap();
+        assert_eq!(NotePlace::Open(&dir).read(), None, "that of another place");
     }
 }
 
 #[cfg(test)]
 mod opened_tests {
     use super::*;
-    use crate::state::Missing;
+    use crate::state::private_dir::scratch;
 
     #[test]
     fn what_is_noted_is_read() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = Dir::open(root.path()).unwrap();
-        let private = PrivateDir::open(&dir, root.path(), None, Missing::Make).unwrap().unwrap();
+        let (_root, dir, private) = scratch();
         assert_eq!(OpenedDir::read(&private), None);
         for path in ["a b/c\nd", "x"] {
             let path = RelPath::parse(path.as_bytes()).unwrap();
             let mtime = Time { secs: -7, nanos: 999_999_999 };
             let opened = OpenedDir { path, mode: 0o40555, mtime };
-            opened.write(&private).unwrap();
+            opened.write(&private, true).unwrap();
             assert_eq!(OpenedDir::read(&private), Some(opened));
         }
         let root_dir = OpenedDir::new(&RelPath::root(), &dir.stat_self().unwrap());
-        root_dir.write(&private).unwrap();
+        root_dir.write(&private, true).unwrap();
         assert_eq!(OpenedDir::read(&private), Some(root_dir));
         OpenedDir::forget(&private).unwrap();
         OpenedDir::forget(&private).unwrap();
@@ -538,21 +407,17 @@ mod opened_tests {
     }
 
     #[test]
-    fn what_another_made_up_is_not_read() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = Dir::open(root.path()).unwrap();
-        let private = PrivateDir::open(&dir, root.path(), None, Missing::Make).unwrap().unwrap();
-        let mark = private.mark().text();
-        for text in [
-            String::new(),
-            format!("{OPENED_HEAD} {mark}\n40555 1 2 a\0"),
-            format!("{OPENED_HEAD} {mark}/\n40555 1 2 ../a\0"),
-            "\0".repeat(100),
-        ] {
-            std::fs::write(private.path().join(OPENED_FILE), text).unwrap();
-            let read = OpenedDir::read(&private);
-            // Where no file tells when it was made, the second is what a run would write.
-            assert!(read.is_none_or(|read| read.path.as_bytes() == b"a"));
+    fn what_leads_elsewhere_is_not_read() {
+        let (_root, _, private) = scratch();
+        let path = private.path().join(OpenedDir::FILE);
+        for (name, is_read) in [("612f62", true), ("2e2e2f61", false), ("6", false), ("g1", false)]
+        {
+            std::fs::write(&path, "").unwrap();
+            let mark = private.mark().of_file(&File::open(&path).unwrap());
+            let head = format!("{} {}", OpenedDir::HEAD, mark.text());
+            let json = format!(r#"{{"path":"{name}","mode":365,"mtime":{{"secs":1,"nanos":2}}}}"#);
+            std::fs::write(&path, format!("{head}\n{json}\n")).unwrap();
+            assert_eq!(OpenedDir::read(&private).is_some(), is_read, "{name}");
         }
     }
 }
@@ -613,16 +478,17 @@ mod other_outputs_tests {
     fn it_is_read_as_it_was_written() {
         let (root, _dir, private) = scratch();
         let mut others = OtherOutputs::default();
-        others.write(&private, true).unwrap();
+        others.update(&private, true).unwrap();
         assert_eq!(OtherOutputs::read(&private), None);
-        // With a drive's letter on Windows.
-        let absolute = |path: &str| std::path::absolute(path).unwrap();
-        others.0.insert(absolute("/mnt/a b\n/out"), root.path().join("gone"));
-        others.0.insert(absolute("/other"), "/".into());
-        others.write(&private, true).unwrap();
+        for (path, top) in
+            [("/mnt/a b\n/out", &*root.path().join("gone")), ("/other", Path::new("/"))]
+        {
+            others.0.insert(key(Path::new(path)).unwrap(), in_hex(top));
+        }
+        others.update(&private, true).unwrap();
         let read = OtherOutputs::read(&private).unwrap();
         assert_eq!(read, others);
-        assert_eq!(read.missing(Path::new("/mnt/a b\n/out")), Some(&*root.path().join("gone")));
+        assert_eq!(read.missing(Path::new("/mnt/a b\n/out")), Some(root.path().join("gone")));
         assert_eq!(read.missing(Path::new("/elsewhere")), None);
         let mut kept = OtherOutputs::default();
         kept.keep(&read, Path::new("/other"));
@@ -638,14 +504,14 @@ mod new_root_tests {
     #[test]
     fn it_is_of_one_output_and_is_forgotten() {
         let ((_root, _, private), (_other_root, _, other)) = (scratch(), scratch());
-        assert!(!NewRoot::is_noted(&private));
-        NewRoot::note(&private).unwrap();
-        assert!(NewRoot::is_noted(&private));
-        std::fs::copy(private.path().join(NEW_ROOT_FILE), other.path().join(NEW_ROOT_FILE))
+        assert_eq!(NewRoot::read(&private), None);
+        NewRoot.write(&private, false).unwrap();
+        assert!(NewRoot::read(&private).is_some());
+        std::fs::copy(private.path().join(NewRoot::FILE), other.path().join(NewRoot::FILE))
             .unwrap();
-        assert!(!NewRoot::is_noted(&other));
+        assert_eq!(NewRoot::read(&other), None);
         NewRoot::forget(&private).unwrap();
         NewRoot::forget(&private).unwrap();
-        assert!(!NewRoot::is_noted(&private));
+        assert_eq!(NewRoot::read(&private), None);
     }
 }

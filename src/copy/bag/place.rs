@@ -5,27 +5,29 @@
 //! in its private directory. Without one, on a file system without owners, only a bag that is begun can be told: it
 //! has nothing but its payload and the lists of the run.
 
-use std::{
-    ffi::OsStr, ffi::OsString, fs::File, io, io::Read, path::Path, path::PathBuf, sync::Arc,
-};
+use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, path::PathBuf, sync::Arc};
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::CopyJob, copy::before::check, copy::before::check::Opened, copy::before::check::new_name,
     error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm, hash::Algorithms,
     hash::Digest, hash::Digests, hash::Hasher, io::ReadBack, manifest::ManifestName,
     manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
-    manifest::archive::bag::manifest_name, state::Missing, state::PrivateDir,
-    state::private_dir::NAME, sys, sys::Dir, sys::DirListing, sys::DirReader, sys::Medium,
-    sys::PartOwner, sys::Uninterrupted, sys::is_part_name, sys::stat::Kind, tree::Patience,
+    manifest::archive::bag::manifest_name, state::Bound, state::Missing, state::Note,
+    state::PrivateDir, state::private_dir::NAME, sys, sys::Dir, sys::DirListing, sys::DirReader,
+    sys::Medium, sys::PartOwner, sys::is_part_name, sys::stat::Kind, tree::Patience,
 };
 
 /// Notes in the private directory that the directory is a bag of this user's runs.
-const NOTE: &str = "bag";
+#[derive(Serialize, Deserialize)]
+struct BagNote;
 
-const HEAD: &str = "dircopy bag 1";
-
-/// More is not read of a note.
-const MOST_NOTE: u64 = 4 << 10;
+impl Note for BagNote {
+    const FILE: &str = "bag";
+    const HEAD: &str = "dircopy bag 1";
+    const BOUND: Bound = Bound::Directory;
+}
 
 const DEED: &str = "make a bag at";
 
@@ -54,7 +56,7 @@ impl BagState {
     ) -> Result<Self> {
         let fail = |error| Error::io("list", path, error);
         let refuse = |why: String| Err(Error::finding(DEED, path, why));
-        let is_noted = private.is_some_and(is_noted);
+        let is_noted = private.is_some_and(|private| BagNote::read(private).is_some());
         let mut state = if is_noted { Self::Begun } else { Self::Empty };
         // The handle has one position for all.
         let here = dir.open_dir(".".as_ref(), false).map_err(fail)?;
@@ -93,18 +95,6 @@ impl BagState {
             }
         }
     }
-}
-
-/// Whether a private directory has the note, and it is of this very output.
-fn is_noted(private: &PrivateDir) -> bool {
-    let Ok(Some((file, _))) = private.dir().open_ours(NOTE.as_ref()) else { return false };
-    let mut text = String::new();
-    let read = Uninterrupted(file).take(MOST_NOTE).read_to_string(&mut text);
-    read.is_ok() && text == note(private)
-}
-
-fn note(private: &PrivateDir) -> String {
-    format!("{HEAD} {}\n", private.mark().text())
 }
 
 /// Whether a file is one of those that a run lists in what it copies.
@@ -172,10 +162,10 @@ impl BagRoot {
     /// That could not be done. A bag that was there may have no `bagit.txt` now.
     pub fn begin(&self, durable: bool) -> Result<()> {
         let fail = |error| Error::io("begin the bag", &self.path, error);
-        if let Some(private) = self.private.as_ref().filter(|private| !is_noted(private)) {
-            let text = note(private);
-            let write = |file: &mut std::fs::File| sys::write_all(&*file, text.as_bytes());
-            private.write(NOTE.as_ref(), durable, write).map_err(fail)?;
+        if let Some(private) = &self.private
+            && BagNote::read(private).is_none()
+        {
+            BagNote.write(private, durable).map_err(fail)?;
         }
         self.remove_all(&self.dir, is_part_name).map_err(fail)?;
         match self.dir.remove(DECLARATION.as_ref()) {

@@ -9,8 +9,9 @@ use crate::{
     copy::before::Demands, copy::before::is_inside, copy::before::open_source,
     copy::before::prepare, error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm,
     io::Reflink, manifest::ManifestName, path::Shown, path::directory_of, state::Missing,
-    state::OtherOutputs, state::PrivateDir, state::PrivatePlace, sys, sys::Dir, sys::NoOwnMount,
-    sys::stat::Identity, transfer::baseline::Baseline, tree::Patience, volume::UntriedNames,
+    state::Note, state::OtherOutputs, state::PrivateDir, state::PrivatePlace, sys, sys::Dir,
+    sys::NoOwnMount, sys::stat::Identity, transfer::baseline::Baseline, tree::Patience,
+    volume::UntriedNames,
 };
 
 impl CopyJob {
@@ -131,7 +132,7 @@ impl<'a> FoundOutput<'a> {
             "its disk is not mounted: at the last run together with {} a disk was mounted at {}, and none is now; if it \
              is to go without, remove {}, by which that is known",
             Shown::path(self.path),
-            Shown::path(top),
+            Shown::path(&top),
             Shown::path(note)
         );
         Some(Error::finding("copy to", path, finding))

@@ -11,10 +11,10 @@ use crate::{
     copy::CopyJob, copy::Counts, copy::Ending, copy::Report, copy::before::cannot_look,
     copy::before::check::Opened, copy::before::is_inside, copy::before::open_source, error::Error,
     error::Result, event::Stop, manifest::Entries, manifest::ManifestName, manifest::Parsed,
-    manifest::readers::ours, path::RelPath, path::Shown, state::Missing, state::PrivateDir,
-    state::PrivatePlace, state::SourceMark, state::private_dir::NAME, sys::Cloned, sys::Dir,
-    sys::DirListing, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::LastDir,
-    tree::SourceDir,
+    manifest::readers::ours, path::RelPath, path::Shown, state::Missing, state::Note,
+    state::PrivateDir, state::PrivatePlace, state::SourceMark, state::private_dir::NAME,
+    sys::Cloned, sys::Dir, sys::DirListing, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
+    tree::LastDir, tree::SourceDir,
 };
 
 /// Number of lines of a manifest that are looked for at the output: one that is there is enough.

@@ -165,11 +165,11 @@ pub fn look_at(
                 // That of the lock, which says as much of names.
                 false => open(),
             };
-            (NotePlace::Private(private).read().ok().flatten(), own)
+            (NotePlace::Private(private).read(), own)
         }
         // Only where nothing can be private a run keeps anything in the open.
         None => match open().map(|own| (NotePlace::Open(&own).read(), own)) {
-            Some((Ok(Some(traits)), own)) if !traits.permissions => (Some(traits), Some(own)),
+            Some((Some(traits), own)) if !traits.permissions => (Some(traits), Some(own)),
             _ => (None, None),
         },
     };

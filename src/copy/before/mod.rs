@@ -11,7 +11,7 @@ use crate::{
     copy::before::check::Opened, copy::before::check::another, copy::before::check::make_output,
     copy::before::check::new_name, copy::before::exchange::Pair, copy::before::exchange::is_empty,
     error::Deed, error::Error, error::Result, path::DirPath, path::directory_of, state::Missing,
-    state::NewRoot, state::PrivateDir, state::PrivatePlace, state::Secret,
+    state::NewRoot, state::Note, state::PrivateDir, state::PrivatePlace, state::Secret,
     state::private_dir::NAME, sys, sys::Attributes, sys::Dir, sys::Lock, sys::PartOwner,
     sys::Place, sys::ShardTag, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
     tree::LockShare, tree::OutputDir, tree::Patience, tree::SourceDir, tree::SourceEntry,
@@ -266,7 +266,7 @@ impl Root {
                 return Ok(None);
             }
             if let Some(private) = root.private.as_ref().filter(|_| fresh && is_tree)
-                && let Err(error) = NewRoot::note(private)
+                && let Err(error) = NewRoot.write(private, false)
             {
                 root.warnings.push(Error::io(
                     "write the private note of a new output in",
@@ -281,7 +281,7 @@ impl Root {
     /// True if a run that was killed made the directory, and left it closed.
     fn is_to_be_labelled(&self) -> bool {
         let is_closed = |handle: &Dir| handle.is_private().unwrap_or(false);
-        self.private.as_ref().is_some_and(NewRoot::is_noted)
+        self.private.as_ref().is_some_and(|private| NewRoot::read(private).is_some())
             && self.handle.as_ref().is_some_and(is_closed)
     }
 

@@ -12,9 +12,9 @@ use crate::{
     copy::mirror::departures::MovedFiles, copy::mirror::search::DepartureSearch, error::Error,
     error::Result, event::Event, event::EventListener, event::Stop, path::RelPath, path::Shown,
     state::Departing, state::FinishedManifest, state::Knowledge, state::Missing, state::Mounts,
-    state::PrivateDir, state::SourceMark, state::private_dir::NAME, state::private_dir::TRASH, sys,
-    sys::DirListing, sys::stat::Kind, tree::Classifier, tree::walk::most_levels,
-    volume::alike::form_of,
+    state::Note, state::PrivateDir, state::SourceMark, state::private_dir::NAME,
+    state::private_dir::TRASH, sys, sys::DirListing, sys::stat::Kind, tree::Classifier,
+    tree::walk::most_levels, volume::alike::form_of,
 };
 
 /// The inputs of the look.

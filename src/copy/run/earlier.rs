@@ -8,7 +8,7 @@ use crate::{
     copy::mirror::look::LookResult, copy::mirror::removal::Removal, error::Error, error::Result,
     event::Event, event::EventListener, event::Stop, hash::Algorithm, io::Reflink, io::Renamed,
     io::Sparse, path::DirPath, path::RelPath, state::Knowledge, state::Mounts, state::NewRoot,
-    state::PrivateDir, state::SourceMark, sys::name_from_bytes, sys::stat::Kind,
+    state::Note, state::PrivateDir, state::SourceMark, sys::name_from_bytes, sys::stat::Kind,
     transfer::OtherTree, transfer::RecordedTree, transfer::baseline::Baseline,
     transfer::renamed::RenamedFiles, tree::Cleanup, tree::Inclusion, tree::OutputDir,
     tree::SourceDir,

@@ -18,7 +18,7 @@ use crate::{
     error::Deed, error::Error, error::Result, event::EndState, event::Event, event::EventObserver,
     event::Progress, event::Stop, fanout::Hub, fanout::Slot, hash::Backend, io::Durability,
     io::Options, io::Reflink, io::SharedBlocks, io::Sparse, state::Knowledge, state::Missing,
-    state::OtherOutputs, state::PrivateDir, sys, sys::Cloned, sys::Dir,
+    state::Note, state::OtherOutputs, state::PrivateDir, sys, sys::Cloned, sys::Dir,
     transfer::renamed::RenamedFiles, tree::Cleanup, tree::OutputDir, tree::Patience, tree::Walk,
     tree::WalkEvent, tree::walk::most_levels,
 };
@@ -75,7 +75,7 @@ fn note_others(outputs: &[OutputJob<'_>], reports: &[Result<Report>]) {
                 Err(_) => others.keep(&earlier, &other.output),
             }
         }
-        if let Err(error) = others.write(&private, job.sync) {
+        if let Err(error) = others.update(&private, job.sync) {
             let error =
                 Error::io("write the private note of the other outputs in", private.path(), error);
             (observer.listen)(&Event::Warning(&error));
