@@ -161,7 +161,7 @@ pub fn sweep(dir: &Dir, name: &OsStr, is_data: &dyn Fn(&OsStr) -> bool) {
     }
 }
 
-/// What the file that is to be called `name` may be called while it is made.
+/// The temporary names that a file which is to be called `name` may have.
 pub fn temporary_names(name: &OsStr) -> impl Iterator<Item = OsString> {
     (0..MOST).map(|number| part_of(name, number))
 }

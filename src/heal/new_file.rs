@@ -16,12 +16,12 @@ const BLOCK: usize = 1 << 20;
 /// A file that is not complete, under a name by which a later run knows it.
 pub struct NewFile<'a> {
     dir: &'a Dir,
-    /// What it is called meanwhile.
+    /// The temporary name.
     part: OsString,
     file: Option<File>,
     /// Where it is to be, for messages.
     path: &'a Path,
-    /// Whether runs of zeros become holes.
+    /// True if runs of zeros become holes.
     makes_holes: bool,
 }
 
@@ -160,7 +160,7 @@ impl<'a> NewFile<'a> {
         sys::persist_file(file).map_err(|error| self.cannot("make durable", error))
     }
 
-    /// Whether it has the owner and the group of `like`, as far as can be told.
+    /// True if it has the owner and the group of `like`, as far as can be told.
     pub fn has_owner_of(&self, like: &Stat) -> bool {
         let now = self.file.as_ref().and_then(|file| Dir::stat_file(file).ok());
         now.is_none_or(|now| (now.uid, now.gid) == (like.uid, like.gid))
@@ -255,7 +255,7 @@ impl ClosedFile {
     }
 }
 
-/// Whether a file has the digest that is `listed`. If not, it is read once more: the digest may be of the algorithm
+/// True if a file has the digest that is `listed`. If not, it is read once more: the digest may be of the algorithm
 /// whose digests look like it, which a list does not always tell. `None` if `is_to_stop` says so before.
 ///
 /// # Errors

@@ -25,9 +25,9 @@ pub struct ManifestFile {
     file: Option<File>,
     /// Takes every line: the private record says which manifest it was written with.
     hasher: Hasher,
-    /// Whether a write failed, perhaps in the middle of a line.
+    /// True if a write failed, perhaps in the middle of a line.
     torn: bool,
-    /// What was told of writes that were lost after they had counted as done.
+    /// The error of writes that were lost after they had counted as done.
     lost: Option<io::Error>,
     /// The lists beside it.
     lists: Vec<ListFile>,
@@ -320,7 +320,7 @@ impl ManifestFile {
         })
     }
 
-    /// What the clock of its file system said when it was last written to.
+    /// The time of the last write, by the clock of its file system.
     pub fn clock(&self) -> Option<Time> {
         Dir::stat_file(self.file.as_ref()?).ok().map(|stat| stat.ctime)
     }

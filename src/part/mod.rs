@@ -40,7 +40,7 @@ pub struct Part {
     journal: Option<Journal>,
     /// The permissions it was made with, if these are known.
     born: Option<u32>,
-    /// Whether an earlier run made it: what its directory gave it then is not known.
+    /// True if an earlier run made it: then nobody knows what its directory gave it.
     is_taken_up: bool,
     /// The open file and its content; `None` once it is complete and closed.
     content: Option<PartContent>,
@@ -136,7 +136,7 @@ impl Part {
         self.journal.take()
     }
 
-    /// What it is called, if it has a name.
+    /// The name, if it has one.
     pub fn name(&self) -> Option<&OsStr> {
         self.part.as_ref().map(|part| part.name.as_os_str())
     }
@@ -150,7 +150,7 @@ impl Part {
         self.with_content("write", PartContent::clear)
     }
 
-    /// What was appended so far is to be made durable and noted in the journal.
+    /// Makes the appended bytes durable and notes them in the journal.
     pub fn note(&mut self, checkpoints: &mut Checkpoints, at: Checkpoint) -> Result<()> {
         self.with_content("make durable", |content| {
             content.cover_position()?;
@@ -225,7 +225,7 @@ impl Part {
         }
     }
 
-    /// Whether zeros are to become holes, so that the bytes must be looked at.
+    /// True if zeros are to become holes, so that the bytes must be looked at.
     pub fn makes_holes(&self) -> bool {
         self.content.as_ref().is_some_and(PartContent::makes_holes)
     }
@@ -247,7 +247,7 @@ impl Part {
         self.with_content("write", |content| content.skip(len))
     }
 
-    /// How many bytes may be moved there before [`moved`](Self::moved) is told.
+    /// Number of bytes that may be moved there before [`moved`](Self::moved) is told.
     pub fn before_move(&self) -> u64 {
         self.content.as_ref().map_or(0, PartContent::before_move)
     }
@@ -397,7 +397,7 @@ impl Part {
             .ok_or_else(|| Error::io("write", self.path(), io::ErrorKind::BrokenPipe.into()))
     }
 
-    /// What the system says of it.
+    /// The metadata of the part file.
     pub fn stat(&self) -> Result<Stat> {
         Dir::stat_file(self.file()?).deed_at("look at", || self.path())
     }

@@ -7,7 +7,7 @@ use crate::{
     sys::stat::Inode, tree::OutputDir, tree::cleanup,
 };
 
-/// What a part file is called.
+/// The name of a part file.
 #[derive(Debug)]
 pub struct PartName {
     pub name: OsString,
@@ -20,7 +20,7 @@ pub struct PartName {
 pub struct Complete {
     /// Its part file, which was closed so and waits for its final name; `None` if it has that already.
     pub part: Option<(PartName, Inode)>,
-    /// How its content came.
+    /// The copy method.
     pub method: Method,
     /// As what it stands under its final name, if that is to be known.
     pub stands: Option<Inode>,
@@ -50,15 +50,15 @@ pub fn publish(
     }
 }
 
-/// What is no file of this run.
+/// The message about a file that is not of this run.
 pub const SWAPPED: &str = "another file took the place of its part file while that waited for its name; what stands \
                            there now is not this run's";
 
-/// What keeps a file from a name that it was not to replace.
+/// The message about a name that was not to be replaced.
 const IN_ANOTHER_CASE: &str = "the output already has this name, perhaps in other letter case";
 const APPEARED: &str = "something of this name appeared at the output meanwhile";
 
-/// Whether a file could not get its name because another had got it first.
+/// True if a file could not get its name because another had got it first.
 pub fn is_taken(error: &Error) -> bool {
     matches!(error.cause(), Cause::Finding(finding) if [APPEARED, IN_ANOTHER_CASE].contains(&&**finding))
 }

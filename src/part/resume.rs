@@ -37,7 +37,7 @@ pub struct ReadyPart {
     pub resumed: Option<Resumed>,
     /// So many bytes lie between its checkpoints.
     pub checkpoints: Option<u64>,
-    /// What a killed run left and was of no use.
+    /// The useless leftovers of a killed run.
     pub swept: Leftovers,
 }
 
@@ -109,7 +109,7 @@ pub fn forget(
     }
 }
 
-/// How the file is journaled, if it is, and where.
+/// The journal of the file, if it has one, and the directory that it is in.
 fn journaling<'a>(
     options: &Options,
     source: &SourceDir,
@@ -123,7 +123,7 @@ fn journaling<'a>(
     Some((journaling, output.handle.as_ref().filter(|_| !is_in_source)?))
 }
 
-/// What there is of a file.
+/// The state of a file: new, or begun by an earlier run.
 enum ResumeState {
     /// Its beginning, to go on with.
     Up {
@@ -264,7 +264,7 @@ pub struct CheckpointPlan {
     every: Option<u64>,
     at: u64,
     since: u64,
-    /// How many states of the chain the checkpoints so far have.
+    /// Number of states of the chain in the checkpoints so far.
     states: usize,
 }
 
@@ -292,7 +292,7 @@ impl CheckpointPlan {
     }
 }
 
-/// What the fourth thread of a worker is given.
+/// A checkpoint for the fourth thread of a worker.
 pub struct Due {
     part: File,
     journal: Journal,
@@ -327,7 +327,7 @@ impl DurableOffset {
     }
 }
 
-/// What it gives back: whether the part file is durable, and the journal.
+/// Its answer: whether the part file is durable, and the journal.
 pub type Kept = (io::Result<()>, Journal);
 
 /// The fourth thread of a worker: works until the writer is gone.
@@ -360,7 +360,7 @@ impl Checkpoints {
         (Self { due, kept, journal: None, durable, on_its_way: false }, (from_writer, to_writer))
     }
 
-    /// What follows is of a file with this journal, or without one.
+    /// Begins a file with this journal, or without one.
     pub fn begin(&mut self, journal: Option<Journal>) {
         self.durable = Arc::new(DurableOffset::new(journal.as_ref()));
         self.journal = journal;

@@ -1,4 +1,5 @@
-//! What this user's runs know of an output, and keep there for themselves: `OUTPUT/.dircopy/`.
+//! The private directory `OUTPUT/.dircopy/`: the knowledge of this user's runs about an output, which they keep there
+//! for themselves.
 //!
 //! Manifests lie in the open, for others. A name in the open proves nothing: a file may have been copied
 //! there from a source. What a later run believes therefore stands in a directory that only this user can

@@ -13,7 +13,7 @@ use crate::{hash::Sha256, state::PrivateDir, sys, sys::Uninterrupted};
 /// More is not read of a note, in bytes.
 pub const MOST_BYTES: u64 = 4 << 20;
 
-/// What a note is bound to.
+/// The thing that a note is bound to.
 #[derive(Clone, Copy)]
 pub enum Bound {
     /// To the very file that it was written in.
@@ -22,7 +22,7 @@ pub enum Bound {
     Directory,
 }
 
-/// What one run notes in the private directory for the next.
+/// A note of one run for the next, in the private directory.
 pub trait Note: Serialize + DeserializeOwned {
     /// Its file.
     const FILE: &str;
@@ -32,7 +32,7 @@ pub trait Note: Serialize + DeserializeOwned {
 
     const BOUND: Bound = Bound::File;
 
-    /// What is noted; `None` if there is no note that can be believed.
+    /// The note; `None` if there is none that can be believed.
     fn read(private: &PrivateDir) -> Option<Self> {
         let (file, _) = private.dir().open_ours(Self::FILE.as_ref()).ok()??;
         let head = head::<Self>(private, &file);
@@ -59,7 +59,7 @@ pub trait Note: Serialize + DeserializeOwned {
     }
 }
 
-/// What the first line begins with, of the note in `file`.
+/// The beginning of the first line of the note in `file`.
 fn head<T: Note>(private: &PrivateDir, file: &File) -> String {
     let mark = match T::BOUND {
         Bound::File => &private.mark().of_file(file),

@@ -1,4 +1,4 @@
-//! What trials showed of the output's file system, kept for dry runs: `traits` in the private directory.
+//! The results of trials of the output's file system, kept for dry runs: `traits` in the private directory.
 //!
 //! A dry run makes nothing, so it can try nothing. What the last run found out tells it which names, times and links
 //! that run could not make, so that it comes to the same end. Nothing else believes it: a run tries for itself.
@@ -33,7 +33,7 @@ pub enum NotePlace<'a> {
 }
 
 impl NotePlace<'_> {
-    /// What the last run noted; `None` if there is no note of this output that can be read.
+    /// The note of the last run; `None` if there is no note of this output that can be read.
     pub fn read(&self) -> Option<Traits> {
         let dir = match self {
             Self::Private(private) => return Traits::read(private),
@@ -68,8 +68,7 @@ impl NotePlace<'_> {
     }
 }
 
-/// Whether a file of this name and so many bytes in the directory of an output that may be anyone's is what runs keep
-/// there.
+/// True for a file, by its name and length, that runs keep in the directory of an output that may be anyone's.
 pub fn is_kept_in_the_open(name: &OsStr, size: u64) -> bool {
     match size {
         0 => is_name(name),
@@ -83,7 +82,7 @@ pub fn is_kept_in_the_open(name: &OsStr, size: u64) -> bool {
 // The note is durable before the permissions are changed, and goes when they are what they were. Should the run not
 // come to its end, it tells the next one what to give back.
 
-/// What a directory was before it was made writable.
+/// The metadata of a directory before it was made writable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenedDir {
     path: RelPath,
@@ -132,7 +131,7 @@ const DEPARTING_FILE: &str = "departing";
 /// Longer paths are not believed.
 const MOST_PATH: u64 = 1 << 20;
 
-/// What an earlier run was about to move, and may not have moved.
+/// The entries that an earlier run was about to move, and may not have moved.
 #[derive(Debug, Default)]
 pub struct Departing {
     hasher: RandomState,
@@ -168,7 +167,7 @@ impl Departing {
         }
     }
 
-    /// Whether the file at `path`, or a directory above it, was about to be moved.
+    /// True if the file at `path`, or a directory above it, was about to be moved.
     pub fn covers(&self, path: &[u8]) -> bool {
         if self.paths.is_empty() {
             return false;
@@ -223,17 +222,17 @@ const QUARTER: i64 = 15 * 60;
 /// … and by less than this, from +14 to −12 hours, and an hour of daylight saving.
 const MOST_APART: i64 = 28 * 3600;
 
-/// How the times that earlier runs set have moved.
+/// The move of the times that earlier runs set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MovedTimes {
     /// By how many seconds, once each; none where they have not.
     pub by: Vec<i64>,
-    /// Whether no earlier run has seen them as they are now.
+    /// True if no earlier run has seen them as they are now.
     pub is_new: bool,
 }
 
-/// How the times that earlier runs set have moved, as the files in `dir` show. Where no file has the time that is
-/// asked of it now, one is made if `makes`.
+/// The move of the times that earlier runs set, as the files in `dir` show it. Where no file has the time that is asked
+/// of it now, one is made if `makes`.
 ///
 /// # Errors
 /// The files can be neither read nor made.
@@ -260,7 +259,7 @@ pub fn moved(dir: &Dir, makes: bool) -> io::Result<MovedTimes> {
     Ok(MovedTimes { is_new: !is_known && !moved.is_empty(), by: moved })
 }
 
-/// Whether a file is called like one of these.
+/// True for a name that one of these may have.
 pub fn is_name(name: &OsStr) -> bool {
     (0..MOST).any(|number| name == OsStr::new(&format!("time.{number}")))
 }
@@ -334,7 +333,7 @@ fn top_of(path: &Path) -> Option<PathBuf> {
     below.parent().is_some().then(|| below.to_path_buf())
 }
 
-/// Whether a device is mounted at `path`. What cannot be looked at for another reason may be one.
+/// True if a device is mounted at `path`. What cannot be looked at for another reason may be one.
 fn is_top(path: &Path) -> bool {
     let dev = |path: &Path| Ok::<_, io::Error>(Dir::open(path)?.identity()?.dev);
     match (dev(path), path.parent().map(dev)) {

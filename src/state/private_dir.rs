@@ -14,11 +14,11 @@ use crate::{
     sys::Dir, sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
 };
 
-/// What the private directory is called in the root of an output. Nothing of this name in the root of
-/// a source is ever copied.
+/// The name of the private directory in the root of an output. Nothing of this name in the root of a source is ever
+/// copied.
 pub const NAME: &str = ".dircopy";
 
-/// What the directory in the root of an output is called where a mirror puts what has left the source. Nothing of
+/// The name of a mirror's trash in the root of an output, which gets the entries that have left the source. Nothing of
 /// this name in the root of a source is copied either.
 pub const TRASH: &str = ".dircopy-trash";
 
@@ -33,17 +33,17 @@ const MOST_SECRET: u64 = 200;
 pub struct Secret(Sha256);
 
 impl Secret {
-    /// What journals are sealed with.
+    /// The seal of journals.
     pub fn of_journals(&self) -> Sha256 {
         self.0
     }
 
-    /// What generations of Media Hash Lists are marked with.
+    /// The mark of generations of Media Hash Lists.
     pub fn of_generations(&self) -> Sha256 {
         Sha256::of(&[b"generations", &self.0.0])
     }
 
-    /// What is in the names of part files.
+    /// The tag in the names of part files.
     pub fn of_parts(&self) -> PartTag {
         let Sha256(sum) = Sha256::of(&[b"part files", &self.0.0]);
         PartTag::new(std::array::from_fn(|i| sum[i]))
@@ -92,7 +92,7 @@ fn made_at(birth: Option<Time>) -> String {
     birth.map_or(String::new(), |Time { secs, nanos }| format!("@{secs}.{nanos:09}"))
 }
 
-/// What is to be done where there is no private directory.
+/// The treatment of a missing private directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// Make it, and where private directories are kept elsewhere also the one in the output, by which runs keep each
@@ -117,7 +117,7 @@ pub enum PrivatePlace<'a> {
     Nowhere,
 }
 
-/// What it is called in the private directory of what the output is a part of.
+/// The name of a part's private directory in the one of the whole output.
 const PART: &str = "payload";
 
 /// An open private directory.
@@ -207,15 +207,15 @@ impl PrivateDir {
         Ok(Some(Self { dir, path, mark, at_output: None }))
     }
 
-    /// Whether a directory, which is `there`, is one that a run made, wherever it lies: it is closed, and has a secret
-    /// that was made in it.
+    /// True if a directory, which is `there`, was made by a run, wherever it lies: it is closed, and has a secret that
+    /// was made in it.
     pub fn is_one(dir: &Dir, there: &Stat) -> bool {
         Dir::is_kept_by_us(there)
             && dir.is_private().unwrap_or(false)
             && matches!(read_secret(dir, false), Ok(Some(Some(_))))
     }
 
-    /// Whether runs that keep their records elsewhere are kept out too.
+    /// True if runs that keep their records elsewhere are kept out too.
     pub fn is_at_output(&self) -> bool {
         self.at_output.is_some()
     }
@@ -328,7 +328,7 @@ impl PrivateDir {
         Ok(read_secret(&self.dir, false)?.flatten())
     }
 
-    /// Whether it is known by the path of the output alone, where another disk that looks the same may be mounted at
+    /// True if it is known by the path of the output alone, where another disk that looks the same may be mounted at
     /// another time.
     pub fn is_by_path_alone(&self) -> bool {
         let name = self.path.file_name().unwrap_or_default().as_encoded_bytes();
@@ -341,7 +341,7 @@ impl PrivateDir {
     }
 }
 
-/// What is in the file of the secret, if there is one: a secret, unless it is of no use.
+/// The content of the secret's file, if there is one: a secret, unless it is of no use.
 fn read_secret(dir: &Dir, durable: bool) -> io::Result<Option<Option<Secret>>> {
     let Some((file, _)) = dir.open_ours(SECRET.as_ref())? else { return Ok(None) };
     let (mut hex, mut made) = ([0; Sha256::HEX_LEN], String::new());
@@ -357,13 +357,13 @@ fn read_secret(dir: &Dir, durable: bool) -> io::Result<Option<Option<Secret>>> {
     Ok(Some(secret))
 }
 
-/// How the names of those begin that are kept among those of other outputs: of outputs that are known by their disk
-/// too, and by their path alone.
+/// The beginnings of the names of those that are kept among those of other outputs: of outputs that are known by their
+/// disk too, and by their path alone.
 const BY_DISK: &str = "dircopy-disk-";
 const BY_PATH: &str = "dircopy-";
 
-/// What the private directory of the output at `path` is called where many are kept: made from the
-/// whole path, and from the UUID of the file system there. Disks that are mounted in turn at one path have one each.
+/// The name of the private directory of the output at `path` where many are kept: made from the whole path, and from
+/// the UUID of the file system there. Disks that are mounted in turn at one path have one each.
 fn name_elsewhere(path: &Path) -> io::Result<OsString> {
     let path = path.canonicalize()?;
     let disk = sys::volume_details(&Dir::open(&path)?).uuid;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{path::RelPath, state::Note, state::private_dir::mark_of, sys, sys::Dir};
 
-/// What stands for a file system of which the system tells nothing, or nothing now: it may have had no descriptor left
-/// to ask with.
+/// The name for a file system of which the system tells nothing, or nothing now: it may have had no descriptor left to
+/// ask with.
 const UNKNOWN: &str = "unknown";
 
 /// So many file systems below the source are noted.
@@ -35,12 +35,12 @@ impl VolumeMark {
         Self { uuid: uuid.map(plain), kind: sys::volume_details(dir).file_system.map(plain) }
     }
 
-    /// Whether anything is known of it.
+    /// True if anything is known of it.
     pub fn is_known(&self) -> bool {
         self.uuid.is_some() || self.kind.is_some()
     }
 
-    /// Whether it is another than the one that was noted as `then`. A run that had only the kind to note may have been
+    /// True if it is another than the one that was noted as `then`. A run that had only the kind to note may have been
     /// one of a system that tells no UUIDs.
     pub fn is_other_than(&self, then: &Self) -> bool {
         match then.uuid {
@@ -61,7 +61,7 @@ impl fmt::Display for VolumeMark {
 }
 
 impl PartialEq for VolumeMark {
-    /// Whether they are known by the same.
+    /// True if they are known by the same.
     fn eq(&self, other: &Self) -> bool {
         self.uuid == other.uuid && (self.uuid.is_some() || self.kind == other.kind)
     }
@@ -103,7 +103,7 @@ impl Mounts {
         }
     }
 
-    /// Whether a file system was mounted at `path`.
+    /// True if a file system was mounted at `path`.
     pub fn has(&self, path: &RelPath) -> bool {
         self.0.contains_key(path)
     }
@@ -120,13 +120,13 @@ impl SourceMark {
         Self { root: VolumeMark::of(root), dir: mark_of(root).ok(), mounts }
     }
 
-    /// Whether `dir` is the source that was noted, and not only on the same file system.
+    /// True if `dir` is the source that was noted, and not only on the same file system.
     pub fn is_of(&self, dir: &Dir) -> bool {
         let now = Self::of(dir, Mounts::default());
         self.is_known() && self.root == now.root && self.dir.is_some() && self.dir == now.dir
     }
 
-    /// Whether it is known what file system the root is on.
+    /// True if it is known what file system the root is on.
     pub fn is_known(&self) -> bool {
         self.root.is_known()
     }

@@ -14,18 +14,18 @@ use crate::{
     transfer::ReadBackVerifier, transfer::WrittenPart, tree::Policy, tree::SourceEntry,
 };
 
-/// What stands after a file's name in that of its manifest: that of the list of all its digests.
+/// The ending of a manifest's name behind that of its file: that of the list of all its digests.
 pub fn suffix(algorithms: Algorithms) -> String {
     let form = if algorithms.len() > 1 { Form::Bsd } else { Form::Gnu };
     format!(".{}", form.suffix(algorithms))
 }
 
-/// What is to be listed.
+/// The lines to list.
 #[derive(Clone, Copy)]
 pub struct StreamLines<'a> {
     /// The lines themselves.
     pub lines: &'a [u8],
-    /// What stands in the first of them.
+    /// The path in the first of them.
     pub path: &'a [u8],
     pub content: &'a StreamContent,
 }
@@ -147,7 +147,7 @@ fn write_lines(lines: &mut Vec<u8>, digests: &Digests, path: &[u8]) {
 // It is written just before its manifest. Nothing in it need be believed, so one that cannot be written is a
 // warning, and whatever else has its name stays.
 
-/// What is to be done; completes "cannot …".
+/// The deed in errors about states; completes "cannot …".
 const DEED: &str = "write the states of large files to";
 
 /// Where a side file goes, or why it cannot be written.
@@ -238,7 +238,7 @@ fn write(
 /// Readable and writable by the owner only.
 const PRIVATE: u32 = 0o600;
 
-/// How a file ended of which everything came.
+/// The end of a file that got everything.
 pub enum Completion {
     /// It stands; `Some` if it was read back.
     Stands(Option<HashedFrom>),
@@ -389,7 +389,7 @@ fn target_of(place: &FilePlace, stat: Stat) -> CopyTarget {
     CopyTarget { output, entry, replaces, labelled: true }
 }
 
-/// What the finished file is to be: as any that is made now, or like the one whose place it takes.
+/// The metadata of the finished file: those of any that is made now, or of the one whose place it takes.
 fn attributes(now: Stat, there: Option<&Stat>) -> Stat {
     match there {
         Some(there) if there.kind == now.kind => {

@@ -24,7 +24,8 @@ pub use crate::sys::windows::dir::Dir;
 pub use crate::sys::windows::link::LinkTarget;
 
 impl Dir {
-    /// Whether there is an entry of exactly this name: on some systems looking at one finds what is called otherwise.
+    /// True if there is an entry of exactly this name: on some systems a look at one finds an entry that is called
+    /// otherwise.
     ///
     /// # Errors
     /// The directory cannot be listed.
@@ -61,7 +62,7 @@ impl Dir {
         under_part_name(owner, |name| self.hard_link(from, original, name)).map(|((), name)| name)
     }
 
-    /// Whether files keep their numbers, and the times of their making, when they get their names: where these are new,
+    /// True if files keep their numbers, and the times of their making, when they get their names: where these are new,
     /// and where they take the place of another. Some file systems of FUSE number each name, FAT numbers the place of
     /// the name, and some servers say of a file that it is as old as the one whose place it takes.
     pub(super) fn keeps_identity(&self) -> io::Result<(bool, bool)> {

@@ -26,7 +26,7 @@ pub struct Destination {
     left: LeftRecords,
 }
 
-/// What killed runs left of a record, by its names.
+/// The leftovers of killed runs' records, by their names.
 #[derive(Debug)]
 struct LeftRecords(Vec<OsString>);
 

@@ -93,7 +93,7 @@ impl DirHasher {
     /// hexadecimal.
     ///
     /// # Errors
-    /// What was sorted cannot be read.
+    /// Fails if the sorted records cannot be read.
     pub fn finish(self) -> io::Result<SortedRecords> {
         let all = self.sorter.finish()?;
         let mut all = PathReader::of(&all)?;
@@ -121,7 +121,7 @@ impl DirHasher {
     }
 }
 
-/// What a file or a directory adds to its directory.
+/// The part that a file or a directory adds to its directory.
 struct DirDigest<'a> {
     /// To the content.
     digest: Digest,

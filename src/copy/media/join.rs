@@ -1,4 +1,4 @@
-//! What a Media Hash List is to say of each file: what is there, what the run kept of it, and what its history has,
+//! The entries of a Media Hash List: the file that is there, the run's notes about it, and its line in the history,
 //! side by side in the order of paths.
 
 use std::{collections::BTreeSet, fs::File, io, path::Path, sync::Arc};
@@ -19,7 +19,7 @@ const MOST_NAMED: usize = 5;
 /// Of so many missing files with the same content the new names are looked for.
 const MOST_ALIKE: usize = 1000;
 
-/// What there is to write.
+/// The entries to write, and the totals.
 pub struct Joined {
     /// Directories, and the files that are listed, as [`ToList`] reads them.
     pub entries: SortedRecords,
@@ -31,7 +31,7 @@ pub struct Joined {
     pub histories: BTreeSet<RelPath>,
     /// … and those that get a generation.
     pub writing: BTreeSet<RelPath>,
-    /// How many files of the histories are not there, and some of them.
+    /// Number of files of the histories that are not there, and some of them.
     pub missing: u64,
     pub examples: Vec<String>,
 }
@@ -41,7 +41,7 @@ pub struct Joined {
 pub struct ToList {
     pub action: HashAction,
     pub found: FoundEntry,
-    /// What the run kept of it, in words.
+    /// The run's notes about it, in words.
     pub kept: String,
 }
 
@@ -79,7 +79,7 @@ pub struct Join<'a> {
     role: &'a MediaRole,
     histories: &'a Histories,
     path: &'a Path,
-    /// What histories leave out is not missing.
+    /// The filter of histories: a file that they leave out is not missing.
     ignored: &'a Filter,
     kept: PathReader,
     known: PathReader,
@@ -92,7 +92,7 @@ impl<'a> Join<'a> {
     /// Begins, at the output of this path.
     ///
     /// # Errors
-    /// What was sorted cannot be read.
+    /// Fails if the sorted records cannot be read.
     pub fn new(
         role: &'a MediaRole,
         histories: &'a Histories,
@@ -118,7 +118,7 @@ impl<'a> Join<'a> {
     /// Joins with what is at the output. Files that are not what their history has are handed to `tell`.
     ///
     /// # Errors
-    /// What was sorted cannot be read or written.
+    /// Fails if the sorted records cannot be read or written.
     pub fn run(mut self, tree: &FoundTree, tell: &mut dyn FnMut(Error)) -> Result<Joined> {
         let (path, mut writing) = (self.path, BTreeSet::new());
         let fail = |error| Error::io("compare with its histories what is at", path, error);
@@ -163,7 +163,7 @@ impl<'a> Join<'a> {
         })
     }
 
-    /// What is to be listed of a file that is there and belongs to the history of `of`.
+    /// The entry to list for a file that is there and belongs to the history of `of`.
     fn file(
         &mut self,
         found: FoundEntry,
@@ -254,7 +254,7 @@ fn with_those_above(writing: &mut BTreeSet<RelPath>, histories: &BTreeSet<RelPat
 
 /// Files that are new to a history, and such that are missing: two with the same content are one that has another name.
 struct Names {
-    /// Whether a history lists anything, so that a new file may have had another name.
+    /// True if a history lists anything, so that a new file may have had another name.
     is_wanted: bool,
     by_digest: PathSorter,
     missing: u64,

@@ -40,7 +40,7 @@ use crate::{
 /// The chains of histories, which are gone on with and not copied.
 const CHAINS: &str = "**/ascmhl/ascmhl_chain.xml";
 
-/// What a Media Hash List can hold.
+/// The files that a Media Hash List can hold.
 const OF_MEDIA: FitRules = FitRules {
     deed: "write a Media Hash List of",
     holds: is_text,

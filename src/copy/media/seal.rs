@@ -18,25 +18,25 @@ const DEED: &str = "write the Media Hash List of";
 /// Something that is told while lists are written.
 pub struct MediaFinding {
     pub error: Error,
-    /// Whether a file is not what its history has.
+    /// True if a file differs from its history.
     pub is_failed: bool,
 }
 
-/// What a run writes its Media Hash List with.
+/// The means of a run to write its Media Hash List.
 pub struct MediaSeal<'a> {
     pub role: &'a MediaRole,
     pub job: &'a CopyJob,
     pub stop: &'a Stop,
     /// Whose part files are made.
     pub parts: PartOwner,
-    /// What marks the generations of this output.
+    /// The mark of the generations of this output.
     pub mark: Option<OwnMark>,
     /// The permissions of lists.
     pub mode: u32,
 }
 
 impl<'a> MediaSeal<'a> {
-    /// What writes the lists of a job, if it has any, for their owner only; by the `secret` of the output.
+    /// The writer of a job's lists, if it has any, for their owner only; by the `secret` of the output.
     pub fn of(
         job: &'a CopyJob,
         stop: &'a Stop,
@@ -126,7 +126,7 @@ pub const PIECE: usize = 1 << 20;
 /// A record taken apart.
 #[derive(Clone, Copy, Debug)]
 pub struct PathRecord<'a> {
-    /// What is said.
+    /// The words of the message.
     pub words: &'a str,
     /// Of which path.
     pub path: &'a [u8],

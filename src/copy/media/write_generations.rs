@@ -27,12 +27,12 @@ const DEED: &str = "write the Media Hash List of";
 pub struct OpenLists<'a> {
     pub role: &'a MediaRole,
     pub with: MediaWriting<'a>,
-    /// What marks the generations of this output.
+    /// The mark of the generations of this output.
     pub mark: Option<OwnMark>,
     pub root: HistoryRoot<'a>,
     pub histories: &'a Histories,
     pub creator: Creator,
-    /// What the history of the root leaves out.
+    /// The patterns that the history of the root leaves out.
     pub ignored: &'a [String],
     pub stack: Vec<OpenLevel<'a>>,
     /// The list of the root.
@@ -51,9 +51,9 @@ struct HistoryDir {
     dir: Dir,
     path: PathBuf,
     history: OpenHistory,
-    /// Whether its chain has all generations.
+    /// True if its chain has all generations.
     has_all: bool,
-    /// What it was, if it had to be opened up for its owner.
+    /// The metadata before, if it had to be opened up for its owner.
     closed: Option<Stat>,
 }
 
@@ -283,7 +283,7 @@ fn close_up(dir: &Dir, closed: Option<Stat>, path: &Path) -> Result<()> {
     closed.deed("set the permissions of", path)
 }
 
-/// Whether the chain in `dir`, which is at `path`, has all of these; each must be there.
+/// True if the chain in `dir`, which is at `path`, has all of these; each must be there.
 fn has_chain(dir: &Dir, path: &Path, links: &[ChainLink]) -> Result<bool> {
     let refuse = |why: &'static str| Err(Error::finding("go on with the history in", path, why));
     let is_file = |name: &str| dir.stat(name.as_ref(), false).is_ok_and(|it| it.kind == Kind::File);
