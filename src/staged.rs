@@ -24,6 +24,23 @@ pub struct StagedFile {
 }
 
 impl StagedFile {
+    /// Makes one in the tree of an output, for its owner only.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn in_tree(dir: &Dir, owner: PartOwner) -> io::Result<Self> {
+        let (file, name) = dir.create_part(owner)?;
+        Ok(Self { file: Some(file), claim: None, name })
+    }
+
+    /// The open file.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| io::Error::other("it is closed"))
+    }
+
     /// Makes one that is to be called `name`, for its owner only if `private`, otherwise as the user's umask has it.
     /// What killed runs left of it is removed, but for what `is_data` says is a file of the user.
     ///
@@ -83,7 +100,7 @@ impl StagedFile {
     ///
     /// # Errors
     /// The system's.
-    pub fn publish(self, dir: &Dir, name: &OsStr, replaces: bool) -> io::Result<()> {
+    pub fn publish(&self, dir: &Dir, name: &OsStr, replaces: bool) -> io::Result<()> {
         self.publish_by(dir, |part| dir.publish(part, name, replaces))
     }
 
@@ -92,7 +109,7 @@ impl StagedFile {
     /// # Errors
     /// Those of `publish`; nothing of it is left.
     pub fn publish_by(
-        self,
+        &self,
         dir: &Dir,
         publish: impl FnOnce(&OsStr) -> io::Result<()>,
     ) -> io::Result<()> {
@@ -100,7 +117,7 @@ impl StagedFile {
     }
 
     /// Removes it because of `error`, which is returned: what matters is the first error.
-    fn discard(self, dir: &Dir, error: io::Error) -> io::Error {
+    fn discard(&self, dir: &Dir, error: io::Error) -> io::Error {
         let _ = self.remove(dir);
         error
     }
@@ -109,7 +126,7 @@ impl StagedFile {
     ///
     /// # Errors
     /// It stays behind.
-    pub fn remove(self, dir: &Dir) -> io::Result<()> {
+    pub fn remove(&self, dir: &Dir) -> io::Result<()> {
         match dir.remove(&self.name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),

@@ -11,8 +11,8 @@ use crate::{
     copy::media::seal::MediaFinding, copy::media::seal::MediaSeal, error::Error, hash::Algorithm,
     hash::Algorithms, hash::Digest, hash::Hasher, io::Durability, io::ReadBack, manifest::Entries,
     manifest::Form, manifest::ManifestName, manifest::Parsed, manifest::Readers,
-    manifest::readers::ours, sys, sys::Dir, sys::Medium, sys::PartOwner, sys::stat::Kind,
-    sys::stat::Stat, tree::OutputDir,
+    manifest::readers::ours, staged::StagedFile, sys, sys::Dir, sys::Medium, sys::PartOwner,
+    sys::stat::Kind, sys::stat::Stat, tree::OutputDir,
 };
 
 /// Time, in seconds, after its last line within which a manifest gets its final name: in between, everything that was
@@ -195,7 +195,7 @@ const BUFFER: usize = 256 << 10;
 /// A list that is not complete. It has a file only when that is needed.
 pub struct NearFile {
     name: OsString,
-    part: Option<(File, OsString)>,
+    part: Option<StagedFile>,
     hasher: Hasher,
     text: Vec<u8>,
     /// Whose part file it is.
@@ -209,7 +209,7 @@ pub struct WrittenNearFile {
     pub name: OsString,
     pub digest: Digest,
     /// Its part file, and whether that takes the place of something; none where the same is there.
-    part: Option<(OsString, bool)>,
+    part: Option<(StagedFile, bool)>,
 }
 
 /// The files that may give way to a list.
@@ -258,21 +258,21 @@ impl NearFile {
     }
 
     fn flush(&mut self, dir: &Dir) -> io::Result<()> {
-        let (file, _) = match &mut self.part {
+        let part = match &mut self.part {
             Some(part) => part,
-            none => none.insert(dir.create_part(self.owner)?),
+            none => none.insert(StagedFile::in_tree(dir, self.owner)?),
         };
         self.hasher.update(&self.text);
-        sys::write_all(&*file, &self.text)?;
+        sys::write_all(part.file()?, &self.text)?;
         self.text.clear();
         Ok(())
     }
 
     /// Gives it up.
     pub fn discard(self, dir: &Dir) {
-        if let Some((_, part)) = self.part {
+        if let Some(part) = self.part {
             // The next run removes one that stays.
-            let _ = dir.remove(&part);
+            let _ = part.remove(dir);
         }
     }
 
@@ -286,35 +286,19 @@ impl NearFile {
         yields: &Yields<'_>,
         durable: bool,
     ) -> io::Result<WrittenNearFile> {
-        let mut finished = self.complete(dir, yields, durable);
-        let Some((file, part)) = self.part.take() else {
-            return finished.map(|(digest, _)| WrittenNearFile {
-                name: self.name,
-                digest,
-                part: None,
-            });
-        };
-        if let Err(error) = sys::close_file(file)
-            && finished.is_ok()
-        {
-            finished = Err(error);
-        }
-        if !matches!(finished, Ok((_, Some(_)))) {
+        let completed = self.complete(dir, yields);
+        let part = match (&completed, self.part.take()) {
+            (Ok((_, Some(replaces))), Some(part)) => Some((part.close(dir, durable)?, *replaces)),
             // What matters is the first error.
-            let _ = dir.remove(&part);
-        }
-        let (digest, replaces) = finished?;
-        let part = replaces.map(|replaces| (part, replaces));
+            (_, Some(part)) => part.remove(dir).err().and(None),
+            (_, None) => None,
+        };
+        let (digest, _) = completed?;
         Ok(WrittenNearFile { name: self.name, digest, part })
     }
 
     /// Its digest, and whether it takes the place of something; none where the same is there.
-    fn complete(
-        &mut self,
-        dir: &Dir,
-        yields: &Yields<'_>,
-        durable: bool,
-    ) -> io::Result<(Digest, Option<bool>)> {
+    fn complete(&mut self, dir: &Dir, yields: &Yields<'_>) -> io::Result<(Digest, Option<bool>)> {
         let mut hasher = self.hasher.clone();
         hasher.update(&self.text);
         let digest = hasher.finish().ok_or_else(|| io::Error::other("it has no digest"))?;
@@ -329,11 +313,8 @@ impl NearFile {
             (None, _) => {}
         }
         self.flush(dir)?;
-        if let Some((file, _)) = &self.part {
-            sys::let_read(file, |group| self.readers.mode(group))?;
-            if durable {
-                sys::persist_file(file)?;
-            }
+        if let Some(part) = &self.part {
+            sys::let_read(part.file()?, |group| self.readers.mode(group))?;
         }
         Ok((digest, Some(there.is_some())))
     }
@@ -359,17 +340,14 @@ impl WrittenNearFile {
     /// Fails if that cannot be done; the part file is removed then.
     pub fn publish(&self, dir: &Dir) -> io::Result<()> {
         let Some((part, replaces)) = &self.part else { return Ok(()) };
-        dir.publish(part, &self.name, *replaces).inspect_err(|_| {
-            // What matters is the first error.
-            let _ = dir.remove(part);
-        })
+        part.publish(dir, &self.name, *replaces)
     }
 
     /// Gives it up.
     pub fn discard(&self, dir: &Dir) {
         if let Some((part, _)) = &self.part {
             // The next run removes one that stays.
-            let _ = dir.remove(part);
+            let _ = part.remove(dir);
         }
     }
 
