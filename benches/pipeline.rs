@@ -34,7 +34,7 @@ fn tree(count: usize, len: usize) -> TempDir {
 
 fn copy(source: &Path, output: PathBuf, change: impl Fn(&mut CopyJob)) {
     let mut job = CopyJob::new(source, output);
-    job.sync = false;
+    job.options.sync = false;
     change(&mut job);
     let report = job.run(&Observer::new(|_: &Event<'_>| {})).expect("a copy");
     assert!(matches!(report.ending, Ending::Complete), "{:?}", report.ending);
@@ -61,11 +61,11 @@ fn bench(c: &mut Criterion) {
             });
         };
         variant("sha256", &|_| {});
-        variant("none", &|job| job.algorithm = Algorithm::None);
+        variant("none", &|job| job.options.algorithm = Algorithm::None);
         variant("one lane", &|job| job.workers = Some(1));
         for block_size in [64 << 10, 1 << 20] {
             variant(&format!("{} KiB blocks", block_size >> 10), &|job| {
-                job.block_size = block_size
+                job.options.block_size = block_size
             });
         }
     }

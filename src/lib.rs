@@ -24,7 +24,7 @@
 //!     }
 //! });
 //! let mut job = CopyJob::new(&source, &output);
-//! job.sync = false; // an example need not survive a power cut
+//! job.options.sync = false; // an example need not survive a power cut
 //! let report = job.run(&observer)?;
 //!
 //! assert!(matches!(report.ending, Ending::Complete));
@@ -100,16 +100,17 @@ pub use hash::Backend;
 pub use hash::{Algorithm, Algorithms, Digest, Digests, Hasher, Sha256};
 
 // Copying a tree.
-pub use copy::{BLOCK_SIZE, CHECKPOINT, CopyJob, QUEUE_SIZE};
+pub use copy::CopyJob;
 pub use copy::{Counts, Ending, Report, StageTime, Stages};
 pub use copy::{OutputJob, run::outputs::DEFAULT_LAG, run::outputs::copy_to_all};
 pub use fanout::MOST_OUTPUTS;
 pub use io::HashedFrom;
+pub use io::{BLOCK_SIZE, CHECKPOINT, CopyOptions, QUEUE_SIZE};
 pub use io::{Cache, Damaged, Reflink, Renamed, Resume, Sparse, States};
 pub use part::{Tally, content::Method};
 pub use sys::{ResidentBytes, VolumeDetails};
 pub use tree::Policy;
-pub use tree::{Filter, Pattern};
+pub use tree::{Filter, Pattern, Selection};
 pub use tree::{NameEnd, NameList};
 
 // Copying streams.

@@ -49,7 +49,7 @@ type Change = fn(&mut CopyJob);
 
 fn taken(source: &Path, output: &Path, change: Change) -> usize {
     let mut job = CopyJob::new(source, output);
-    (job.sync, job.workers, job.check_space) = (false, Some(1), false);
+    (job.options.sync, job.workers, job.options.check_space) = (false, Some(1), false);
     change(&mut job);
     let before = TAKEN.load(Relaxed);
     let report = job.run(&Observer::new(|_: &Event<'_>| {})).unwrap();
@@ -92,10 +92,10 @@ fn a_small_file_takes_no_piece_of_memory_that_nobody_decided_on() {
     let found = 3;
     let kinds: [(&str, Change, bool, usize); 5] = [
         ("hashed", |_| (), false, copied),
-        ("not hashed", |job| job.algorithm = Algorithm::None, false, copied),
-        ("durable", |job| job.sync = true, false, 2),
+        ("not hashed", |job| job.options.algorithm = Algorithm::None, false, copied),
+        ("durable", |job| job.options.sync = true, false, 2),
         ("there already", |_| (), true, found),
-        ("there already, durable", |job| job.sync = true, true, found),
+        ("there already, durable", |job| job.options.sync = true, true, found),
     ];
     for (what, change, again, expected) in kinds {
         assert_eq!(per_file(dir.path(), change, again), expected, "{what}: pieces for each file");

@@ -162,7 +162,7 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     let jobs = copy::refuse_others(matches, is_stream).and_then(|()| jobs(&args, matches));
     let mut jobs = jobs.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
     for (job, name) in jobs.iter_mut().zip(&names) {
-        job.require_mount |= name.is_on_named_disk;
+        job.options.require_mount |= name.is_on_named_disk;
     }
     let stream = jobs.first().filter(|_| is_stream);
     let stream = stream.map(|job| args.stream.job(inputs, outputs, job));
@@ -281,7 +281,8 @@ mod tests {
 
     fn verdicts<const N: usize>(words: &str, names: [&str; N]) -> [Inclusion; N] {
         let (_, job) = parse_words(words).unwrap();
-        names.map(|name| job.filter.judge(name.as_bytes(), false, job.filter.root()))
+        let filter = &job.options.selection.filter;
+        names.map(|name| filter.judge(name.as_bytes(), false, filter.root()))
     }
 
     #[test]

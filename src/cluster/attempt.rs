@@ -337,27 +337,11 @@ fn remove(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::Policy;
-    use crate::{
-        cluster::plan_dir::FrozenPlan, cluster::plan_dir::FrozenWalk,
-        cluster::plan_dir::PlanOptions,
-    };
-    use crate::{io::Cache, io::Reflink, io::Sparse};
+    use crate::{cluster::plan_dir::FrozenPlan, io::CopyOptions};
 
     #[test]
     fn workers_that_begin_at_once_take_each_shard_once() {
         let dir = tempfile::tempdir().unwrap();
-        let options = PlanOptions {
-            policy: Policy::Default,
-            follow_links: false,
-            sync: true,
-            verify: None,
-            reflink: Reflink::Auto,
-            sparse: Sparse::Auto,
-            cache: Cache::Drop,
-            state: None,
-            walk: FrozenWalk::default(),
-        };
         let plan = FrozenPlan {
             format: PlanDir::format(),
             plan: 1,
@@ -366,7 +350,8 @@ mod tests {
             output: "/".into(),
             source_inode: 1,
             output_inode: 1,
-            options,
+            state: None,
+            options: CopyOptions::default(),
         };
         let plan = PlanDir::create(&dir.path().join("plan"), plan);
         // Windows has no plans.

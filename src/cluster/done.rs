@@ -311,7 +311,7 @@ impl SourceSearch {
     pub fn new(plan: &PlanDir) -> Result<Self> {
         let source = &plan.plan.source;
         let root = Dir::open(source).deed("open", source)?;
-        Ok(Self { root, follow_links: plan.plan.options.follow_links, last: None })
+        Ok(Self { root, follow_links: plan.plan.options.selection.follow_links, last: None })
     }
 
     /// Looks for a file.

@@ -12,8 +12,8 @@ use crate::{
     cluster::plan_dir::DONE, cluster::plan_dir::FAILED, cluster::plan_dir::LIST_END,
     cluster::plan_dir::LOST_MANIFEST, cluster::plan_dir::Seal, cluster::record_check::DEED,
     cluster::record_check::LineBlocks, cluster::record_check::OTHER_LISTS,
-    cluster::record_check::RecordCheck, copy::CopyJob, copy::Prepared, error::Error, error::Result,
-    event::Event, event::EventObserver, hash::Sha256, io::read_back::is_proven,
+    cluster::record_check::RecordCheck, copy::Prepared, error::Error, error::Result, event::Event,
+    event::EventObserver, hash::Sha256, io::Reflink, io::read_back::is_proven,
     manifest::ManifestFile, manifest::ManifestName, manifest::Readers, manifest::SummedReader,
     manifest::readers::ours, state::FinishedManifest, state::record::name_later,
     state::record::tell_output, sys::Dir, tree::Patience,
@@ -136,8 +136,9 @@ impl FinishJob {
     /// Opens both sides, and keeps every other run out.
     fn prepare(&self, observer: &EventObserver<'_>) -> Result<Prepared> {
         let plan = &self.plan.plan;
-        let mut job = CopyJob::new(&plan.source, &plan.output);
-        job.state.clone_from(&plan.options.state);
+        let mut job = plan.job();
+        // Nothing is cloned any more.
+        job.options.reflink = Reflink::Auto;
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let stop = &observer.stop;
         let patience = Patience { wait: self.wait, deed: DEED, tell: &tell, stop };
@@ -261,7 +262,7 @@ impl FinishJob {
         let is_in_source =
             |name: &std::ffi::OsStr| prepared.source.handle.stat(name, false).is_ok();
         let newest = ours(&root, is_in_source, None).map_err(fail)?.first().copied();
-        let lists = CopyJob::new(&self.plan.plan.source, path).lists();
+        let lists = self.plan.plan.job().lists();
         let path = path.as_path().into();
         let name = ManifestName::new(Timestamp::now());
         ManifestFile::create(root, path, name, newest, is_in_source, &lists)

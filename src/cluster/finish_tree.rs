@@ -207,7 +207,7 @@ impl<'a> FinishTree<'a> {
     /// Opens the directory of the source that `output` is the copy of.
     fn enter_source(&self, path: &RelPath, output: &mut OutputDir) -> Result<SourceDir> {
         let source = &self.prepared.source;
-        let follow = self.plan.plan.options.follow_links;
+        let follow = self.plan.plan.options.selection.follow_links;
         let enter = |dir: Dir, name: &[u8]| {
             let dir = dir.open_dir(sys::name_from_bytes(name)?, follow)?;
             output.ways = output.ways.into_source(&dir.stat_self()?);
@@ -341,7 +341,7 @@ impl<'a> FinishTree<'a> {
         let Some(source) = source.filter(|_| change.is_some_and(|change| change.opens)) else {
             return Ok(());
         };
-        let follow = self.plan.plan.options.follow_links;
+        let follow = self.plan.plan.options.selection.follow_links;
         let Some(name) = first_unknown(handle, &source.handle, follow).map_err(fail)? else {
             return Ok(());
         };
@@ -383,7 +383,7 @@ impl<'a> FinishTree<'a> {
             fresh: false,
             ..OutputDir::absent(Arc::clone(&output.root))
         };
-        let follow = self.plan.plan.options.follow_links;
+        let follow = self.plan.plan.options.selection.follow_links;
         let cleanup = match self.prepared.secret.filter(|_| self.prepared.is_ours_alone) {
             Some(secret) => Cleanup::OfRuns(secret),
             None => Cleanup::OfPlan(self.plan.plan.plan),

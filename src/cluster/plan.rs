@@ -10,12 +10,11 @@ use crate::{
     cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::end_list::LinkedKind,
     cluster::end_list::LinkedName, cluster::end_list::LinkedNames, cluster::end_list::order,
     cluster::pack::Packer, cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan,
-    cluster::plan_dir::FrozenWalk, cluster::plan_dir::PlanOptions, cluster::plan_dir::Seal,
-    copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations, copy::before::open_source,
-    error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
-    manifest::SummedWriter, manifest::readers::ours, sys, sys::Dir, sys::stat::Kind,
-    tree::OutputDir, tree::Patience, tree::SortedRecords, tree::Sorter, tree::SourceEntry,
-    tree::WalkEvent, tree::WalkItem,
+    cluster::plan_dir::Seal, copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations,
+    copy::before::open_source, error::Deed, error::Error, error::Result, event::Event,
+    event::EventObserver, manifest::SummedWriter, manifest::readers::ours, sys, sys::Dir,
+    sys::stat::Kind, tree::OutputDir, tree::Patience, tree::SortedRecords, tree::Sorter,
+    tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
 };
 
 /// A plan to be made.
@@ -66,7 +65,7 @@ impl PlanJob {
         let patience = Patience { wait: job.wait, deed: "plan a copy to", tell: &tell, stop };
         let reservations = Reservations::default();
         let run = OutputRun { job, observer, slot: None, reservations: &reservations };
-        let too_large = if job.check_space { run.check_space(patience)? } else { None };
+        let too_large = if job.options.check_space { run.check_space(patience)? } else { None };
         let prepared = job.prepare(false, patience)?;
         let plan = self.directory(&prepared)?;
         if let Some(private) = &prepared.private {
@@ -111,7 +110,7 @@ impl PlanJob {
     /// hold all of it in memory.
     fn unused_records(&self, prepared: &Prepared) -> Option<Error> {
         let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
-        let root = prepared.output.handle.as_ref().filter(|_| self.job.verify.is_none())?;
+        let root = prepared.output.handle.as_ref().filter(|_| self.job.options.verify.is_none())?;
         let newest = ours(root, is_in_source, None).ok()?.first().copied()?;
         let finding = format!(
             "what {newest} and the private record say of files that are there already is not held against them: damage \
@@ -142,21 +141,8 @@ impl PlanJob {
             output: whole(&job.output)?,
             source_inode: prepared.source_id.ino,
             output_inode: prepared.output_id.map_or(0, |id| id.ino),
-            options: PlanOptions {
-                policy: job.policy,
-                follow_links: job.follow_links,
-                sync: job.sync,
-                verify: job.verify,
-                reflink: job.reflink,
-                sparse: job.sparse,
-                cache: job.cache,
-                state: job.state.as_deref().map(whole).transpose()?,
-                walk: FrozenWalk {
-                    patterns: job.filter.patterns(),
-                    links: job.links,
-                    hard_links: job.hard_links,
-                },
-            },
+            state: job.state.as_deref().map(whole).transpose()?,
+            options: job.options.clone(),
         };
         PlanDir::create(path, plan)
     }
@@ -173,7 +159,7 @@ impl PlanJob {
             observer,
             packer: Packer::new(plan, self.size),
             ends: SummedWriter::new(file, 0, &plan.end_header(FINISH)).map_err(fail)?,
-            linked: self.job.hard_links.then(LinkedNames::new),
+            linked: self.job.options.selection.hard_links.then(LinkedNames::new),
             seal: Seal { plan: plan.plan.plan, ..Seal::default() },
             at_once: root.handle.as_ref().is_some_and(Dir::can_persist_all),
             root,

@@ -8,13 +8,13 @@ use std::{fs, io, io::Read, path::Path, path::PathBuf, time::Duration, time::UNI
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    cluster::attempt, cluster::done, cluster::done::DoneTotals, error::Error, error::Result,
-    io::Cache, io::Damaged, io::Reflink, io::Sparse, staged::write_whole, sys, sys::Dir,
-    sys::DirListing, sys::PlainUse, sys::Uninterrupted, tree::Pattern, tree::Policy,
+    cluster::attempt, cluster::done, cluster::done::DoneTotals, copy::CopyJob, error::Error,
+    error::Result, io::CopyOptions, staged::write_whole, sys, sys::Dir, sys::DirListing,
+    sys::PlainUse, sys::Uninterrupted,
 };
 
 /// The version of all formats in the directory.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// No file but a list is longer; bytes.
 const MOST_JSON: u64 = 16 << 20;
@@ -36,6 +36,7 @@ const FINISHED: &str = "FINISHED";
 
 /// What a plan froze: every shard and the end of the plan go by it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FrozenPlan {
     pub format: u32,
     /// A random number that tells it from others.
@@ -47,31 +48,25 @@ pub struct FrozenPlan {
     /// The inode numbers of both roots. The numbers of their devices differ from machine to machine.
     pub source_inode: u64,
     pub output_inode: u64,
-    pub options: PlanOptions,
-}
-
-/// The options that every shard has.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PlanOptions {
-    pub policy: Policy,
-    pub follow_links: bool,
-    pub sync: bool,
-    pub verify: Option<Damaged>,
-    pub reflink: Reflink,
-    pub sparse: Sparse,
-    pub cache: Cache,
     /// Where the private directory of the output is, if not in it.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub state: Option<PathBuf>,
-    /// What else the walk was made with.
-    pub walk: FrozenWalk,
+    pub options: CopyOptions,
 }
 
-/// What says which entries a plan has.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct FrozenWalk {
-    pub patterns: Vec<Pattern>,
-    pub links: bool,
-    pub hard_links: bool,
+impl FrozenPlan {
+    /// A copy as it was planned; what else it is to be is for who runs it to say.
+    pub fn job(&self) -> CopyJob {
+        let (options, state) = (self.options.clone(), self.state.clone());
+        CopyJob { options, state, ..CopyJob::new(&self.source, &self.output) }
+    }
+}
+
+/// What every version writes down of a plan.
+#[derive(Deserialize)]
+struct PlanVersion {
+    format: u32,
+    version: String,
 }
 
 /// What a complete plan has.
@@ -186,18 +181,25 @@ impl PlanDir {
                 "it is not a directory of this user's alone, so anyone may have changed it";
             return Err(Error::finding("open the plan", path, finding));
         }
-        let Some(plan) = read_json::<FrozenPlan>(&path.join(PLAN))? else {
+        let file = path.join(PLAN);
+        let nothing = || {
             let finding = "there is no plan in it: `dircopy plan` makes one";
-            return Err(Error::finding("open the plan", path, finding));
+            Error::finding("open the plan", path, finding)
         };
-        if plan.format != FORMAT {
+        let PlanVersion { format, version } = read_json(&file)?.ok_or_else(nothing)?;
+        if format != FORMAT {
             let finding = format!(
-                "it is of format {}, and this program knows {FORMAT}: finish it with the version that made it ({}), or \
-                 make a new plan",
-                plan.format, plan.version
+                "it is of format {format}, and this program knows {FORMAT}: finish it with the version that made it \
+                 ({version}), or make a new plan"
             );
             return Err(Error::finding("open the plan", path, finding));
         }
+        let plan = read_json(&file).map_err(|error| {
+            error.with_note(format!(
+                "; version {version} made it: finish it with that, or make a new plan"
+            ))
+        })?;
+        let plan = plan.ok_or_else(nothing)?;
         Ok(Self { path: path.to_path_buf(), plan })
     }
 

@@ -8,14 +8,14 @@ use std::{io::ErrorKind, ops::ControlFlow, path::PathBuf, sync::atomic::Ordering
 
 use crate::{
     cluster::PlanDir, cluster::end_list::EndEntry, cluster::end_list::FINISH,
-    cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::plan_dir::FrozenWalk,
-    cluster::plan_dir::Seal, copy::CopyJob, copy::LinkOutcome, copy::OutputRun, copy::Plan,
-    copy::Prepared, copy::Reservations, copy::links, error::Error, error::Result, event::Event,
-    event::EventObserver, hash::Algorithm, manifest::SummedReader, path::RelPath, sys::Attributes,
-    sys::Dir, sys::stat::Stat, transfer::BothFiles, tree::Decision, tree::DestinationStat,
-    tree::Filter, tree::LastDir, tree::OutputDir, tree::Patience, tree::PlannedStat, tree::Policy,
-    tree::SourceDir, tree::SourceEntry, tree::SourceStat, tree::WalkEvent, tree::WalkItem,
-    tree::dirs::open_source_below, tree::overwrite::decide, volume::times::TimeMatch,
+    cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::plan_dir::Seal,
+    copy::LinkOutcome, copy::OutputRun, copy::Plan, copy::Prepared, copy::Reservations,
+    copy::links, error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm,
+    io::Reflink, manifest::SummedReader, path::RelPath, sys::Attributes, sys::Dir, sys::stat::Stat,
+    transfer::BothFiles, tree::Decision, tree::DestinationStat, tree::LastDir, tree::OutputDir,
+    tree::Patience, tree::PlannedStat, tree::Policy, tree::SourceDir, tree::SourceEntry,
+    tree::SourceStat, tree::WalkEvent, tree::WalkItem, tree::dirs::open_source_below,
+    tree::overwrite::decide, volume::times::TimeMatch,
 };
 
 const DEED: &str = "find at the output as it is in the source";
@@ -55,7 +55,10 @@ impl RewalkJob {
     /// Source, output or plan cannot be read.
     pub fn run(&self, observer: &EventObserver<'_>) -> Result<Rewalked> {
         let frozen = &self.plan.plan;
-        let job = self.job(&frozen.options.walk)?;
+        let mut job = frozen.job();
+        job.dry_run = true;
+        // Nothing is cloned any more.
+        job.options.reflink = Reflink::Auto;
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let stop = &observer.stop.of_one();
         let patience = Patience { wait: false, deed: "walk once more", tell: &tell, stop };
@@ -69,7 +72,7 @@ impl RewalkJob {
         }
         let walk = run.walk(&prepared, true, None);
         let Prepared { source, output, .. } = prepared;
-        let follow = self.plan.plan.options.follow_links;
+        let follow = self.plan.plan.options.selection.follow_links;
         let mut rewalk = Rewalk { observer, follow, found: Rewalked::default() };
         self.name_departed(&source, &output, &mut rewalk)?;
         let _ = walk.run(source, output, |event| {
@@ -83,21 +86,6 @@ impl RewalkJob {
         Ok(rewalk.found)
     }
 
-    /// A copy that finds what the plan found.
-    fn job(&self, walk: &FrozenWalk) -> Result<CopyJob> {
-        let plan = &self.plan.plan;
-        let mut job = CopyJob::new(&plan.source, &plan.output);
-        let fail = |why| Error::finding("walk once more for", &self.plan.path, why);
-        job.filter = Filter::new(&walk.patterns).map_err(fail)?;
-        job.links = walk.links;
-        job.hard_links = walk.hard_links;
-        job.follow_links = plan.options.follow_links;
-        job.state.clone_from(&plan.options.state);
-        job.check_space = false;
-        job.dry_run = true;
-        Ok(job)
-    }
-
     /// Names what the plan lists, the output has, and the source no longer has.
     fn name_departed(
         &self,
@@ -105,7 +93,7 @@ impl RewalkJob {
         output: &OutputDir,
         rewalk: &mut Rewalk<'_>,
     ) -> Result<()> {
-        let follow = self.plan.plan.options.follow_links;
+        let follow = self.plan.plan.options.selection.follow_links;
         let mut last: Option<(RelPath, Option<Dir>)> = None;
         let mut output_dir = LastDir::default();
         let mut look = |path: RelPath, rewalk: &mut Rewalk<'_>| {

@@ -18,8 +18,8 @@ use crate::{
     copy::ShardRole, error::Cause, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, event::Observer, event::Progress, io::Resume, manifest::SummedReader,
     manifest::states_name, part::publish::is_taken, path::RelPath, path::directory_of,
-    staged::StagedFile, sys, sys::Dir, sys::ShardTag, tree::ChangedFiles, tree::NameList,
-    tree::SortedRecords, tree::names::compare, tree::names::planned::planned_size,
+    staged::StagedFile, sys, sys::Dir, sys::ShardTag, tree::ChangedFiles, tree::Filter,
+    tree::NameList, tree::SortedRecords, tree::names::compare, tree::names::planned::planned_size,
 };
 
 /// Time between two looks for a list that is to appear.
@@ -199,19 +199,12 @@ impl ShardJob {
 
     /// The job of an attempt.
     fn job(&self, list: &ShardList, attempt: &Attempt, dead: &[ShardTag]) -> CopyJob {
-        let plan = &self.plan.plan;
-        let options = &plan.options;
-        let mut job = CopyJob::new(&plan.source, &plan.output);
-        job.policy = options.policy;
-        job.follow_links = options.follow_links;
-        job.sync = options.sync;
-        job.verify = options.verify;
-        job.reflink = options.reflink;
-        job.sparse = options.sparse;
-        job.cache = options.cache;
-        job.state.clone_from(&options.state);
-        job.resume = Resume::Off;
-        job.check_space = false;
+        let mut job = self.plan.plan.job();
+        // The names that are listed were selected, and further names of files are made when the plan ends.
+        job.options.selection.filter = Filter::default();
+        job.options.selection.hard_links = false;
+        job.options.resume = Resume::Off;
+        job.options.check_space = false;
         job.workers = self.workers;
         job.limit_rate = self.limit_rate;
         job.names = Some(NameList::planned(list.records.clone()));

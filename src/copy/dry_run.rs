@@ -7,19 +7,18 @@ use std::{
 use crate::{
     copy::CopyJob, copy::Counts, copy::LinkOutcome, copy::Plan, copy::Prepared, copy::links,
     error::Deed, error::Error, error::Result, event::Done, event::Event, event::EventObserver,
-    event::Stop, hash::Algorithm, manifest::NextLine, state::Belief, state::Knowledge,
-    state::Missing, state::PrivateDir, sys::stat::Stat, transfer::BothFiles, transfer::LateCopy,
-    transfer::prepare::belief, transfer::prepare::compare_times, tree::Batch, tree::Decision,
-    tree::DestinationStat, tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry,
-    tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite,
-    tree::overwrite::leave_large, tree::overwrite::refuse_large, volume::TOO_LONG_TO_REPLACE,
-    volume::times::TimeMatch,
+    event::Stop, hash::Algorithm, io::CopyOptions, manifest::NextLine, state::Belief,
+    state::Knowledge, state::Missing, state::PrivateDir, sys::stat::Stat, transfer::BothFiles,
+    transfer::LateCopy, transfer::prepare::belief, transfer::prepare::compare_times, tree::Batch,
+    tree::Decision, tree::DestinationStat, tree::OutputDir, tree::Policy, tree::SourceDir,
+    tree::SourceEntry, tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem,
+    tree::overwrite, tree::overwrite::leave_out, tree::overwrite::refuse_large,
+    volume::TOO_LONG_TO_REPLACE, volume::times::TimeMatch,
 };
 
 /// The state of a dry run.
 pub struct DryRun<'a> {
-    pub policy: Policy,
-    pub max_size: Option<u64>,
+    pub options: &'a CopyOptions,
     pub follow: bool,
     /// The comparison of contents, where times do not decide.
     pub content: &'a DryContent<'a>,
@@ -58,7 +57,7 @@ impl DryRun<'_> {
             }
             WalkItem::Symlink(source, output, entry) => {
                 counts.seen += 1;
-                match links::plan(&source, &output, &entry, self.policy) {
+                match links::plan(&source, &output, &entry, self.options.policy) {
                     Ok(Plan::Make { .. }) => match links::foretell(&source, &output, &entry) {
                         Ok(()) => {
                             counts.symlinks += 1;
@@ -141,7 +140,7 @@ impl DryRun<'_> {
         entry: &SourceEntry,
     ) -> Result<Decision, Error> {
         let stat = SourceStat(&entry.stat);
-        if let Some(why) = leave_large(self.max_size, stat) {
+        if let Some(why) = leave_out(&self.options.selection, stat) {
             return Ok(Decision::Leave(why));
         }
         let there = output.look(&entry.name)?;
@@ -229,7 +228,7 @@ impl<'a> DryContent<'a> {
         there: &Stat,
     ) -> Result<Decision> {
         let (policy, algorithm, stat) =
-            (self.job.policy, self.job.algorithm, SourceStat(&entry.stat));
+            (self.job.options.policy, self.job.options.algorithm, SourceStat(&entry.stat));
         let decide_if = |same_time| {
             let destination = DestinationStat { stat: there, same_time };
             overwrite::decide(policy, stat, Some(destination))

@@ -43,7 +43,7 @@ impl Committer<'_> {
     ) {
         let Context { options, control, .. } = self.context;
         let made = outcome::link(self.context, Some(source), output, entry)
-            .and_then(|()| copy(source, output, entry, options.policy, control.gate));
+            .and_then(|()| copy(source, output, entry, options.asked.policy, control.gate));
         if let Ok((_, Some(warning))) = &made {
             self.accounting.warn(warning);
         }
@@ -94,8 +94,9 @@ impl Committer<'_> {
             return self.link_done(output);
         }
         let Context { options, control, .. } = self.context;
-        let made = outcome::link(self.context, None, output, entry)
-            .and_then(|()| hard_link::make(self.root(), link, first, options.policy, control.gate));
+        let made = outcome::link(self.context, None, output, entry).and_then(|()| {
+            hard_link::make(self.root(), link, first, options.asked.policy, control.gate)
+        });
         if matches!(made, Ok((LinkOutcome::Made, _))) {
             self.record_again(first);
         }

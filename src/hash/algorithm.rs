@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, collections::HashSet, hash::BuildHasherDefault, hash::Hasher};
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, digest::common::hazmat::SerializableState};
 use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 
@@ -13,7 +14,9 @@ use crate::{hash::digest, hash::sha256::MOST_LEN, hash::sha256::Running, hash::s
 /// first four; of those SHA-256 comes first, because it is what runs prove with where nothing else is
 /// asked for, and files go through it several at a time and in links. SHA-1 and MD5 find every accident, and XXH
 /// nearly every one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub enum Algorithm {
     /// SHA-256 (FIPS 180-4), what `sha256sum` checks.
     #[default]
@@ -170,8 +173,21 @@ impl Algorithm {
 }
 
 /// Several algorithms, each at most once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Algorithm>", into = "Vec<Algorithm>")]
 pub struct Algorithms(u16);
+
+impl From<Vec<Algorithm>> for Algorithms {
+    fn from(algorithms: Vec<Algorithm>) -> Self {
+        algorithms.into_iter().fold(Self::default(), Self::with)
+    }
+}
+
+impl From<Algorithms> for Vec<Algorithm> {
+    fn from(algorithms: Algorithms) -> Self {
+        algorithms.iter().collect()
+    }
+}
 
 impl Algorithms {
     /// The strongest first.

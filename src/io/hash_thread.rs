@@ -178,7 +178,7 @@ impl FurtherDigests {
     /// Those of a run with these options, which holds the source against digests by the algorithms `expected` too;
     /// and the options with these. Large files are gone on with only where all of them can be.
     pub fn of_run(options: Options, expected: Algorithms, lists: Vec<ListKind>) -> (Self, Options) {
-        let further = options.further.and(expected).without(options.algorithm);
+        let further = options.further.and(expected).without(options.asked.algorithm);
         let journaling = options.journaling.filter(|_| further.can_go_on());
         (Self::new(further, lists), Options { further, journaling, ..options })
     }

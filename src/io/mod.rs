@@ -16,47 +16,138 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     event::Gate, event::Progress, event::Stop, event::Timings, hash::Algorithm, hash::Algorithms,
-    hash::Backend, hash::Sha256, io::link_check::Helpers, io::read_back::Residency, tree::Policy,
+    hash::Backend, hash::Sha256, io::link_check::Helpers, io::read_back::Residency,
+    manifest::ListFormat, tree::Policy, tree::Selection,
 };
 
-// What was asked of a run: plain values that every room from reading on looks at, and no state.
+// What is asked of a copy, and what that comes to at an output.
 
-/// What was asked of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// What is computed over the bytes.
+/// Size of a block in bytes, by default.
+///
+/// Seconds for one file of 2 GiB on tmpfs, two cores, medians of 9 alternating rounds (`cp -r` 0.84 to
+/// 5.9 in the same series, so differences under a fifth are noise), by block size × blocks a worker:
+/// 128K × 16: 1.61, 256K × 8: 1.62, 256K × 16: 1.59, 512K × 3: 2.11, 512K × 8: 1.89, 512K × 16: 1.66,
+/// 1M × 3: 1.90, 1M × 8: 1.64.
+pub const BLOCK_SIZE: usize = 256 << 10;
+
+/// Blocks of a worker, by default; see the table at [`BLOCK_SIZE`].
+pub const QUEUE_SIZE: usize = 16;
+
+/// The most of a large file that is read again after a run was killed, in bytes, by default: a disk
+/// that turns reads it in two seconds. Each half of it costs two flushes of the device; not yet measured.
+pub const CHECKPOINT: u64 = 256 << 20;
+
+/// How a copy is made, whichever its outputs, and whichever machine makes a part of it: a plan writes all of this down,
+/// and each of its shards goes by it. A plan in which a field is missing, or one is unknown, is refused.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyOptions {
+    /// Which entries of the source are copied, and as what.
+    pub selection: Selection,
+    /// What is computed over the bytes; with [`Algorithm::None`] there is no manifest.
     pub algorithm: Algorithm,
-    /// What is computed besides.
+    /// What is computed and listed besides.
     pub further: Algorithms,
-    /// How small files are hashed: as many of them together as it takes.
+    /// The forms of the lists beside the manifest.
+    pub formats: Vec<ListFormat>,
+    /// Sort the manifest and the lists beside it by path when the run ends.
+    pub sorted: bool,
+    /// How many small files are hashed together; what suits the machine is not written down.
+    #[serde(skip, default = "Backend::best")]
     pub backend: Backend,
+    /// Whether the states of large files' digests are kept beside the manifest, so that checks are faster and
+    /// can say where a file is damaged.
+    pub states: States,
+    /// What happens to files that are there already.
+    pub policy: Policy,
+    /// Make everything durable before it is recorded. Without this, a power cut soon after the run
+    /// may leave files that are listed and not complete.
+    pub sync: bool,
+    /// Refuse a run for which the output has no room, before anything is touched.
+    pub check_space: bool,
+    /// A source in which there is nothing to copy is as good as any other; without this its disk may not be mounted,
+    /// and the run ends with [`Ending::Nothing`](crate::Ending::Nothing).
+    pub allow_empty: bool,
+    /// Refuse an output that does not lie on a file system of its own: with a mount point that is not `/`, and
+    /// that shows it from its top.
+    pub require_mount: bool,
+    /// The output may be what the source is a copy of: without this such a run is refused, because the two may have
+    /// been exchanged by mistake.
+    pub restore: bool,
+    /// What becomes of the beginning of a large file that a killed run left.
+    pub resume: Resume,
+    /// The most of a large file that is read again after a run was killed, and the size above which a
+    /// file can be gone on with; bytes. Blocks on their way count, so much less than a hundred of them
+    /// makes no sense.
+    pub checkpoint: u64,
+    /// Read back from the output's medium every file that is copied, before it gets its final name, and
+    /// every file that is kept; this happens to copies that are not there as they were written. Needs
+    /// `sync` and an algorithm.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub verify: Option<Damaged>,
+    /// Whether copies share their data with the source. [`Reflink::Always`] needs [`Sparse::Auto`].
+    pub reflink: Reflink,
+    /// What becomes of files that have another name at the source than at the output.
+    pub renamed: Renamed,
+    /// What becomes of holes and zeros.
+    pub sparse: Sparse,
+    /// What becomes of the copy's pages in the system's cache.
+    pub cache: Cache,
+    /// Blocks of a worker; at least 1.
+    pub queue_size: usize,
+    /// Size of a block in bytes; at least 1. Memory is workers × blocks × this, and at most 2 MiB more for each
+    /// thread that copies small files.
+    pub block_size: usize,
+}
+
+impl Default for CopyOptions {
+    /// The defaults of the command line.
+    fn default() -> Self {
+        Self {
+            selection: Selection::default(),
+            algorithm: Algorithm::default(),
+            further: Algorithms::default(),
+            formats: vec![ListFormat::Gnu],
+            sorted: false,
+            backend: Backend::best(),
+            states: States::default(),
+            policy: Policy::default(),
+            sync: true,
+            check_space: true,
+            allow_empty: false,
+            require_mount: false,
+            restore: false,
+            resume: Resume::default(),
+            checkpoint: CHECKPOINT,
+            verify: None,
+            reflink: Reflink::default(),
+            renamed: Renamed::default(),
+            sparse: Sparse::default(),
+            cache: Cache::default(),
+            queue_size: QUEUE_SIZE,
+            block_size: BLOCK_SIZE,
+        }
+    }
+}
+
+/// What the transfers of a run go by: what was asked, and what that comes to at its output.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    pub asked: &'a CopyOptions,
+    /// What is computed besides the digest that proves.
+    pub further: Algorithms,
     /// Size of a block in bytes; at least 1.
     pub block_size: usize,
     /// Blocks of a worker; at least 1.
     pub blocks: usize,
     /// Whether a symbolic link in the source stands for what it points to.
     pub follow: bool,
-    /// Larger files are left; bytes.
-    pub max_size: Option<u64>,
-    /// What happens to files that are there already.
-    pub policy: Policy,
     /// When files get their final names.
     pub durability: Durability,
-    /// Whether copies are read back from their medium, and what happens to those that are not there as
-    /// they were written.
-    pub verify: Option<Damaged>,
     /// Whether part files may go without a name: only where they are published at once.
     pub nameless: bool,
     /// Which large files have a journal; `None` if none has.
     pub journaling: Option<Journaling>,
-    /// Whether copies share their data with the source.
-    pub reflink: Reflink,
-    /// What becomes of holes and zeros.
-    pub sparse: Sparse,
-    /// What becomes of the copy's pages in the system's cache.
-    pub cache: Cache,
-    /// Whether the manifest and its lists are sorted by path when the run ends.
-    pub sorted: bool,
     /// Whether histories of ASC MHL are gone on with, so that their chains are no files of the copy.
     pub histories: bool,
     /// Whether what the record lists and is gone was removed on purpose before the run.
@@ -91,7 +182,7 @@ pub enum Damaged {
 }
 
 /// What becomes of the half of a large file that a killed run left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resume {
     /// Go on where its journal says that it is durable.
     #[default]
@@ -134,7 +225,7 @@ pub enum Reflink {
 }
 
 /// What becomes of a file that has another name at the source than at the output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Renamed {
     /// It shares its data with the file of the old name: as a clone, or where that name leaves the output or is in
     /// another generation, else as a hard link to it.
@@ -149,7 +240,7 @@ pub enum Renamed {
 }
 
 /// Whether the chains of large files are kept beside the manifest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum States {
     /// Those of files of more than one link.
     #[default]
@@ -181,26 +272,18 @@ pub enum Cache {
 }
 
 #[cfg(test)]
-impl Options {
-    /// A plain copy with a digest, through blocks of one byte, that a test makes what it needs of.
-    pub fn plain() -> Self {
+impl<'a> Options<'a> {
+    /// A run that makes nothing durable and goes on with nothing, which the caller makes what it needs of.
+    pub fn plain(asked: &'a CopyOptions) -> Self {
         Self {
-            algorithm: Algorithm::Sha256,
-            further: Algorithms::default(),
-            backend: Backend::One,
-            block_size: 1,
+            asked,
+            further: asked.further,
+            block_size: asked.block_size,
             blocks: 1,
             follow: false,
-            max_size: None,
-            policy: Policy::Default,
             durability: Durability::Off,
-            verify: None,
             nameless: false,
             journaling: None,
-            reflink: Reflink::Auto,
-            sparse: Sparse::Auto,
-            cache: Cache::Drop,
-            sorted: false,
             histories: false,
             pruned: false,
             prunes: false,

@@ -3,10 +3,12 @@
 //! Each is a file of its own, called as the manifest but for its ending, and gets its lines when the manifest gets
 //! them. What a form cannot hold is not written into it, and the one who asks is told so.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{hash::Algorithm, hash::Algorithms, hash::Digest, hash::Digests, manifest::line};
 
 /// The form of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ListFormat {
     /// The lists of `sha256sum` and its kin: one for each algorithm.
     Gnu,

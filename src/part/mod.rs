@@ -103,7 +103,7 @@ impl Part {
             journal: None,
             born: None,
             is_taken_up: false,
-            content: Some(PartContent::new(file, options.sparse == Sparse::Always)),
+            content: Some(PartContent::new(file, options.asked.sparse == Sparse::Always)),
         }
     }
 
@@ -176,7 +176,7 @@ impl Part {
         if stat.size <= options.block_size as u64 {
             return Ok(());
         }
-        match options.sparse {
+        match options.asked.sparse {
             Sparse::Always => {}
             Sparse::Auto if stat.is_sparse() => {
                 let makes_holes = !source.tells_holes()?;
@@ -218,7 +218,8 @@ impl Part {
     /// Takes runs of zeros for holes if the source has holes that are to be kept: its content comes as a
     /// whole, without a word of where they are.
     pub fn keep_holes(&mut self, options: &Options, source: &Stat) {
-        if let Some(content) = self.content.as_mut().filter(|_| options.sparse == Sparse::Auto)
+        if let Some(content) =
+            self.content.as_mut().filter(|_| options.asked.sparse == Sparse::Auto)
             && source.is_sparse()
         {
             content.make_holes();
@@ -272,7 +273,7 @@ impl Part {
         let done = self.complete(options, control, entry, attributes, warnings).and_then(|()| {
             if self.part.is_none() {
                 // For the record, and for further names.
-                let is_wanted = options.algorithm != Algorithm::None || entry.stat.links > 1;
+                let is_wanted = options.asked.algorithm != Algorithm::None || entry.stat.links > 1;
                 return self.publish_nameless(is_wanted);
             }
             // Before it is closed: from then on its name may be another file's.

@@ -79,7 +79,7 @@ pub fn begin(
     let mut part = create()?;
     if let (Some(name), Ok(Inode { stat, birth })) = (part.name(), part.inode()) {
         let (name, part_name) = (entry.name.to_os_string(), name.to_os_string());
-        let (source, algorithm) = (Version::of(&entry.stat), options.algorithm);
+        let (source, algorithm) = (Version::of(&entry.stat), options.asked.algorithm);
         let ino = stat.id.ino;
         let subject = Subject { name, part: part_name, ino, birth, source, algorithm };
         // Without a journal the file is copied just as well.
@@ -158,19 +158,20 @@ fn take_up(
     let Found { journal, subject, checkpoint, mut states } = found;
     let unfit = |subject, why: Option<String>| ResumeState::Unfit { subject, why };
     let is_of_this = subject.source == Version::of(&entry.stat);
-    let fits = is_of_this && *subject.name == *entry.name && subject.algorithm == options.algorithm;
+    let fits =
+        is_of_this && *subject.name == *entry.name && subject.algorithm == options.asked.algorithm;
     let Some(checkpoint) = checkpoint.filter(|at| fits && at.offset <= entry.stat.size) else {
         return unfit(subject, None);
     };
     let offset = checkpoint.offset;
     states.truncate(usize::try_from(offset / LEAST_SPAN).unwrap_or(usize::MAX));
-    let len = options.algorithm.start().state().map_or(0, |state| state.len());
+    let len = options.asked.algorithm.start().state().map_or(0, |state| state.len());
     let Some((state, states_of_further)) = checkpoint.state.split_at_checked(len) else {
         return unfit(subject, None);
     };
     let (Ok(Some((file, stat))), Some(hasher), Some(further)) = (
         dir.open_ours(&subject.part),
-        options.algorithm.go_on(state, offset),
+        options.asked.algorithm.go_on(state, offset),
         options.further.go_on(states_of_further, offset),
     ) else {
         return unfit(subject, None);
@@ -220,7 +221,7 @@ fn state_of(
     len: u64,
     scratch: &mut Block,
 ) -> io::Result<Option<Vec<u8>>> {
-    let (mut hasher, mut further) = (options.algorithm.start(), options.further.start());
+    let (mut hasher, mut further) = (options.asked.algorithm.start(), options.further.start());
     let mut left = len;
     while left > 0 {
         if stop.is_urgent() {

@@ -77,13 +77,13 @@ fn hash(context: &Context<'_>, routes: &mut [HashRoute], steps: &[Received]) {
             _ => {}
         }
     }
-    ChainHasher::update_together(context.options.backend, together);
+    ChainHasher::update_together(context.options.asked.backend, together);
 }
 
 impl HashRoute {
     /// A route without a file, between these ends.
     pub fn new(context: &Context<'_>, from: Receiver<ReadStep>, to: Sender<HashedStep>) -> Self {
-        let hasher = ChainHasher::without(context.options.algorithm.start());
+        let hasher = ChainHasher::without(context.options.asked.algorithm.start());
         Self { from, to, hasher, marks: CheckpointPlan::new(None, 0, 0), file: None }
     }
 
@@ -116,7 +116,7 @@ impl HashRoute {
             }
             FileStep::Checkpoint(checkpoint) => FileStep::Checkpoint(checkpoint),
             FileStep::End(end) => {
-                let none = ChainHasher::without(context.options.algorithm.start());
+                let none = ChainHasher::without(context.options.asked.algorithm.start());
                 let hasher = std::mem::replace(&mut self.hasher, none);
                 let file = self.file.take().filter(|file| !file.is_given_up());
                 FileStep::End(match (end, file) {

@@ -273,7 +273,7 @@ impl ContentReader<'_> {
     ) -> Result<bool, ReadError> {
         let file = from.file();
         let is_sparse = large.transfer.entry().stat.is_sparse();
-        if is_sparse && self.context.options.sparse != Sparse::Never {
+        if is_sparse && self.context.options.asked.sparse != Sparse::Never {
             self.read_extents(large, from, total)?;
         } else if *total > 0 {
             self.seek(file, *total)?;

@@ -144,8 +144,8 @@ impl IdleRoute {
 /// The block that small files of one thread go through.
 fn scratch(context: &Context<'_>) -> BlockPool {
     let options = &context.options;
-    let size = match options.algorithm {
-        Algorithm::Sha256 => small::room(options.block_size, options.backend),
+    let size = match options.asked.algorithm {
+        Algorithm::Sha256 => small::room(options.block_size, options.asked.backend),
         _ => options.block_size,
     };
     BlockPool::new(1, size)

@@ -45,7 +45,7 @@ impl FileReader<'_> {
         let context = self.content.context;
         // The walk makes a large file a run of its own.
         let block_size = context.options.block_size as u64;
-        if context.options.algorithm != Algorithm::None
+        if context.options.asked.algorithm != Algorithm::None
             && let Some(large) = run.files.pop_if(|entry| entry.stat.size > block_size)
         {
             return self.take_large(Transfer::new(run.source, run.output, large));

@@ -8,11 +8,11 @@ use tempfile::TempDir;
 
 use crate::{
     event::Gate, event::Progress, event::Stop, event::Timings, hash::Algorithm, hash::Backend,
-    hash::Digest, io::Control, io::Options, io::link_check::Helpers, io::read_back::Residency,
-    path::DirPath, pipeline::NewWorker, pipeline::message::tasks, sys::Dir, sys::PartOwner,
-    sys::stat::Stat, transfer::CommitterMessage, transfer::Context, transfer::Outcome,
-    transfer::Shared, transfer::TransferResult, transfer::kernel::CopyMethods, tree::Batch,
-    tree::OutputDir, tree::SourceDir, tree::SourceEntry,
+    hash::Digest, io::Control, io::CopyOptions, io::Options, io::link_check::Helpers,
+    io::read_back::Residency, path::DirPath, pipeline::NewWorker, pipeline::message::tasks,
+    sys::Dir, sys::PartOwner, sys::stat::Stat, transfer::CommitterMessage, transfer::Context,
+    transfer::Outcome, transfer::Shared, transfer::TransferResult, transfer::kernel::CopyMethods,
+    tree::Batch, tree::OutputDir, tree::SourceDir, tree::SourceEntry,
 };
 
 /// The metadata of a file.
@@ -78,14 +78,10 @@ impl Scene {
         });
         let (progress, timings) = (Progress::default(), Timings::default());
         let (methods, resident) = (CopyMethods::default(), Residency::default());
+        let backend = if several { Backend::widest() } else { Backend::One };
+        let asked = &CopyOptions { backend, block_size, ..CopyOptions::default() };
         let context = Context {
-            options: Options {
-                backend: if several { Backend::widest() } else { Backend::One },
-                block_size,
-                blocks,
-                nameless: self.nameless,
-                ..Options::plain()
-            },
+            options: Options { blocks, nameless: self.nameless, ..Options::plain(asked) },
             shared: Shared::alone(&methods),
             control: Control {
                 progress: &progress,

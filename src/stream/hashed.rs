@@ -218,8 +218,8 @@ fn hash(
     further: Option<FurtherHashing<'_>>,
 ) -> Option<Arc<StreamContent>> {
     let mut hasher = match keeps_chain {
-        true => ChainHasher::keeping(context.options.algorithm.start()),
-        false => ChainHasher::without(context.options.algorithm.start()),
+        true => ChainHasher::keeping(context.options.asked.algorithm.start()),
+        false => ChainHasher::without(context.options.asked.algorithm.start()),
     };
     let clock = &context.control.timings.hash;
     while !to.is_empty() {
@@ -279,7 +279,9 @@ fn write(mut output: OpenOutput<'_>, from: &Receiver<ToWriter>) -> OutputOutcome
                 return output.discard(lost);
             }
             Ok(ToWriter::Spoiled) => {}
-            Ok(ToWriter::End(None)) if output.context.options.algorithm != Algorithm::None => {
+            Ok(ToWriter::End(None))
+                if output.context.options.asked.algorithm != Algorithm::None =>
+            {
                 let finding = "it came to no digest; this is a defect of dircopy";
                 let error = Error::finding("complete", output.endpoint.path(), finding);
                 return output.discard(DropReason::Failed(error));

@@ -73,7 +73,7 @@ impl<'a> Input<'a> {
                 let mut file = end.into_file();
                 let start = file.stream_position();
                 let start = start.deed_at("look at", path)?;
-                let sparing = match context.options.cache {
+                let sparing = match context.options.asked.cache {
                     Cache::Drop => CachePolicy::of(&file),
                     Cache::Keep => CachePolicy::None,
                 };

@@ -89,7 +89,7 @@ impl StreamManifest {
                 if let Err(error) = file.write(lines) {
                     return Err(file.discard(error));
                 }
-                let mut hasher = context.options.algorithm.start();
+                let mut hasher = context.options.asked.algorithm.start();
                 hasher.update(lines);
                 let size = lines.len() as u64;
                 let written = hasher.finish().map(|digest| StreamContent {
@@ -266,12 +266,12 @@ impl<'a> AtomicFile<'a> {
         let dir = place.dir.handle.as_ref();
         // What is read back is opened anew.
         context.options.nameless = !replaces
-            && context.options.verify.is_none()
+            && context.options.asked.verify.is_none()
             && dir.is_some_and(|dir| dir.can_publish_nameless(PartOwner::default()));
         // Its owner's alone until it is complete.
         let stat = Stat { mode: PRIVATE, ..place.coming };
         let mut part = Part::create_claimed(&context.options, &target_of(&place, stat))?;
-        if let (Cache::Drop, Some(dir)) = (context.options.cache, dir) {
+        if let (Cache::Drop, Some(dir)) = (context.options.asked.cache, dir) {
             part.spare(CachePolicy::of(dir));
         }
         let keep = |error| Error::io("keep locked the part file of", place.path(), error);
@@ -321,7 +321,7 @@ impl<'a> AtomicFile<'a> {
         let digest = content.map(|content| content.digests.proof);
         let chain = content.and_then(|content| content.chain.as_ref());
         // Only of what has a digest there is something to compare.
-        let verify = context.options.verify.filter(|_| digest.is_some());
+        let verify = context.options.asked.verify.filter(|_| digest.is_some());
         // Where finishing gives it its name, this is the last moment before.
         let names = context.options.nameless || context.options.durability == Durability::Off;
         let mut before = Some(before);

@@ -27,14 +27,13 @@ use std::{
 
 use crate::{
     error::Deed, error::Error, error::Result, event::EventObserver, event::Gate, event::Observer,
-    event::Progress, hash::Algorithm, hash::Algorithms, hash::Backend, io::Cache, io::Control,
-    io::Damaged, io::Durability, io::Options, io::RateLimit, io::Reflink, io::Sparse, io::States,
-    io::link_check::Helpers, io::read_back::Residency, stream::input::stat,
-    stream::manifest::StreamStates, stream::outcome::OutputStates, stream::place::BesideFiles,
-    stream::place::FilePlace, stream::place::OutputPlace, stream::place::OutputPlaces,
-    stream::place::PlacedOutput, stream::run::StreamRun, sys, sys::stat::Identity, sys::stat::Kind,
-    transfer::Context, transfer::Shared, transfer::kernel::CopyMethods,
-    transfer::verifier::unverifiable, tree::Policy,
+    event::Progress, hash::Algorithm, io::Control, io::CopyOptions, io::Durability, io::Options,
+    io::RateLimit, io::States, io::link_check::Helpers, io::read_back::Residency,
+    stream::input::stat, stream::manifest::StreamStates, stream::outcome::OutputStates,
+    stream::place::BesideFiles, stream::place::FilePlace, stream::place::OutputPlace,
+    stream::place::OutputPlaces, stream::place::PlacedOutput, stream::run::StreamRun, sys,
+    sys::stat::Identity, sys::stat::Kind, transfer::Context, transfer::Shared,
+    transfer::kernel::CopyMethods, transfer::verifier::unverifiable,
 };
 
 // A stream job: what is asked for, and its run from the first refusal to the report.
@@ -48,56 +47,20 @@ pub struct StreamJob {
     pub outputs: Vec<Endpoint>,
     /// Where the lines of all outputs go; without one, that of a file goes beside it.
     pub manifest: Option<PathBuf>,
-    /// The algorithm of the digest that proves; with [`Algorithm::None`] there is no manifest, and the kernel moves the
-    /// bytes where it can.
-    pub algorithm: Algorithm,
-    /// Algorithms of further digests to compute and list.
-    pub further: Algorithms,
-    /// The choice to write the states of the digest beside the manifest.
-    pub states: States,
-    /// The policy for files that are there already: a stream is newer than any of them.
-    pub policy: Policy,
-    /// Make files durable before they get their names.
-    pub sync: bool,
-    /// Read files back from their medium before they get their names, and what happens to those that are
-    /// not there as they were written.
-    pub verify: Option<Damaged>,
-    /// The treatment of pages in the system's cache.
-    pub cache: Cache,
+    /// How it is copied, as far as that can be said of a stream. With [`Algorithm::None`](crate::Algorithm::None) the
+    /// kernel moves the bytes where it can.
+    pub options: CopyOptions,
     /// Look at all inputs before anything is written.
     pub strict: bool,
     /// Read no faster than this; bytes in a second.
     pub limit_rate: Option<u64>,
-    /// Blocks on their way; at least 1.
-    pub queue_size: usize,
-    /// Size of a block in bytes; at least 1. Memory is their product.
-    pub block_size: usize,
 }
 
 impl StreamJob {
-    /// A job with the defaults of the command line, and blocks of that size.
-    pub fn new(
-        inputs: Vec<Endpoint>,
-        outputs: Vec<Endpoint>,
-        queue_size: usize,
-        block_size: usize,
-    ) -> Self {
-        Self {
-            inputs,
-            outputs,
-            manifest: None,
-            algorithm: Algorithm::default(),
-            further: Algorithms::default(),
-            states: States::default(),
-            policy: Policy::default(),
-            sync: true,
-            verify: None,
-            cache: Cache::default(),
-            strict: false,
-            limit_rate: None,
-            queue_size,
-            block_size,
-        }
+    /// A job with the defaults of the command line.
+    pub fn new(inputs: Vec<Endpoint>, outputs: Vec<Endpoint>) -> Self {
+        let (manifest, options, limit_rate) = (None, CopyOptions::default(), None);
+        Self { inputs, outputs, manifest, options, strict: false, limit_rate }
     }
 
     /// Runs the job. The stop of `observer` must not serve another run.
@@ -109,7 +72,8 @@ impl StreamJob {
         let Observer { progress, stop, listen } = observer;
         let started = Instant::now();
         self.refuse_options()?;
-        let find = |endpoint: &Endpoint| OutputPlace::find(endpoint, self.policy, stop).map(Some);
+        let find =
+            |endpoint: &Endpoint| OutputPlace::find(endpoint, self.options.policy, stop).map(Some);
         let places = self.places(&find)?;
         let taken = keep_apart(&self.inputs, &self.outputs, &places)?;
         self.refuse_nothing_to_prove(&places)?;
@@ -119,8 +83,8 @@ impl StreamJob {
         self.count(progress);
         let (timings, rate) = (&observer.progress.timings, self.limit_rate.map(RateLimit::new));
         let resident = Residency::default();
-        let options = self.options();
-        let ways = CopyMethods::new(&options);
+        let options = self.run_options();
+        let ways = CopyMethods::new(&self.options);
         let shared = Shared::alone(&ways);
         let (resident, helpers, gate) = (&resident, &Helpers::of_processors(), &Gate::default());
         let rate = rate.as_ref();
@@ -145,7 +109,7 @@ impl StreamJob {
     /// Why the job would be refused, or which input would be missing.
     pub fn check(&self) -> Result<()> {
         self.refuse_options()?;
-        let look = |endpoint: &Endpoint| OutputPlace::look(endpoint, self.policy);
+        let look = |endpoint: &Endpoint| OutputPlace::look(endpoint, self.options.policy);
         self.outputs.iter().try_for_each(|output| look(output).map(drop))?;
         let places = self.places(&look)?;
         keep_apart(&self.inputs, &self.outputs, &places)?;
@@ -155,14 +119,14 @@ impl StreamJob {
 
     /// Refuses options that are wrong before anything is looked at.
     fn refuse_options(&self) -> Result<()> {
-        if self.verify.is_some() {
-            refuse_unverifiable(self.sync, self.algorithm)?;
+        if self.options.verify.is_some() {
+            refuse_unverifiable(self.options.sync, self.options.algorithm)?;
         }
         refuse_standard(&self.inputs, self.manifest.as_deref())
     }
 
     fn refuse_nothing_to_prove(&self, places: &OutputPlaces) -> Result<()> {
-        match self.verify {
+        match self.options.verify {
             Some(_) => refuse_nothing_to_prove(places),
             None => Ok(()),
         }
@@ -173,41 +137,35 @@ impl StreamJob {
         &self,
         find: &dyn Fn(&Endpoint) -> Result<Option<OutputPlace>>,
     ) -> Result<OutputPlaces> {
-        let (algorithm, is_listed) = (self.algorithm, self.algorithm != Algorithm::None);
-        let keeps_states = algorithm == Algorithm::Sha256 && self.states == States::Auto;
+        let (algorithm, is_listed) =
+            (self.options.algorithm, self.options.algorithm != Algorithm::None);
+        let keeps_states = algorithm == Algorithm::Sha256 && self.options.states == States::Auto;
         let beside = BesideFiles {
-            manifests: (is_listed && self.manifest.is_none()).then_some(self.policy),
-            algorithms: self.further.with(algorithm),
-            states: keeps_states.then_some(self.policy),
+            manifests: (is_listed && self.manifest.is_none()).then_some(self.options.policy),
+            algorithms: self.options.further.with(algorithm),
+            states: keeps_states.then_some(self.options.policy),
         };
         OutputPlaces::find(&self.outputs, self.manifest.as_deref(), beside, find)
     }
 
-    fn options(&self) -> Options {
+    fn run_options(&self) -> Options<'_> {
+        let asked = &self.options;
         Options {
-            algorithm: self.algorithm,
-            further: self.further.without(self.algorithm),
-            backend: Backend::One,
-            block_size: self.block_size.max(1),
-            blocks: self.queue_size.max(1),
+            asked,
+            further: asked.further.without(asked.algorithm),
+            block_size: asked.block_size.max(1),
+            blocks: asked.queue_size.max(1),
             follow: true,
-            max_size: None,
-            policy: self.policy,
-            durability: match self.sync {
+            durability: match asked.sync {
                 true => Durability::Grouped { at_once: false },
                 false => Durability::Off,
             },
-            verify: self.verify,
             nameless: false,
             journaling: None,
-            reflink: Reflink::Auto,
-            sparse: Sparse::Auto,
-            sorted: false,
             histories: false,
             pruned: false,
             prunes: false,
             asks_change_time: false,
-            cache: self.cache,
         }
     }
 

@@ -261,7 +261,7 @@ pub fn start_engine<'scope, 'a: 'scope>(
     if outputs.is_empty() {
         return Ok(None);
     }
-    if context.options.algorithm == Algorithm::None {
+    if context.options.asked.algorithm == Algorithm::None {
         if outputs.len() == 1
             && let Some(output) = outputs.pop()
         {

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use crate::{
     event::Event, event::Gate, event::Progress, event::Stop, event::Timings, io::Control,
-    io::Options, io::link_check::Helpers, io::read_back::Residency, stream::Endpoint,
-    stream::outcome::OutputStates, transfer::Context, transfer::Shared,
+    io::CopyOptions, io::Options, io::link_check::Helpers, io::read_back::Residency,
+    stream::Endpoint, stream::outcome::OutputStates, transfer::Context, transfer::Shared,
     transfer::kernel::CopyMethods,
 };
 
@@ -19,8 +19,9 @@ pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<Strin
     };
     let names = [Endpoint::Path("out".into())];
     let (ways, timings, stop) = (CopyMethods::default(), Timings::default(), Stop::default());
+    let asked = &CopyOptions { block_size: 1, ..CopyOptions::default() };
     let context = Context {
-        options: Options::plain(),
+        options: Options::plain(asked),
         shared: Shared::alone(&ways),
         control: Control {
             progress: &progress,

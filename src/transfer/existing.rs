@@ -45,11 +45,13 @@ impl ExistingFile<'_> {
     /// # Errors
     /// It, or the source if that had to be asked, could not be read, or changed meanwhile.
     pub fn check(&self, read_back: &mut ReadBack, warnings: &mut Vec<Error>) -> Result<Action> {
-        let verify = self.context.options.verify.is_some();
+        let verify = self.context.options.asked.verify.is_some();
         let (stands, labels) = (*self.there, Labels::Same);
         let kept = |row, proof| Ok(Action::Settled(Outcome::Kept { stands, row, proof, labels }));
         match (self.belief, self.source_digest) {
-            _ if self.context.options.algorithm == Algorithm::None => return kept(None, None),
+            _ if self.context.options.asked.algorithm == Algorithm::None => {
+                return kept(None, None);
+            }
             (Belief::Untouched(row, place), source)
                 if !verify && self.take_recorded(row.digest, place) =>
             {
@@ -171,7 +173,7 @@ impl ExistingFile<'_> {
         let Self { context, transfer, there, .. } = *self;
         let target = &transfer.target;
         let options = &context.options;
-        let verify = options.verify.is_some();
+        let verify = options.asked.verify.is_some();
         let path = || target.path();
         let Some(dir) = &target.output.handle else {
             return Err(Error::io("read", path(), io::ErrorKind::NotFound.into()));
@@ -189,7 +191,7 @@ impl ExistingFile<'_> {
             known.iter().flat_map(Remembered::digests).fold(context.algorithms(), by_known);
         let alone = known.filter(|known| known.newer.is_none() && context.further().is_none());
         let alone = alone.map(|known| known.digest);
-        let alone = alone.filter(|digest| digest.algorithm() == options.algorithm);
+        let alone = alone.filter(|digest| digest.algorithm() == options.asked.algorithm);
         let proven = alone.and_then(|digest| {
             let (file, dir, bytes) = (file.file(), Some(dir), there.size);
             let copy = ChainedCopy { context, file, dir, digest: &digest, chain: None };
@@ -205,7 +207,7 @@ impl ExistingFile<'_> {
         let (FileDigest { bytes, hashed_from, .. }, all) = match hashed {
             Ok(Some(hashed)) => hashed,
             Ok(None) => return Ok(CopyRead::Abandoned),
-            Err(error) if verify && options.policy != Policy::Never => {
+            Err(error) if verify && options.asked.policy != Policy::Never => {
                 return Ok(CopyRead::Unreadable(file.error("read back", error)));
             }
             Err(error) => return Err(file.error("read", error)),
@@ -218,7 +220,7 @@ impl ExistingFile<'_> {
         let missing =
             || Error::finding("hash", path(), "it has no digest; this is a defect of dircopy");
         let all = all.ok_or_else(missing)?;
-        let digest = all.of(options.algorithm).ok_or_else(missing)?;
+        let digest = all.of(options.asked.algorithm).ok_or_else(missing)?;
         let is = |digest: Digest| all.of(digest.algorithm()) == Some(digest);
         let is_as_known = known.is_some_and(|known| known.digests().all(is));
         let is_as_newest = known.is_some_and(|known| is(known.newest()));
@@ -267,7 +269,7 @@ impl ExistingFile<'_> {
 
     /// The action if the content is not the source's, which has this digest, and was.
     pub fn differs(&self, source: &Digest) -> Action {
-        if self.context.options.policy == Policy::Never {
+        if self.context.options.asked.policy == Policy::Never {
             let why = "its content differs although size and time are the same, \
                        and nothing is to be replaced";
             return Action::Settled(Outcome::Left(why));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    error::Result, fanout::OwnOrigin, fanout::Subscription, io::Block, io::Cache, io::Options,
+    error::Result, fanout::OwnOrigin, fanout::Subscription, io::Block, io::Cache, io::CopyOptions,
     io::Reflink, io::Sparse, io::WatchedFile, part::Part, part::content::Method, sys,
     sys::CachePolicy, sys::Cloned, sys::KernelCopy, sys::Mover, sys::stat::Stat, transfer::Context,
     tree::OutputDir,
@@ -32,7 +32,7 @@ pub fn clone(
     // An empty file has nothing to share, or its content is made up as it is read.
     if size > 0
         && context.shared.methods.wants_clone(pair, is_hashed, is_large)
-        && is_cloned(context.options.reflink, pair, source, part)?
+        && is_cloned(context.options.asked.reflink, pair, source, part)?
     {
         let stat = part.stat()?;
         source.check(stat.size)?;
@@ -124,7 +124,7 @@ pub struct CopyMethods {
 
 impl CopyMethods {
     /// The pair as the options ask for it, before anything was tried.
-    pub fn new(&Options { reflink, sparse, cache, .. }: &Options) -> Self {
+    pub fn new(&CopyOptions { reflink, sparse, cache, .. }: &CopyOptions) -> Self {
         Self { reflink, sparse, cache, ..Self::default() }
     }
 
@@ -252,7 +252,7 @@ impl ContentMove<'_> {
         let KernelFill { context, source: OwnOrigin { file: source, entry, .. }, .. } =
             *self.filling;
         let stat = &entry.stat;
-        if stat.is_sparse() && context.options.sparse != Sparse::Never {
+        if stat.is_sparse() && context.options.asked.sparse != Sparse::Never {
             while self.at < stat.size {
                 let extent = sys::next_extent(source.file(), self.at, stat.size)
                     .map_err(|error| source.error("find the holes of", error))?;

@@ -82,7 +82,7 @@ impl ExistingFile<'_> {
             }
             return same;
         }
-        match context.options.policy {
+        match context.options.asked.policy {
             Policy::Default | Policy::Never => return Ok(Continue((Labels::Differ, now))),
             Policy::Update | Policy::Always if now.links > 1 => return Ok(Break(ANEW)),
             Policy::Update | Policy::Always => {}
@@ -97,7 +97,7 @@ impl ExistingFile<'_> {
             return Ok(Break(ANEW));
         }
         if widens {
-            if context.options.algorithm == Algorithm::None {
+            if context.options.asked.algorithm == Algorithm::None {
                 return Ok(Break(ANEW));
             }
             let copy = Medium::any(&kept);
@@ -124,7 +124,7 @@ impl ExistingFile<'_> {
         read_back: &mut ReadBack,
     ) -> Result<Option<Action>> {
         let Self { context, transfer, .. } = *self;
-        let (algorithm, stop) = (context.options.algorithm, context.control.stop);
+        let (algorithm, stop) = (context.options.asked.algorithm, context.control.stop);
         let mut hash = |medium, on_read: &dyn Fn(u64)| {
             read_back.hash(medium, algorithm, || stop.is_urgent(), on_read)
         };
@@ -150,7 +150,7 @@ pub fn close_to_others(context: &Context<'_>, target: &CopyTarget) -> Option<Err
     let dir = output.handle.as_ref()?;
     let there = dir.stat(&entry.name, false).ok().filter(|there| there.kind == Kind::File)?;
     Attributes::narrowed(&there, &entry.stat)?;
-    if !matches!(options.policy, Policy::Update | Policy::Always)
+    if !matches!(options.asked.policy, Policy::Update | Policy::Always)
         || !context.control.gate.lets_pass()
     {
         return None;
@@ -215,8 +215,8 @@ pub fn mend(
 ) -> Result<Option<Action>> {
     let ExistingFile { context, transfer, there, belief, .. } = *existing;
     let (output, source) = (&transfer.target.output, &transfer.entry().stat);
-    let late = LateCopy::of(context.options.policy, output, source, there, belief);
-    let late = late.filter(|_| context.options.algorithm != Algorithm::None);
+    let late = LateCopy::of(context.options.asked.policy, output, source, there, belief);
+    let late = late.filter(|_| context.options.asked.algorithm != Algorithm::None);
     let Some(LateCopy { is_late, can_have_time }) = late else { return Ok(None) };
     let abandoned = Ok(Some(Action::Settled(Outcome::Abandoned)));
     let ReadCopy { digest: found, hashed_from: proof, is_as_newest, .. } =
@@ -271,7 +271,7 @@ pub fn mend(
         late,
         labelled: existing.is_labelled(),
     }));
-    let proof = context.options.verify.map(|_| proof);
+    let proof = context.options.asked.verify.map(|_| proof);
     Ok(Some(Action::Settled(Outcome::Kept { stands, row, proof, labels })))
 }
 

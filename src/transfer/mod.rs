@@ -39,7 +39,7 @@ use crate::{
 /// The common state of a run's workers.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    pub options: Options,
+    pub options: Options<'a>,
     /// The knowledge that the transfers of a run share.
     pub shared: Shared<'a>,
     /// The steering and counting of transfers.
@@ -84,7 +84,7 @@ impl<'a> Shared<'a> {
 impl Context<'_> {
     /// Starts the digest of a file that is expected to have so many bytes, and its chain if that is kept.
     pub fn start_chain(&self, size: u64) -> ChainHasher {
-        let hasher = self.options.algorithm.start();
+        let hasher = self.options.asked.algorithm.start();
         match self.shared.states.is_some_and(|states| states.wants(size)) {
             true => ChainHasher::keeping(hasher),
             false => ChainHasher::without(hasher),
@@ -123,7 +123,7 @@ impl Context<'_> {
     /// The digests of the file at `path`, all that are listed among them, wait until it is listed.
     pub fn put_all(&self, path: &[u8], all: &Digests) {
         if let (Some(waiting), Some(all)) = (self.further(), all.only(self.algorithms())) {
-            waiting.put_all(path, all.proven_by(self.options.algorithm));
+            waiting.put_all(path, all.proven_by(self.options.asked.algorithm));
         }
     }
 
@@ -144,7 +144,7 @@ impl Context<'_> {
     /// All that is computed over a file.
     pub fn algorithms(&self) -> Algorithms {
         let further = self.further().map(FurtherDigests::algorithms).unwrap_or_default();
-        further.with(self.options.algorithm)
+        further.with(self.options.asked.algorithm)
     }
 
     /// The further digests to compute over files.
@@ -210,7 +210,7 @@ pub fn hash(
     let algorithms = context.algorithms();
     let Some(all) = hash_by(context, transfer, algorithms, read_back)? else { return Ok(None) };
     context.put_all(transfer.target.rel_path().as_bytes(), &all);
-    Ok(all.of(context.options.algorithm))
+    Ok(all.of(context.options.asked.algorithm))
 }
 
 /// The same by any algorithms.

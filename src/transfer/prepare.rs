@@ -14,7 +14,7 @@ use crate::{
     transfer::Labels, transfer::Outcome, transfer::existing::ExistingFile, transfer::labels,
     transfer::outcome, transfer::rot_check, transfer::share::share, tree::Decision,
     tree::DestinationStat, tree::OutputDir, tree::PlannedStat, tree::SourceStat, tree::Ways,
-    tree::overwrite::decide, tree::overwrite::leave_large, tree::overwrite::refuse_large,
+    tree::overwrite::decide, tree::overwrite::leave_out, tree::overwrite::refuse_large,
     volume::TOO_LONG_TO_REPLACE, volume::times::TimeMatch,
 };
 
@@ -56,7 +56,7 @@ fn prepare_any(
     let failed = |error| Action::Settled(Outcome::Failed(error));
     let source = SourceStat(&transfer.entry().stat);
     // What an earlier manifest lists of it is carried over, as that of a file which left the source.
-    if let Some(why) = leave_large(context.options.max_size, source) {
+    if let Some(why) = leave_out(&context.options.asked.selection, source) {
         if context.options.prunes
             && let Err(error) = existing(context, transfer, seen, next)
         {
@@ -87,10 +87,10 @@ fn prepare_any(
     };
     let output = &transfer.target.output;
     let as_stated = transfer.source.as_stated(source.0, &there);
-    let time = compare_times(context.options.algorithm, output, source, &as_stated, belief);
+    let time = compare_times(context.options.asked.algorithm, output, source, &as_stated, belief);
     let decide_if = |same_time| {
         let destination = DestinationStat { stat: &as_stated, same_time };
-        decide(context.options.policy, source, Some(destination))
+        decide(context.options.asked.policy, source, Some(destination))
     };
     let decision = decide_if(time != TimeMatch::Other);
     let mut source_digest = None;
@@ -108,7 +108,7 @@ fn prepare_any(
         || is_changed_since(context, output, source, &there, belief);
     if decision == Decision::Keep && is_unclear && source_digest.is_none() {
         match transfer::hash(context, transfer, read_back) {
-            Ok(None) if context.options.algorithm != Algorithm::None => {
+            Ok(None) if context.options.asked.algorithm != Algorithm::None => {
                 return Action::Settled(Outcome::Abandoned);
             }
             Ok(digest) => source_digest = digest,
@@ -384,7 +384,7 @@ pub fn look_again(context: &Context<'_>, transfer: &Transfer) -> Option<Stat> {
     let replaces = transfer.target.replaces;
     let output = &transfer.target.output;
     let destination = there.as_ref().map(|there| output.destination(&now, there));
-    let same = match decide(context.options.policy, SourceStat(&now), destination) {
+    let same = match decide(context.options.asked.policy, SourceStat(&now), destination) {
         Decision::Create => !replaces,
         Decision::Replace => replaces,
         Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => false,

@@ -246,7 +246,7 @@ impl DifferingFile<'_> {
             true => target.output.compare_times(stat.mtime, there.mtime, given),
             false => TimeMatch::Other,
         };
-        let verify = context.options.verify.is_some();
+        let verify = context.options.asked.verify.is_some();
         let recorded = belief.and_then(Belief::remembered);
         if let (Some(known), Some(Belief::Untouched(Row { digest, .. }, place)), false) =
             (known, belief, verify)
@@ -279,7 +279,7 @@ impl DifferingFile<'_> {
             // It will be listed, and may not be on the device yet.
             sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
         }
-        Ok(all.map(|all| self.copy_of(&all.proven_by(options.algorithm), time, recorded)))
+        Ok(all.map(|all| self.copy_of(&all.proven_by(options.asked.algorithm), time, recorded)))
     }
 
     /// A copy with these digests, the one that the run proves with first, of which one is `recorded`.

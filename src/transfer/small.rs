@@ -214,11 +214,11 @@ impl<'a> SmallBatch<'a> {
     /// copied one at a time.
     pub fn new(context: &'a Context<'a>, timings: &'a Timings) -> Self {
         let options = &context.options;
-        let one_by_one = options.algorithm != Algorithm::Sha256
+        let one_by_one = options.asked.algorithm != Algorithm::Sha256
             || context.further().is_some()
             || context.shared.slot.is_some()
-            || options.reflink == Reflink::Always;
-        let most = if one_by_one { 1 } else { options.backend.lanes() };
+            || options.asked.reflink == Reflink::Always;
+        let most = if one_by_one { 1 } else { options.asked.backend.lanes() };
         Self { context, timings, most, loaded: Vec::new() }
     }
 
@@ -295,7 +295,7 @@ impl<'a> SmallBatch<'a> {
         let contents: Vec<&[u8]> = self.loaded.iter().map(content).collect();
         let bytes: usize = contents.iter().map(|content| content.len()).sum();
         control.progress.bytes.fetch_add(bytes as u64, Relaxed);
-        let digests = streams::digests(context.options.backend, &contents);
+        let digests = streams::digests(context.options.asked.backend, &contents);
         timer.switch(&timings.write.busy);
         for ((loaded, content), digest) in self.loaded.iter().zip(contents).zip(digests) {
             if control.stop.is_urgent() {

@@ -44,13 +44,13 @@ impl SmallFile<'_> {
         let path = || transfer.source_path();
         let opened = transfer::open(context, transfer, &path, warnings)?;
         let OpenSource { mut file, attributes, systems } = opened;
-        if subscription.is_none() || context.options.algorithm == Algorithm::None {
+        if subscription.is_none() || context.options.asked.algorithm == Algorithm::None {
             file.spare_cache(systems.source, &context.control.resident.source);
         }
         timer.switch(&timings.write.busy);
         let part = Part::create(&context.options, &transfer.target)?;
         let mut copying = Copying { of: self, file, part, systems, scratch, timer, total: 0 };
-        let filled = match context.options.algorithm {
+        let filled = match context.options.asked.algorithm {
             Algorithm::None => copying.fill_by_kernel(subscription.as_ref()),
             _ => copying.fill_and_hash(subscription.as_ref()),
         };

@@ -127,7 +127,7 @@ impl<'a> ReadBackVerifier<'a> {
         let path = || file.target.path();
         let cannot = |error| Error::io("read back", path(), error);
         let (opened, stat) = open(file)?;
-        let (algorithm, stop) = (self.context.options.algorithm, self.context.control.stop);
+        let (algorithm, stop) = (self.context.options.asked.algorithm, self.context.control.stop);
         let is_to_stop = || stop.is_at_once();
         let progress = self.context.control.progress;
         let counted = AtomicU64::new(0);

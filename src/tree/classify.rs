@@ -6,6 +6,8 @@
 
 use std::{collections::HashMap, ffi::OsStr, ops::ControlFlow, path::Path, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     error::Error, manifest::ManifestName, path::Shown, sys::ListedEntry, sys::stat::Identity,
     sys::stat::Kind, sys::stat::Stat, sys::traits::TriedName, tree::Batch, tree::Filter,
@@ -31,19 +33,42 @@ const LEAST: usize = 16;
 /// The number of names still to come for each file with several, while any are.
 pub type PendingLinks = HashMap<Identity, u64>;
 
-/// The rules by which entries take part, and by which they are told apart.
+/// Which entries of the source are copied, and as what.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Selection {
+    /// Which entries take part.
+    pub filter: Filter,
+    /// Files that are larger are left as they are at the output, or are not there; bytes.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub max_size: Option<u64>,
+    /// Copy what symbolic links point to instead of the links.
+    pub follow_links: bool,
+    /// Copy symbolic links; without this they are told as skipped.
+    pub links: bool,
+    /// Make the further names of a file links to its copy instead of copies of their own.
+    pub hard_links: bool,
+    /// Directories of the source on which another file system is mounted are not entered.
+    pub one_file_system: bool,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            filter: Filter::default(),
+            max_size: None,
+            follow_links: false,
+            links: true,
+            hard_links: false,
+            one_file_system: false,
+        }
+    }
+}
+
+/// Which entries take part, and how they are told apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Classifier<'a> {
-    /// The filter for entries that take part.
-    pub filter: &'a Filter,
-    /// Copy what symbolic links point to.
-    pub follow: bool,
-    /// Copy symbolic links; they are skipped without.
-    pub links: bool,
-    /// Hand on the further names of a file as such.
-    pub hard_links: bool,
-    /// Do not enter directories on which another file system is mounted.
-    pub one_file_system: bool,
+    pub selection: &'a Selection,
     /// A file larger than this is a batch of its own; bytes.
     pub block_size: u64,
 }
@@ -134,8 +159,11 @@ impl Classifier<'_> {
     ) -> (Unclassified, Option<Unclassified>) {
         // What may be a directory is the walk's.
         let folds = entries.output.volume.folds_names();
-        let remembers = self.hard_links || folds || !memory.resumable.is_empty();
-        if remembers || self.follow || entries.listed.iter().any(|listed| listed.kind.is_none()) {
+        let remembers = self.selection.hard_links || folds || !memory.resumable.is_empty();
+        if remembers
+            || self.selection.follow_links
+            || entries.listed.iter().any(|listed| listed.kind.is_none())
+        {
             return (entries, None);
         }
         let is_dir = |listed: &ListedEntry| listed.kind == Some(Kind::Dir);
@@ -198,7 +226,7 @@ impl Classifier<'_> {
                 (Kind::File, Some(stat)) => {
                     output.announce(1);
                     let entry = SourceEntry { name: listed.name, stat };
-                    if self.hard_links && is_further_name(links, &stat) {
+                    if self.selection.hard_links && is_further_name(links, &stat) {
                         further.push(WalkItem::HardLink(output, entry));
                     } else if stat.size > self.block_size {
                         memory.resumable.retain(|part| *part.name != *entry.name);
@@ -207,10 +235,10 @@ impl Classifier<'_> {
                         emit(entries.batch_of(files))?;
                     }
                 }
-                (Kind::Symlink, Some(stat)) if self.links => {
+                (Kind::Symlink, Some(stat)) if self.selection.links => {
                     output.announce(1);
                     let entry = SourceEntry { name: listed.name, stat };
-                    match self.hard_links && is_further_name(links, &stat) {
+                    match self.selection.hard_links && is_further_name(links, &stat) {
                         true => emit.item(WalkItem::HardLink(output, entry))?,
                         false => emit.item(WalkItem::Symlink(source, output, entry))?,
                     }
@@ -273,16 +301,17 @@ impl Classifier<'_> {
     /// out the one leaves out the others.
     fn judge(&self, entries: &Unclassified, name: &OsStr, is_dir: bool) -> Inclusion {
         let mut path = Vec::new();
-        if !self.filter.is_empty() {
+        if !self.selection.filter.is_empty() {
             entries.source.rel.join_into(name, &mut path);
         }
-        let inclusion = self.filter.judge(&path, is_dir, entries.inclusion);
-        let manifest = (!is_dir && !self.filter.is_empty() && entries.source.rel.is_root())
-            .then(|| ManifestName::of_beside(name))
-            .flatten();
+        let inclusion = self.selection.filter.judge(&path, is_dir, entries.inclusion);
+        let manifest =
+            (!is_dir && !self.selection.filter.is_empty() && entries.source.rel.is_root())
+                .then(|| ManifestName::of_beside(name))
+                .flatten();
         match manifest.map(|manifest| manifest.to_string()) {
             Some(manifest)
-                if self.filter.judge(manifest.as_bytes(), false, entries.inclusion)
+                if self.selection.filter.judge(manifest.as_bytes(), false, entries.inclusion)
                     == Inclusion::Out =>
             {
                 Inclusion::Out
@@ -293,7 +322,7 @@ impl Classifier<'_> {
 
     /// True if entries of this kind are copied, if no filter leaves them out.
     pub(crate) fn copies(&self, kind: Kind) -> bool {
-        kind.is_copied() && (self.links || kind != Kind::Symlink)
+        kind.is_copied() && (self.selection.links || kind != Kind::Symlink)
     }
 
     /// Looks at an entry as far as that is needed; `None` if it is left out.
@@ -309,10 +338,13 @@ impl Classifier<'_> {
             inclusion: Inclusion::Out,
         };
         if matches!(listed.kind, None | Some(Kind::File | Kind::Symlink)) {
-            if listed.kind.is_some() && !self.follow && judge(false) == Inclusion::Out {
+            if listed.kind.is_some()
+                && !self.selection.follow_links
+                && judge(false) == Inclusion::Out
+            {
                 return Ok(None);
             }
-            match entries.source.handle.stat(&listed.name, self.follow) {
+            match entries.source.handle.stat(&listed.name, self.selection.follow_links) {
                 Ok(stat) => (looked.kind, looked.stat) = (stat.kind, Some(stat)),
                 // What is left out need not be readable.
                 Err(_) if judge(false) == Inclusion::Out => return Ok(None),

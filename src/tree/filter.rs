@@ -227,7 +227,8 @@ impl fmt::Display for Pattern {
 }
 
 /// The patterns of a run, ready for use. Clones share the memory of which patterns were of use.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Pattern>", into = "Vec<Pattern>")]
 pub struct Filter(Option<Arc<Rules>>);
 
 #[derive(Debug)]
@@ -264,6 +265,20 @@ pub enum Inclusion {
 /// only what they need of it. With the crate's 2 MiB, 5,000 patterns filled it again and again, until each was tried by
 /// itself: 35 to 120 ms a name, and 0.02 to 0.2 ms with this.
 const MOST_STATES: usize = 64 << 20;
+
+impl TryFrom<Vec<Pattern>> for Filter {
+    type Error = String;
+
+    fn try_from(patterns: Vec<Pattern>) -> Result<Self, String> {
+        Self::new(&patterns)
+    }
+}
+
+impl From<Filter> for Vec<Pattern> {
+    fn from(filter: Filter) -> Self {
+        filter.patterns()
+    }
+}
 
 impl Filter {
     /// Takes patterns in the order given. An error says which pattern is wrong and why.

@@ -11,7 +11,7 @@ pub mod names;
 pub mod overwrite;
 pub mod walk;
 
-pub use classify::{Classifier, Unclassified};
+pub use classify::{Classifier, Selection, Unclassified};
 pub use cleanup::{Cleanup, Leftovers, LockShare, Patience, Protected};
 pub use dirs::{EntryBelow, HeldTree, LastDir, OutputDir, SourceDir};
 pub use filter::{Filter, Inclusion, Pattern};

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Deed, error::Error, path::Shown, state::MovedTimes, state::PrivateDir, sys::Attributes,
     sys::Dir, sys::DirListing, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
-    tree::HandOver, tree::OutputDir, tree::Walk, tree::WalkItem, tree::dirs::in_the_way,
-    tree::found::Emit, volume::TriedVolume,
+    tree::HandOver, tree::OutputDir, tree::Selection, tree::Walk, tree::WalkItem,
+    tree::dirs::in_the_way, tree::found::Emit, volume::TriedVolume,
 };
 
 /// The policy for a destination that is there already and is not the same file.
@@ -56,9 +56,9 @@ pub enum Decision {
     Refuse(&'static str),
 }
 
-/// Why a file is left, whatever is at the output, if it is larger than `max_size`; bytes.
-pub fn leave_large(max_size: Option<u64>, source: SourceStat<'_>) -> Option<&'static str> {
-    let is_large = max_size.is_some_and(|most| source.0.size > most);
+/// Why a file is left, whatever is at the output, if it is.
+pub fn leave_out(selection: &Selection, source: SourceStat<'_>) -> Option<&'static str> {
+    let is_large = selection.max_size.is_some_and(|most| source.0.size > most);
     is_large.then_some("it is larger than --max-size")
 }
 

@@ -140,7 +140,7 @@ impl Walk<'_> {
             source,
             output,
             id: self.source_root,
-            inclusion: self.classifier.filter.root(),
+            inclusion: self.classifier.selection.filter.root(),
             subdirs: Vec::new().into_iter(),
             listed: false,
             memory: DirMemory::default(),
@@ -279,7 +279,7 @@ impl Walk<'_> {
         let is_data = |name: &OsStr| {
             self.known.is_some_and(|known| known.has_heard_of(output.rel.join(name).as_bytes()))
         };
-        let follow = self.classifier.follow;
+        let follow = self.classifier.selection.follow_links;
         let Walk { cleanup, resumable, .. } = *self;
         let may_remove = &|| self.may_make();
         let spared = Protected { cleanup, resumable, follow, is_data: &is_data, may_remove };
@@ -313,7 +313,7 @@ impl Walk<'_> {
         let handle = parent
             .source
             .handle
-            .open_dir(name, self.classifier.follow)
+            .open_dir(name, self.classifier.selection.follow_links)
             .deed_at("open directory", from)?;
         let stat = handle.stat_self().deed_at("look at", from)?;
         if stack.iter().any(|above| above.id == stat.id) {
@@ -322,7 +322,7 @@ impl Walk<'_> {
         if self.output_root == Some(stat.id) {
             return Err(Error::finding("copy", from(), "it is the output itself"));
         }
-        if self.classifier.follow && sys::is_synthetic(&handle) {
+        if self.classifier.selection.follow_links && sys::is_synthetic(&handle) {
             // The links below /proc/self/fd lead to what this run holds open, which grows with each look.
             return Err(Error::finding("enter", from(), MADE_UP));
         }
@@ -350,7 +350,7 @@ impl Walk<'_> {
             let _ = emit.item(WalkItem::Limits(Arc::clone(&output), OTHERS_MAY_WRITE.to_owned()));
         }
         let source = Arc::new(SourceDir { handle, root, rel });
-        if stat.id.dev != parent.id.dev && !self.classifier.one_file_system {
+        if stat.id.dev != parent.id.dev && !self.classifier.selection.one_file_system {
             let _ = emit.item(WalkItem::Mounted(Arc::clone(&source)));
         }
         Ok(Frame {
@@ -359,7 +359,8 @@ impl Walk<'_> {
             id: stat.id,
             inclusion: subdir.inclusion,
             subdirs: Vec::new().into_iter(),
-            listed: self.classifier.one_file_system && stat.id.dev != self.source_root.dev,
+            listed: self.classifier.selection.one_file_system
+                && stat.id.dev != self.source_root.dev,
             memory: DirMemory::default(),
         })
     }

@@ -7,11 +7,11 @@ use clap::{ArgMatches, Parser, parser::ValueSource, value_parser};
 use crate::{
     cli::args::mirror::BagArgs, cli::args::mirror::MirrorArgs,
     cli::args::unattended::UnattendedArgs, cli::args::values::VerbosityArgs,
-    cli::args::values::algorithms, cli::args::values::one_of, cli::words, copy::BLOCK_SIZE,
-    copy::CopyJob, copy::QUEUE_SIZE, fanout::MOST_OUTPUTS, hash::Algorithms, hash::Backend,
-    io::Cache, io::Damaged, io::Reflink, io::Renamed, io::Resume, io::Sparse, io::States,
-    manifest::ListFormat, stream::Endpoint, stream::StreamJob, tree::Filter, tree::Pattern,
-    tree::Policy,
+    cli::args::values::algorithms, cli::args::values::one_of, cli::words, copy::CopyJob,
+    fanout::MOST_OUTPUTS, hash::Algorithms, hash::Backend, io::BLOCK_SIZE, io::CHECKPOINT,
+    io::Cache, io::CopyOptions, io::Damaged, io::QUEUE_SIZE, io::Reflink, io::Renamed, io::Resume,
+    io::Sparse, io::States, manifest::ListFormat, stream::Endpoint, stream::StreamJob,
+    tree::Filter, tree::Pattern, tree::Policy, tree::Selection,
 };
 
 /// More blocks than any device needs.
@@ -286,49 +286,58 @@ pub fn jobs(args: &CopyArgs, matches: &ArgMatches) -> Result<Vec<CopyJob>, Strin
 fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     refuse_contradictions(args)?;
     let input = args.input.first().ok_or("an input is needed")?;
-    let mut job = CopyJob::new(input, PathBuf::new());
-    job.policy = args.overwrite_policy;
-    job.algorithm = args.hash.proof();
-    job.further = args.hash.without(job.algorithm);
-    job.formats.clone_from(&args.format);
-    job.sorted = args.sorted;
-    job.backend = args.simd;
-    job.states = args.states;
-    job.filter = Filter::new(&patterns(matches, &args.include, &args.exclude))?;
-    job.follow_links = args.follow_links;
-    job.links = !args.no_links;
-    job.hard_links = args.hard_links;
-    job.max_size = args.max_size;
-    job.sync = !args.no_sync;
-    job.check_space = !args.no_space_check;
-    job.allow_empty = args.allow_empty;
-    job.restore = args.restore;
-    job.resume = args.resume;
-    if let Some(checkpoint) = args.checkpoint {
-        job.checkpoint = checkpoint as u64;
-    }
-    job.verify = args.verify.then_some(args.verify_failed);
-    job.expect.clone_from(&args.expect);
-    job.expect_all = args.expect_all;
-    job.reflink = args.reflink;
-    job.renamed = args.renamed;
-    job.sparse = args.sparse;
-    job.cache = args.cache;
-    job.dry_run = args.dry_run;
+    let algorithm = args.hash.proof();
+    let selection = Selection {
+        filter: Filter::new(&patterns(matches, &args.include, &args.exclude))?,
+        max_size: args.max_size,
+        follow_links: args.follow_links,
+        links: !args.no_links,
+        hard_links: args.hard_links,
+        one_file_system: args.mirror.one_file_system,
+    };
+    let options = CopyOptions {
+        selection,
+        algorithm,
+        further: args.hash.without(algorithm),
+        formats: args.format.clone(),
+        sorted: args.sorted,
+        backend: args.simd,
+        states: args.states,
+        policy: args.overwrite_policy,
+        sync: !args.no_sync,
+        check_space: !args.no_space_check,
+        allow_empty: args.allow_empty,
+        require_mount: args.unattended.require_mount,
+        restore: args.restore,
+        resume: args.resume,
+        checkpoint: args.checkpoint.map_or(CHECKPOINT, |checkpoint| checkpoint as u64),
+        verify: args.verify.then_some(args.verify_failed),
+        reflink: args.reflink,
+        renamed: args.renamed,
+        sparse: args.sparse,
+        cache: args.cache,
+        queue_size: args.queue_size as usize,
+        block_size: args.block_size.unwrap_or(BLOCK_SIZE),
+    };
+    let mut job = CopyJob {
+        options,
+        expect: args.expect.clone(),
+        expect_all: args.expect_all,
+        dry_run: args.dry_run,
+        bag: args.bag.options()?,
+        workers: args.workers.map(|workers| workers as usize),
+        ..CopyJob::new(input, PathBuf::new())
+    };
     args.mirror.apply(&mut job);
-    job.bag = args.bag.options()?;
     args.unattended.apply(&mut job);
-    job.workers = args.workers.map(|workers| workers as usize);
-    job.queue_size = args.queue_size as usize;
-    job.block_size = args.block_size.unwrap_or(BLOCK_SIZE);
     let memory = job.most_memory().saturating_add(args.lag as u64);
     if memory > MOST_MEMORY {
         return Err(format!(
             "{} workers with {} blocks of {} bytes, and what --lag adds, would take {} of memory; \
              make one of them smaller",
             job.most_workers(),
-            job.queue_size,
-            job.block_size,
+            job.options.queue_size,
+            job.options.block_size,
             humansize::format_size(memory, humansize::BINARY)
         ));
     }
@@ -462,17 +471,12 @@ pub fn outputs(paths: &[PathBuf]) -> Vec<Endpoint> {
 impl StreamArgs {
     /// The job of a stream; `copy` has what it shares with the copy of a tree.
     pub fn job(&self, inputs: Vec<Endpoint>, outputs: Vec<Endpoint>, copy: &CopyJob) -> StreamJob {
-        let mut job = StreamJob::new(inputs, outputs, copy.queue_size, copy.block_size);
-        job.manifest.clone_from(&self.manifest);
-        job.strict = self.strict;
-        job.algorithm = copy.algorithm;
-        job.further = copy.further;
-        job.states = copy.states;
-        job.policy = copy.policy;
-        job.sync = copy.sync;
-        job.verify = copy.verify;
-        job.cache = copy.cache;
-        job.limit_rate = copy.limit_rate;
-        job
+        StreamJob {
+            manifest: self.manifest.clone(),
+            options: copy.options.clone(),
+            strict: self.strict,
+            limit_rate: copy.limit_rate,
+            ..StreamJob::new(inputs, outputs)
+        }
     }
 }

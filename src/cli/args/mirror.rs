@@ -79,7 +79,6 @@ impl Choose for MirroredFiles {
 impl MirrorArgs {
     /// Sets the options that are the job's.
     pub fn apply(&self, job: &mut CopyJob) {
-        job.one_file_system = self.one_file_system;
         job.mirror = self.mirror.map(|which| Mirror {
             all: which == MirroredFiles::All,
             most: self.max_delete,

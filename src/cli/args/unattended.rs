@@ -152,7 +152,6 @@ impl UnattendedArgs {
     pub fn apply(&self, job: &mut CopyJob) {
         job.limit_rate = self.limit_rate;
         job.wait = self.wait;
-        job.require_mount = self.require_mount;
         job.state.clone_from(&self.state);
         job.keep_manifests = self.keep_manifests;
     }

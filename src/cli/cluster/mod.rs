@@ -11,7 +11,8 @@ use crate::{
     cli::args::copy::parse_glob, cli::args::copy::patterns, cli::args::values::VerbosityArgs,
     cli::args::values::one_of, cli::cluster::shard::Follower, cli::exit::Exit, cli::jobs,
     cli::show::count, cli::words, cluster::MergeLists, cluster::MergedLists, copy::CopyJob,
-    io::Cache, io::Damaged, io::Reflink, io::Sparse, path::Shown, tree::Filter, tree::Policy,
+    io::Cache, io::CopyOptions, io::Damaged, io::Reflink, io::Sparse, path::Shown, tree::Filter,
+    tree::Policy, tree::Selection,
 };
 
 // The options of a copy by many machines: `dircopy plan`, `dircopy shard` and `dircopy finish`.
@@ -285,24 +286,30 @@ impl PlanArgs {
     /// The job that is planned; `None` if only the status is asked for.
     pub fn job(&self, matches: &ArgMatches) -> Result<Option<CopyJob>, String> {
         let (Some(source), Some(output)) = (&self.source, &self.output) else { return Ok(None) };
-        let mut job = CopyJob::new(source, output);
-        job.filter = Filter::new(&patterns(matches, &self.include, &self.exclude))?;
-        job.policy = self.overwrite_policy;
-        job.follow_links = self.follow_links;
-        job.links = !self.no_links;
-        job.hard_links = self.hard_links;
-        job.check_space = !self.no_space_check;
-        job.allow_empty = self.allow_empty;
-        job.verify = self.verify.then_some(Damaged::default());
-        job.sync = !self.no_sync;
-        job.reflink = self.reflink;
-        job.sparse = self.sparse;
-        job.cache = self.cache;
-        job.state.clone_from(&self.state);
+        let selection = Selection {
+            filter: Filter::new(&patterns(matches, &self.include, &self.exclude))?,
+            follow_links: self.follow_links,
+            links: !self.no_links,
+            hard_links: self.hard_links,
+            ..Selection::default()
+        };
+        let options = CopyOptions {
+            selection,
+            policy: self.overwrite_policy,
+            check_space: !self.no_space_check,
+            allow_empty: self.allow_empty,
+            verify: self.verify.then_some(Damaged::default()),
+            sync: !self.no_sync,
+            reflink: self.reflink,
+            sparse: self.sparse,
+            cache: self.cache,
+            ..CopyOptions::default()
+        };
         if self.verify && self.no_sync {
             return Err("--verify needs copies that are on the disk: leave out --no-sync".into());
         }
-        Ok(Some(job))
+        let state = self.state.clone();
+        Ok(Some(CopyJob { options, state, ..CopyJob::new(source, output) }))
     }
 }
 

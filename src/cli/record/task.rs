@@ -234,7 +234,7 @@ impl Content {
         let Some(first) = jobs.first() else { return Self::default() };
         let outputs = VerifyJob::new(jobs.iter().map(|job| &job.output));
         let lists = Some(VerifyJob { state: first.state.clone(), ..outputs });
-        Self { filter: first.filter.clone(), lists }
+        Self { filter: first.options.selection.filter.clone(), lists }
     }
 
     /// The content of a check.

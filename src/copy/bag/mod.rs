@@ -15,10 +15,11 @@ use crate::{
     copy::bag::seal::tags_there, copy::before::fit::Fit, copy::before::fit::FitRules,
     copy::before::fit::TreeCopy, copy::before::fit::go_on_unless,
     copy::mirror::search::DepartureSearch, error::Error, error::Result, event::Event,
-    event::EventObserver, event::Stop, hash::Algorithm, hash::Algorithms, io::States,
-    manifest::InfoTag, manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
-    path::Shown, state::Missing, state::PrivateDir, sys, sys::Attributes, sys::Dir,
-    sys::stat::Identity, tree::Batch, tree::Patience, tree::walk::most_levels,
+    event::EventObserver, event::Stop, hash::Algorithm, hash::Algorithms, io::CopyOptions,
+    io::States, manifest::InfoTag, manifest::archive::bag::DECLARATION,
+    manifest::archive::bag::PAYLOAD, path::Shown, state::Missing, state::PrivateDir, sys,
+    sys::Attributes, sys::Dir, sys::stat::Identity, tree::Batch, tree::Patience,
+    tree::walk::most_levels,
 };
 
 // A run that makes a bag: what it refuses first, the copy of the payload, and what becomes of the bag after it.
@@ -48,7 +49,7 @@ impl BagRun<'_> {
         let found = BagRoot::find(job, self.algorithms())?;
         let looked = self.looked_at(found);
         self.refuse_misfits(&looked, patience)?;
-        let too_large = match job.check_space {
+        let too_large = match job.options.check_space {
             true => {
                 let looked = CopyJob { payload: self.looked_payload(&looked), ..looked.clone() };
                 tree.look_for_space(&looked, patience)?
@@ -56,7 +57,10 @@ impl BagRun<'_> {
             false => None,
         };
         if job.dry_run {
-            return tree.copy_tree(&CopyJob { check_space: false, ..looked });
+            return tree.copy_tree(&CopyJob {
+                options: CopyOptions { check_space: false, ..looked.options },
+                ..looked
+            });
         }
         if stop.is_requested() {
             let finding = "the run was stopped before it was begun; nothing was touched";
@@ -64,7 +68,7 @@ impl BagRun<'_> {
         }
         let root = BagRoot::take(job, self.algorithms(), patience)?;
         let mut warnings: Vec<Error> = too_large.into_iter().collect();
-        let begun = root.begin(job.sync);
+        let begun = root.begin(job.options.sync);
         let report = match begun.and_then(|()| self.fill(&root, stop, &mut warnings)) {
             Ok(report) => report,
             Err(refused) => self.refused(&root, refused, started, stop)?,
@@ -73,7 +77,7 @@ impl BagRun<'_> {
     }
 
     fn algorithms(&self) -> Algorithms {
-        self.job.further.with(self.job.algorithm)
+        self.job.options.further.with(self.job.options.algorithm)
     }
 
     /// The job of a copy into the payload as far as it is there, to look at and make nothing.
@@ -81,7 +85,8 @@ impl BagRun<'_> {
         let output = self.job.output.join(PAYLOAD);
         let is_there = found.is_some() && output.symlink_metadata().is_ok();
         let output = if is_there { output } else { self.job.output.clone() };
-        CopyJob { bag: None, states: States::None, output, wait: false, ..self.job.clone() }
+        let options = CopyOptions { states: States::None, ..self.job.options.clone() };
+        CopyJob { bag: None, options, output, wait: false, ..self.job.clone() }
     }
 
     /// As whose payload it is looked at, if it is there: what a killed run left in it gives way.
@@ -127,7 +132,7 @@ impl BagRun<'_> {
     fn fill(&self, root: &BagRoot, stop: &Stop, warnings: &mut Vec<Error>) -> Result<Report> {
         let job = self.job;
         let there = &tags_there(root, self.algorithms(), warnings)?;
-        let payload = root.payload(job.sync)?;
+        let payload = root.payload(job.options.sync)?;
         let mut report = self.tree.copy_tree(&self.payload_job(root, &payload)?)?;
         let counts = report.counts;
         let is_changed = counts.copied + counts.replaced + counts.linked > 0;
@@ -217,7 +222,7 @@ impl BagRun<'_> {
 
     /// The manifest that has what the run proves with.
     fn manifest(&self) -> PathBuf {
-        self.job.output.join(format!("manifest-{}.txt", self.job.algorithm.name()))
+        self.job.output.join(format!("manifest-{}.txt", self.job.options.algorithm.name()))
     }
 
     /// The job that copies the payload, whose directory is this.
@@ -228,15 +233,19 @@ impl BagRun<'_> {
         let payload = Arc::new(payload.try_clone().map_err(fail)?);
         let (lists, lists_path) = root.lists().map_err(fail)?;
         let (private, lists) = (root.private.clone(), Arc::new(lists));
+        let options = CopyOptions {
+            states: States::None,
+            // The bag's own lists are.
+            sorted: false,
+            check_space: false,
+            ..job.options.clone()
+        };
         Ok(CopyJob {
             bag: None,
             payload: Some(PayloadRole { id, private, lists, lists_path }),
             output: job.output.join(PAYLOAD),
             held: Some(payload),
-            states: States::None,
-            // The bag's own lists are.
-            sorted: false,
-            check_space: false,
+            options,
             wait: false,
             state: None,
             ..job.clone()

@@ -121,7 +121,7 @@ impl BagRoot {
     /// # Errors
     /// No bag can be made there.
     pub fn find(job: &CopyJob, algorithms: Algorithms) -> Result<Option<BagState>> {
-        let Opened::There(dir) = check::open(&job.output, job.require_mount)? else {
+        let Opened::There(dir) = check::open(&job.output, job.options.require_mount)? else {
             return Ok(None);
         };
         let private = PrivateDir::open(&dir, &job.output, job.state.as_deref(), Missing::Leave);
@@ -136,7 +136,7 @@ impl BagRoot {
     pub fn take(job: &CopyJob, algorithms: Algorithms, patience: Patience<'_>) -> Result<Self> {
         let path = &job.output;
         let fail = |error| Error::io("make the output", path, error);
-        let (dir, parent) = match check::open(path, job.require_mount)? {
+        let (dir, parent) = match check::open(path, job.options.require_mount)? {
             Opened::There(dir) => (dir, None),
             Opened::Parent(above) => {
                 let name = new_name(path)?;

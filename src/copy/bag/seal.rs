@@ -41,8 +41,8 @@ impl BagSeal<'_> {
         let with = TagWriting {
             root: self.root,
             algorithms,
-            durable: self.job.sync,
-            verify: self.job.verify.is_some(),
+            durable: self.job.options.sync,
+            verify: self.job.options.verify.is_some(),
             stop: self.stop,
         };
         let Some((mut tags, oxum)) = self.manifests(with, manifest)? else { return Ok(false) };
@@ -82,17 +82,17 @@ impl BagSeal<'_> {
     /// It cannot be written.
     pub fn restore(root: &BagRoot, job: &CopyJob, stop: &Stop) -> Result<()> {
         let algorithms = Algorithms::default().with(Algorithm::Sha256);
-        let with = TagWriting { root, algorithms, durable: job.sync, verify: false, stop };
+        let with = TagWriting { root, algorithms, durable: job.options.sync, verify: false, stop };
         with.write(DECLARATION, DECLARED.as_bytes())?;
-        persist(root, job.sync)
+        persist(root, job.options.sync)
     }
 
     fn algorithms(&self) -> Algorithms {
-        self.job.further.with(self.job.algorithm)
+        self.job.options.further.with(self.job.options.algorithm)
     }
 
     fn persist(&self) -> Result<()> {
-        persist(self.root, self.job.sync)
+        persist(self.root, self.job.options.sync)
     }
 
     /// Writes the manifests of the payload, and says how much it is. None if the run is to stop.
@@ -113,7 +113,7 @@ impl BagSeal<'_> {
         let Some(found) = FoundPayload::list(self.payload, &data, stop)? else { return Ok(None) };
         let mut tags = Vec::new();
         for algorithm in self.algorithms().iter() {
-            let name = match algorithm == job.algorithm {
+            let name = match algorithm == job.options.algorithm {
                 true => of_run.to_string(),
                 false => of_run.list(algorithm.spec().map_or("", |spec| spec.suffix)),
             };

@@ -30,7 +30,7 @@ impl CopyJob {
             .map(|path| Baseline::open(path, &self.source, self.expect_all, &|| false));
         expected.transpose()?;
         if self.bag.is_some() {
-            BagRoot::find(self, self.further.with(self.algorithm))?;
+            BagRoot::find(self, self.options.further.with(self.options.algorithm))?;
         }
         self.prepare(true, patience).map(drop)
     }
@@ -58,10 +58,10 @@ impl CopyJob {
     /// Opens both sides; makes nothing if it is `dry`.
     pub(crate) fn prepare(&self, dry: bool, patience: Patience<'_>) -> Result<Prepared> {
         let demands = Demands {
-            must_clone: self.reflink == Reflink::Always,
-            must_be_mounted: self.require_mount,
-            restore: self.restore,
-            longest_name: match (self.algorithm, &self.payload) {
+            must_clone: self.options.reflink == Reflink::Always,
+            must_be_mounted: self.options.require_mount,
+            restore: self.options.restore,
+            longest_name: match (self.options.algorithm, &self.payload) {
                 (Algorithm::None, _) | (_, Some(_)) => 0,
                 (algorithm, None) => {
                     ManifestName::new(Timestamp::now()).of(algorithm).unfinished().to_string().len()
@@ -69,7 +69,7 @@ impl CopyJob {
             },
             held: self.held.as_deref(),
             dry,
-            durable: self.sync,
+            durable: self.options.sync,
             // A look at the room before a run counts what the run finds out.
             names: if self.dry_run { UntriedNames::Doubtful } else { UntriedNames::Held },
             shard: self.shard.as_ref().map(|shard| shard.tag),
@@ -107,7 +107,7 @@ struct FoundOutput<'a> {
 impl<'a> FoundOutput<'a> {
     fn look(job: &'a CopyJob) -> Result<Self> {
         let path = &*job.output;
-        let opened = open(path, job.require_mount)?;
+        let opened = open(path, job.options.require_mount)?;
         let id = opened.dir().identity().deed("look at", path)?;
         let private = match &opened {
             // What cannot be opened is told when something is to be made.

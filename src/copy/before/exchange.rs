@@ -194,7 +194,7 @@ impl CopyJob {
     /// The error that the source is empty, if it is and that was not allowed.
     pub(crate) fn finds_nothing(&self, source: &Dir, is_file: bool) -> Result<Option<Error>> {
         let fail = |error| Error::io("list", &self.source, error);
-        if self.allow_empty || is_file || !DirListing::is_empty(source).map_err(fail)? {
+        if self.options.allow_empty || is_file || !DirListing::is_empty(source).map_err(fail)? {
             return Ok(None);
         }
         let finding =
@@ -205,7 +205,7 @@ impl CopyJob {
     /// The error that a whole run came upon nothing that it was to copy, if that was not allowed. Directories alone are
     /// something.
     fn found_nothing(&self, counts: &Counts, source: Option<&Dir>) -> Option<Error> {
-        let source = source.filter(|_| !self.allow_empty && self.shard.is_none())?;
+        let source = source.filter(|_| !self.options.allow_empty && self.shard.is_none())?;
         if counts.seen > 0 || !counts.is_whole() {
             return None;
         }
@@ -213,7 +213,7 @@ impl CopyJob {
             Some(names) if names.is_empty() => {
                 "the list of names has none; if that is meant, give --allow-empty"
             }
-            None if !self.filter.is_empty() => {
+            None if !self.options.selection.filter.is_empty() => {
                 "nothing in the source matches --include and --exclude; if that is meant, give --allow-empty"
             }
             // It was not when the run began. What cannot be listed now was told.

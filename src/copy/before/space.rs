@@ -13,12 +13,12 @@ use std::{
 };
 
 use crate::{
-    copy::Prepared, error::Error, error::Result, event::Progress, event::Stop, manifest::NextLine,
-    path::Shown, state::Knowledge, state::Trace, sys, sys::DirReader, sys::FreeSpace, sys::Place,
-    sys::UsedSpace, sys::stat::Stat, transfer::renamed::RenamedFiles, tree::Decision,
-    tree::DestinationStat, tree::OutputDir, tree::Policy, tree::SourceEntry, tree::SourceStat,
-    tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite::decide,
-    tree::overwrite::leave_large, tree::overwrite::refuse_large, volume::times::TimeMatch,
+    copy::Prepared, error::Error, error::Result, event::Progress, event::Stop, io::CopyOptions,
+    manifest::NextLine, path::Shown, state::Knowledge, state::Trace, sys, sys::DirReader,
+    sys::FreeSpace, sys::Place, sys::UsedSpace, sys::stat::Stat, transfer::renamed::RenamedFiles,
+    tree::Decision, tree::DestinationStat, tree::OutputDir, tree::Policy, tree::SourceEntry,
+    tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite::decide,
+    tree::overwrite::leave_out, tree::overwrite::refuse_large, volume::times::TimeMatch,
 };
 
 /// The space that a run needs.
@@ -51,10 +51,8 @@ pub struct SpaceCheck<'a> {
     pub walk: &'a Walk<'a>,
     /// Number of threads that stat files beside that walk; asked only if the walk is made.
     pub stat_workers: &'a (dyn Fn(&Prepared) -> usize + Sync),
-    /// The policy for files that are there already.
-    pub policy: Policy,
-    /// Larger files are left; bytes.
-    pub max_size: Option<u64>,
+    /// The options of the copy.
+    pub options: &'a CopyOptions,
     /// True if the walk may wait until something is to be made.
     pub may_wait: bool,
     /// The files that have another name at the source now, where new names share data.
@@ -107,7 +105,7 @@ impl SpaceCheck<'_> {
         // Elsewhere there may be files to name that are too large.
         let holds_any = file.is_none() && output.largest_file().is_none() && !output.is_fat();
         if holds_any
-            && !self.walk.classifier.follow
+            && !self.walk.classifier.selection.follow_links
             && sys::most_below(&source.handle).is_some_and(is_ample)
         {
             return fits;
@@ -162,7 +160,7 @@ impl SpaceCheck<'_> {
 
     /// Adds what one file takes.
     fn add(&self, need: &mut Need, output: &OutputDir, entry: &SourceEntry, free: &FreeSpace) {
-        if leave_large(self.max_size, SourceStat(&entry.stat)).is_some()
+        if leave_out(&self.options.selection, SourceStat(&entry.stat)).is_some()
             || self.is_recorded(output, entry)
         {
             return;
@@ -175,7 +173,7 @@ impl SpaceCheck<'_> {
             need.files += 1;
             return;
         }
-        need.add(self.policy, output, OneFile { entry, there: there.as_ref() }, free);
+        need.add(self.options.policy, output, OneFile { entry, there: there.as_ref() }, free);
     }
 
     /// True if a snapshot should have the file as it is in the source, so that it takes nothing.

@@ -418,7 +418,7 @@ impl<'a> CarriedLines<'a> {
         if !self.goes {
             context.put_all(path.as_bytes(), &all);
         }
-        Ok(Some(all.proven_by(context.options.algorithm)))
+        Ok(Some(all.proven_by(context.options.asked.algorithm)))
     }
 }
 

@@ -253,7 +253,7 @@ impl<'a> Committer<'a> {
         }
         match outcome {
             Outcome::Written(written) => {
-                let source = self.context.options.verify.map(|_| source);
+                let source = self.context.options.asked.verify.map(|_| source);
                 let file = PendingPublish { source, target, written };
                 match self.syncs.failure() {
                     None => self.group.push(file),
@@ -316,7 +316,7 @@ impl<'a> Committer<'a> {
         }
         self.record();
         for file in files {
-            match self.context.options.verify.is_some() {
+            match self.context.options.asked.verify.is_some() {
                 true => self.read_back(file),
                 false => self.publish(file),
             }

@@ -91,8 +91,9 @@ impl GenerationRun<'_> {
                     self.tree_job(&last).run(observer)
                 }
                 None => {
-                    let job = CopyJob { generations: None, pruned: true, ..job.clone() };
-                    CopyJob { policy: Policy::Update, wait: false, ..job }.run(observer)
+                    let mut job = CopyJob { generations: None, pruned: true, ..job.clone() };
+                    (job.wait, job.options.policy) = (false, Policy::Update);
+                    job.run(observer)
                 }
             };
         }
@@ -123,7 +124,7 @@ impl GenerationRun<'_> {
     fn tree_job(&self, tree: &HeldTree) -> CopyJob {
         let mut job = self.job.clone();
         (job.output, job.held) = (tree.path.clone(), Some(Arc::clone(&tree.dir)));
-        (job.generations, job.wait, job.policy) = (None, false, Policy::Update);
+        (job.generations, job.wait, job.options.policy) = (None, false, Policy::Update);
         job.pruned = true;
         // A run that went on with a tree leaves the manifest of the one before.
         job.keep_manifests = NonZero::new(1);
@@ -214,7 +215,7 @@ impl GenerationRun<'_> {
         job_of_tree.prunes = is_pruned;
         if looked.is_some_and(LookResult::has_all) {
             // Where nothing has left the source, nothing was renamed there.
-            job_of_tree.renamed = Renamed::Copy;
+            job_of_tree.options.renamed = Renamed::Copy;
         }
         let mut report = job_of_tree.run(observer)?;
         let is_renamed = report.methods.iter().any(|(method, _)| *method == Method::Renamed);
@@ -245,7 +246,9 @@ impl GenerationRun<'_> {
     /// Removes from a snapshot what the look before found; whether that is all that may be in the way of the copy.
     fn removes_found(&self, new: &Dir, looked: Option<&LookResult>, stop: &Stop) -> bool {
         let Some(LookResult::Found(found)) = looked else { return false };
-        let is_all = found.postponed == 0 && !found.may_lack_unfit && !self.job.follow_links;
+        let is_all = found.postponed == 0
+            && !found.may_lack_unfit
+            && !self.job.options.selection.follow_links;
         is_all && remove_found(new, found, stop).is_ok()
     }
 
@@ -262,7 +265,7 @@ impl GenerationRun<'_> {
         let is_to_stop = || stop.is_requested();
         // What cannot be read proves nothing, and the copy tells of it.
         let (known, _) = Knowledge::load(private, new, path, &|_| false, &is_to_stop);
-        let known = &known.proving_with(self.job.algorithm);
+        let known = &known.proving_with(self.job.options.algorithm);
         let (source, classifier) = (&prepared.source.handle, self.job.classifier());
         Pruning { new, path, source, known, classifier, stop }.run()
     }
@@ -280,14 +283,14 @@ impl GenerationRun<'_> {
         let is_to_stop = || stop.is_requested();
         let (known, warnings) =
             Knowledge::load(of_last.as_ref(), last, last_path, &|_| false, &is_to_stop);
-        let known = known.proving_with(self.job.algorithm);
+        let known = known.proving_with(self.job.options.algorithm);
         for warning in &warnings {
             (self.observer.listen)(&Event::Warning(warning));
         }
         let Some(private) = PrivateDir::open(new, path, None, Missing::Make)? else {
             return Ok(Seeded::default());
         };
-        let tag = private.secret(self.job.sync).ok().map(|secret| secret.of_parts());
+        let tag = private.secret(self.job.options.sync).ok().map(|secret| secret.of_parts());
         let seeding = Seeding {
             last,
             source: &prepared.source.handle,
@@ -413,7 +416,7 @@ impl GenerationRun<'_> {
         let path = &path_of(&self.job.output, name);
         match &PrivateDir::open(dir, path, None, Missing::Leave)? {
             Some(private) => {
-                let proof = self.job.algorithm;
+                let proof = self.job.options.algorithm;
                 lost.record(&TreeRecord { root: dir, path, private, proof }, stop)
             }
             None => Ok(()),

@@ -92,8 +92,10 @@ impl Pruning<'_> {
     /// The tree cannot be listed, or something cannot be removed.
     pub fn run(&self) -> Result<u64> {
         let fail = |error| Error::io("go on with the tree", self.path, error);
-        let (mut todo, mut reader) =
-            (vec![(RelPath::root(), self.classifier.filter.root())], DirReader::default());
+        let (mut todo, mut reader) = (
+            vec![(RelPath::root(), self.classifier.selection.filter.root())],
+            DirReader::default(),
+        );
         let mut kept = 0;
         while let Some((rel, inclusion)) = todo.pop() {
             if self.stop.is_requested() {
@@ -102,7 +104,9 @@ impl Pruning<'_> {
             let new = self.new.open_below(&rel);
             let new = new.and_then(|new| new.open_dir(".".as_ref(), false)).map_err(fail)?;
             // Without its counterpart by now it is the copy's to name.
-            let Ok(source) = open_source_below(self.source, &rel, self.classifier.follow) else {
+            let Ok(source) =
+                open_source_below(self.source, &rel, self.classifier.selection.follow_links)
+            else {
                 continue;
             };
             new.stat_self().and_then(|now| new.open_up(&now)).map_err(fail)?;
@@ -145,10 +149,11 @@ impl Pruning<'_> {
         if is_leftover || dir.rel.is_root() && (*name == *NAME || is_list()) {
             return Ok(false);
         }
-        let inclusion = self.classifier.filter.judge(path.as_bytes(), is_dir, dir.inclusion);
+        let inclusion =
+            self.classifier.selection.filter.judge(path.as_bytes(), is_dir, dir.inclusion);
         // What the source has of this name is never copied.
         let is_no_trash = dir.rel.is_root() && *name == *TRASH;
-        let counterpart = dir.source.stat(name, self.classifier.follow).ok();
+        let counterpart = dir.source.stat(name, self.classifier.selection.follow_links).ok();
         let counterpart = counterpart.filter(|_| !is_no_trash);
         match counterpart.filter(|_| inclusion != Inclusion::Out) {
             Some(stat)
@@ -161,7 +166,7 @@ impl Pruning<'_> {
             }
             Some(stat) if self.proves(path.as_bytes(), &stat, &there) => return Ok(true),
             Some(stat)
-                if self.classifier.links
+                if self.classifier.selection.links
                     && is_same_link(&dir.source, &dir.new, name, &stat, &there) => {}
             _ if is_dir => remove_dir(&dir.new, name, self.remove(), self.stop)?,
             _ => self.remove()(&dir.new, name)?,
@@ -184,7 +189,7 @@ impl Pruning<'_> {
 
     /// True if the copy goes on in the directory `stat` of the source, which is in `dir`.
     fn enters(&self, dir: &PrunedDir, stat: &Stat) -> io::Result<bool> {
-        Ok(!self.classifier.one_file_system || dir.source.identity()?.dev == stat.id.dev)
+        Ok(!self.classifier.selection.one_file_system || dir.source.identity()?.dev == stat.id.dev)
     }
 
     /// True if a file is as the source had it when it was recorded, and the source has the same still.

@@ -95,7 +95,7 @@ impl Seeding<'_> {
             source: here(self.source)?,
             new: here(self.new)?,
             rel: DirPath::root(),
-            inclusion: self.classifier.filter.root(),
+            inclusion: self.classifier.selection.filter.root(),
             subdirs: Vec::new(),
         };
         let (mut stack, mut reader) = (vec![root], DirReader::default());
@@ -128,12 +128,15 @@ impl Seeding<'_> {
         name: &OsStr,
         inclusion: Inclusion,
     ) -> io::Result<Option<SeededDir>> {
-        let (Ok(last), Ok(source)) =
-            (top.last.open_dir(name, false), top.source.open_dir(name, self.classifier.follow))
-        else {
+        let (Ok(last), Ok(source)) = (
+            top.last.open_dir(name, false),
+            top.source.open_dir(name, self.classifier.selection.follow_links),
+        ) else {
             return Ok(None);
         };
-        if self.classifier.one_file_system && source.identity()?.dev != top.source.identity()?.dev {
+        if self.classifier.selection.one_file_system
+            && source.identity()?.dev != top.source.identity()?.dev
+        {
             return Ok(None);
         }
         match top.new.make_dir(name, true) {
@@ -172,7 +175,7 @@ impl Seeding<'_> {
                 let is_dir = kind == Kind::Dir;
                 let path = top.rel.join(&name);
                 let inclusion =
-                    self.classifier.filter.judge(path.as_bytes(), is_dir, top.inclusion);
+                    self.classifier.selection.filter.judge(path.as_bytes(), is_dir, top.inclusion);
                 match kind {
                     _ if inclusion == Inclusion::Out => {}
                     Kind::Dir => top.subdirs.push((name, inclusion)),
@@ -201,7 +204,7 @@ impl Seeding<'_> {
         inode: &Inode,
         seeded: &mut Seeded,
     ) -> io::Result<Option<(Row, Vec<Digest>)>> {
-        let (follow, there) = (self.classifier.follow, &inode.stat);
+        let (follow, there) = (self.classifier.selection.follow_links, &inode.stat);
         let Ok(before) = top.source.stat(name, follow) else { return Ok(None) };
         if !may_be_as(&before, there) {
             return Ok(None);
@@ -294,7 +297,9 @@ impl Seeding<'_> {
 
     /// True if a file of the last generation has the permissions, owner and attributes of the source's, and no others.
     fn is_labelled_as(&self, top: &SeededDir, name: &OsStr, file: &File, there: &Stat) -> bool {
-        let Ok(source) = top.source.open_file(name, self.classifier.follow) else { return false };
+        let Ok(source) = top.source.open_file(name, self.classifier.selection.follow_links) else {
+            return false;
+        };
         let stat = Dir::stat_file(&source);
         stat.and_then(|stat| Ok(Attributes::read(&source)?.are_all_at(there, file, &stat)))
             .unwrap_or(false)
@@ -312,7 +317,7 @@ impl Seeding<'_> {
             return Ok(false);
         }
         let from = top.last.open_file(name, false)?;
-        let of_source = top.source.open_file(name, self.classifier.follow)?;
+        let of_source = top.source.open_file(name, self.classifier.selection.follow_links)?;
         let attributes = Attributes::read(&of_source)?;
         let (part, part_name) = top.new.create_part(self.parts)?;
         let mut failed = None;

@@ -73,9 +73,9 @@ impl MediaRun<'_> {
         patience.until_free(&job.output, job.state.as_deref())?;
         let prepared = job.prepare(true, patience)?;
         let mut found = self.look_at_source(&prepared, stop)?;
-        let asked = listed(form, job.further.with(job.algorithm));
+        let asked = listed(form, job.options.further.with(job.options.algorithm));
         let mut role = MediaRole { algorithms: asked, histories: None, started };
-        let mut filter = job.filter.clone();
+        let mut filter = job.options.selection.filter.clone();
         if form == ListFormat::History {
             let Prepared { source, output, .. } = &prepared;
             let output = output.handle.as_ref();
@@ -100,7 +100,9 @@ impl MediaRun<'_> {
             let wrong = |why| Error::finding("leave out the chains of", &job.source, why);
             filter = filter.without(CHAINS).map_err(wrong)?;
         }
-        tree.copy_tree(&CopyJob { media: Some(Arc::new(role)), filter, ..job.clone() })
+        let mut job = CopyJob { media: Some(Arc::new(role)), ..job.clone() };
+        job.options.selection.filter = filter;
+        tree.copy_tree(&job)
     }
 
     /// Refuses a source that no such list can hold; returns which of its directories have histories.

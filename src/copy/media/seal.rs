@@ -70,7 +70,13 @@ impl<'a> MediaSeal<'a> {
 
     fn writing(&self) -> MediaWriting<'_> {
         let Self { job, stop, parts, mode, .. } = *self;
-        MediaWriting { durable: job.sync, verify: job.verify.is_some(), stop, parts, mode }
+        MediaWriting {
+            durable: job.options.sync,
+            verify: job.options.verify.is_some(),
+            stop,
+            parts,
+            mode,
+        }
     }
 
     fn generations(

@@ -400,9 +400,9 @@ impl MovedFiles<'_> {
             return Ok(0);
         }
         let mut reader = DirReader::default();
-        let mut todo = vec![(RelPath::root(), self.classifier.filter.root())];
+        let mut todo = vec![(RelPath::root(), self.classifier.selection.filter.root())];
         while let Some((rel, above)) = todo.pop() {
-            let follow = self.classifier.follow;
+            let follow = self.classifier.selection.follow_links;
             let source = open_source_below(self.source, &rel, follow)?;
             let source = source.open_dir(".".as_ref(), false)?;
             let (device, output) = (source.identity()?.dev, self.output.open_below(&rel).ok());
@@ -415,8 +415,10 @@ impl MovedFiles<'_> {
                     // A link that leads nowhere, or what was removed a moment ago.
                     let Ok(stat) = source.stat(&listed.name, follow) else { continue };
                     let (path, is_dir) = (rel.join(&listed.name), stat.kind == Kind::Dir);
-                    let inclusion = self.classifier.filter.judge(path.as_bytes(), is_dir, above);
-                    let is_elsewhere = self.classifier.one_file_system && stat.id.dev != device;
+                    let inclusion =
+                        self.classifier.selection.filter.judge(path.as_bytes(), is_dir, above);
+                    let is_elsewhere =
+                        self.classifier.selection.one_file_system && stat.id.dev != device;
                     if inclusion == Inclusion::Out {
                         continue;
                     }
@@ -450,7 +452,8 @@ impl MovedFiles<'_> {
 
     /// True if each file of the sample has the content of a departed one.
     fn proves(&self, found: &MovesFound) -> io::Result<bool> {
-        let (mut read_back, mut bytes, follow) = (ReadBack::new(), 0, self.classifier.follow);
+        let (mut read_back, mut bytes, follow) =
+            (ReadBack::new(), 0, self.classifier.selection.follow_links);
         for (path, look) in found.sample.values() {
             let Some((above, name)) = path.split().filter(|_| bytes < SAMPLE_BYTES) else { break };
             let dir = open_source_below(self.source, &above, follow)?;

@@ -94,7 +94,7 @@ impl EarlierLists {
             let path = &look.job.output;
             // What cannot be read says nothing, and nothing goes because of it.
             let (known, _) = Knowledge::load(private, root, path, &is_in_source, &is_to_stop);
-            known.proving_with(look.job.algorithm)
+            known.proving_with(look.job.options.algorithm)
         }))
     }
 
@@ -194,7 +194,7 @@ impl DepartureLook<'_> {
         let Prepared { source, output, .. } = self.prepared;
         let (source, output, classifier) =
             (&source.handle, output.handle.as_ref()?, self.classifier);
-        let (proof, stop) = (self.job.algorithm, self.stop);
+        let (proof, stop) = (self.job.options.algorithm, self.stop);
         MovedFiles { source, output, known, departures, classifier, proof, stop }.count().ok()
     }
 

@@ -12,7 +12,8 @@ use crate::{
     path::RelPath, path::Shown, state::SourceMark, state::private_dir::NAME,
     state::private_dir::TRASH, sys::Dir, sys::DirReader, sys::ListedEntry, sys::is_journal_name,
     sys::is_part_name, sys::stat::Kind, sys::stat::Stat, tree::Classifier, tree::Inclusion,
-    tree::OutputDir, tree::SourceDir, volume::Counterpart, volume::NameSet, volume::SpellingSearch,
+    tree::OutputDir, tree::Selection, tree::SourceDir, volume::Counterpart, volume::NameSet,
+    volume::SpellingSearch,
 };
 
 /// Inode number of the stub that a snapshot has in the place of a nested subvolume: an empty directory, in which nothing
@@ -81,7 +82,7 @@ impl DepartureSearch<'_> {
             return Ok(departures);
         };
         let output = here(output).deed_at("list", || self.output.path())?;
-        let inclusion = self.classifier.filter.root();
+        let inclusion = self.classifier.selection.filter.root();
         let root = ComparedDir::new(Some(source), output, DirPath::root(), inclusion);
         let (mut stack, mut reader) = (vec![root], DirReader::default());
         self.list(stack.last_mut(), &mut departures, &mut reader)?;
@@ -128,7 +129,7 @@ impl DepartureSearch<'_> {
         let dev = |dir: &Dir| dir.identity().ok().map(|id| id.dev);
         let source = match (&parent.source, counterpart) {
             (Some(above), Counterpart::Named(there)) => {
-                match above.open_dir(there, self.classifier.follow) {
+                match above.open_dir(there, self.classifier.selection.follow_links) {
                     Ok(dir) => Some(dir),
                     // A file or a link: the copy says what becomes of it.
                     Err(error) if is_no_directory(above, there, &error) => return Ok(None),
@@ -144,7 +145,7 @@ impl DepartureSearch<'_> {
             (Some(dir), Some(above)) => dev(dir) != dev(above),
             _ => false,
         };
-        let one_file_system = self.classifier.one_file_system;
+        let one_file_system = self.classifier.selection.one_file_system;
         if is_mount && one_file_system {
             return Ok(None);
         }
@@ -280,8 +281,8 @@ impl DepartureSearch<'_> {
     /// that is a link still has not.
     fn is_replaced(&self, top: &ComparedDir, listed: &ListedEntry) -> Result<bool> {
         let (Some(source), name) = (&top.source, &*listed.name) else { return Ok(false) };
-        match source.stat(name, self.classifier.follow) {
-            Ok(stat) if stat.kind == Kind::Symlink && !self.classifier.links => {
+        match source.stat(name, self.classifier.selection.follow_links) {
+            Ok(stat) if stat.kind == Kind::Symlink && !self.classifier.selection.links => {
                 let kind = listed.kind.or_else(|| Some(top.output.stat(name, false).ok()?.kind));
                 Ok(kind.is_some_and(|kind| kind != Kind::Symlink))
             }
@@ -296,7 +297,7 @@ impl DepartureSearch<'_> {
 
     /// True if an entry of `source`, which is the counterpart of `top`, is copied.
     fn is_copied(&self, top: &ComparedDir, source: &Dir, entry: &ListedEntry) -> io::Result<bool> {
-        let Classifier { follow, filter, .. } = self.classifier;
+        let &Selection { follow_links: follow, ref filter, .. } = self.classifier.selection;
         let kind = match entry.kind {
             Some(kind) if kind != Kind::Symlink || !follow => kind,
             _ => match source.stat(&entry.name, follow) {
@@ -339,7 +340,8 @@ impl DepartureSearch<'_> {
             },
         };
         let is_dir = kind == Kind::Dir;
-        let inclusion = self.classifier.filter.judge(path.as_bytes(), is_dir, top.inclusion);
+        let inclusion =
+            self.classifier.selection.filter.judge(path.as_bytes(), is_dir, top.inclusion);
         if !is_there && let Some(source) = &top.source {
             match source.stat(&name, false) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -353,7 +355,7 @@ impl DepartureSearch<'_> {
             }
         }
         let is_unfit = inclusion == Inclusion::Out
-            || is_there && kind == Kind::Symlink && !self.classifier.links;
+            || is_there && kind == Kind::Symlink && !self.classifier.selection.links;
         if self.unfit && is_unfit {
             departures.add_unfit(path);
         } else if inclusion == Inclusion::Out || counterpart == Counterpart::Unclear {
@@ -377,7 +379,7 @@ impl DepartureSearch<'_> {
     /// True if the source's entry of this name needs no judgement: a file, where nothing is left out.
     fn is_plain(&self, dir: &ComparedDir, listed: &ListedEntry) -> bool {
         let is_file = listed.kind == Some(Kind::File);
-        is_file && self.classifier.filter.is_empty() && !self.is_own(dir, &listed.name)
+        is_file && self.classifier.selection.filter.is_empty() && !self.is_own(dir, &listed.name)
     }
 
     /// True if an entry only looks like one of the runs' own: a generation has no trash of its own (that of all

@@ -6,7 +6,7 @@ use std::{ffi::OsStr, io, io::Read, sync::Arc};
 use crate::{
     copy::commit::Committer, copy::commit::accounting::Accounting, copy::record::Published,
     copy::record::Recording, copy::record::near::NearLists, error::Cause, error::Error,
-    hash::Digest, hash::Digests, io::Durability, io::Options, manifest::ListKind,
+    hash::Digest, hash::Digests, io::CopyOptions, io::Durability, io::Options, manifest::ListKind,
     manifest::ListSink, manifest::Parsed, manifest::Parser, manifest::Scanner, manifest::Text,
     state::PrivateDir, sys, sys::stat::Stat, tree::OutputDir, tree::Policy, tree::Sorter,
 };
@@ -102,7 +102,8 @@ impl<'a> Committer<'a> {
             return;
         }
         let (context, output) = (self.context, Arc::clone(self.root()));
-        let Options { sorted, policy, durability, .. } = context.options;
+        let Options { asked: &CopyOptions { sorted, policy, .. }, durability, .. } =
+            context.options;
         let (Some(manifest), accounting) = (&mut self.manifest, &mut self.accounting) else {
             return;
         };

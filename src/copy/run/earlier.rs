@@ -94,10 +94,10 @@ impl EarlierRecords {
             source: Arc::clone(source),
             output: Arc::clone(committer.root()),
             private: self.private.as_ref(),
-            proof: job.algorithm,
-            follow: job.follow_links,
-            links: job.links,
-            durable: job.sync,
+            proof: job.options.algorithm,
+            follow: job.options.selection.follow_links,
+            links: job.options.selection.links,
+            durable: job.options.sync,
             cleanup,
             known: self.known.as_ref(),
             stop,
@@ -113,20 +113,21 @@ impl EarlierRecords {
         stop: &'a Stop,
     ) -> Option<RenamedFiles<'a>> {
         // Who asks for other blocks or other holes than there are gets them.
-        let may_share = job.reflink == Reflink::Auto && job.sparse == Sparse::Auto;
-        if job.renamed == Renamed::Copy || !may_share || job.payload.is_some() {
+        let may_share = job.options.reflink == Reflink::Auto && job.options.sparse == Sparse::Auto;
+        if job.options.renamed == Renamed::Copy || !may_share || job.payload.is_some() {
             return None;
         }
         let tree = match &job.last_generation {
-            Some(last) => RecordedTree::Other(OtherTree::of(last, job.algorithm).ok()?),
+            Some(last) => RecordedTree::Other(OtherTree::of(last, job.options.algorithm).ok()?),
             None => {
                 let known = self.known.as_ref().filter(|known| known.has_records())?;
                 RecordedTree::Output(output.handle.as_ref()?.try_clone().ok()?, known)
             }
         };
-        let renamed = RenamedFiles::new(Arc::clone(source), job.follow_links, tree, stop);
+        let renamed =
+            RenamedFiles::new(Arc::clone(source), job.options.selection.follow_links, tree, stop);
         // Two names of one file beside each other are what a user who edits there does not expect.
-        let may_link = match job.renamed {
+        let may_link = match job.options.renamed {
             Renamed::Auto => job.mirror.is_some() || job.last_generation.is_some(),
             Renamed::Link => true,
             Renamed::Clone | Renamed::Copy => false,
@@ -191,24 +192,24 @@ impl EarlierRecords {
         }
         let fail =
             |error| Error::io("write the private note of the source in", private.path(), error);
-        now.write(private, job.sync).map_err(fail)
+        now.write(private, job.options.sync).map_err(fail)
     }
 }
 
 /// True if a walk of the source comes to `path`, or would if there were a directory.
 fn was_visited(job: &CopyJob, source: &SourceDir, path: &RelPath) -> bool {
     let Ok(root) = source.handle.identity() else { return false };
-    let (mut here, mut inclusion) = (None, job.filter.root());
+    let (mut here, mut inclusion) = (None, job.options.selection.filter.root());
     let mut rel = DirPath::root();
     for name in path.components() {
         let Ok(name) = name_from_bytes(name) else { return false };
         let above = here.as_ref().unwrap_or(&source.handle);
         rel = rel.below(name);
-        inclusion = job.filter.judge(rel.path().as_bytes(), true, inclusion);
+        inclusion = job.options.selection.filter.judge(rel.path().as_bytes(), true, inclusion);
         if inclusion == Inclusion::Out {
             return false;
         }
-        let dir = match above.open_dir(name, job.follow_links) {
+        let dir = match above.open_dir(name, job.options.selection.follow_links) {
             Ok(dir) => dir,
             // Something else has its name, or nothing.
             Err(error) => {
@@ -218,7 +219,7 @@ fn was_visited(job: &CopyJob, source: &SourceDir, path: &RelPath) -> bool {
             }
         };
         let is_here = dir.identity().is_ok_and(|id| id.dev == root.dev);
-        if job.one_file_system && !is_here {
+        if job.options.selection.one_file_system && !is_here {
             return false;
         }
         here = Some(dir);
@@ -236,12 +237,12 @@ pub fn known(
 ) -> Option<Knowledge> {
     let Prepared { source, output, .. } = prepared;
     let root = output.handle.as_ref()?;
-    if job.algorithm == Algorithm::None || output.fresh || job.shard.is_some() {
+    if job.options.algorithm == Algorithm::None || output.fresh || job.shard.is_some() {
         return None;
     }
     let is_in_source = |name: &OsStr| source.handle.stat(name, false).is_ok();
     let (path, is_to_stop) = (&job.output, || stop.is_requested());
     let (known, unreadable) = Knowledge::load(private, root, path, &is_in_source, &is_to_stop);
     warnings.extend(unreadable);
-    Some(known.proving_with(job.algorithm))
+    Some(known.proving_with(job.options.algorithm))
 }

@@ -119,9 +119,12 @@ impl Means {
 /// Address space of so many workers, with everything beside them; bytes.
 fn memory_of(job: &CopyJob, count: WorkerCount) -> u64 {
     let [full, small, paired] = [count.full, count.small, count.paired].map(|count| count as u64);
-    let beside = if full + small > 1 || job.verify.is_some() { BESIDE * (full + small) } else { 0 };
+    let beside =
+        if full + small > 1 || job.options.verify.is_some() { BESIDE * (full + small) } else { 0 };
     let threads = OTHER_THREADS + FULL_THREADS * full + small + 2 * paired + beside;
-    let blocks = full.saturating_mul(job.queue_size as u64).saturating_mul(job.block_size as u64);
+    let blocks = full
+        .saturating_mul(job.options.queue_size as u64)
+        .saturating_mul(job.options.block_size as u64);
     let scratch = (2 * full + small).saturating_mul(job.scratch());
     OTHER_MEMORY.saturating_add(threads * THREAD).saturating_add(blocks).saturating_add(scratch)
 }
@@ -141,11 +144,11 @@ pub fn count(job: &CopyJob, progress: &Progress, stop: &Stop) {
     if progress.counting.swap(true, Relaxed) {
         return;
     }
-    let CopyJob { source: root, filter, .. } = job;
+    let (root, filter) = (&job.source, &job.options.selection.filter);
     // What was said of the directories from the root down to the current one.
     let mut above = vec![filter.root()];
-    let walk = WalkDir::new(root).follow_links(job.follow_links).min_depth(1);
-    let mut walk = walk.same_file_system(job.one_file_system).into_iter();
+    let walk = WalkDir::new(root).follow_links(job.options.selection.follow_links).min_depth(1);
+    let mut walk = walk.same_file_system(job.options.selection.one_file_system).into_iter();
     while let Some(entry) = walk.next() {
         if stop.is_requested() {
             return;

@@ -88,7 +88,7 @@ impl OutputRun<'_> {
             let idle = |pattern: &Pattern| {
                 (self.observer.listen)(&Event::IdlePattern(&pattern.to_string()));
             };
-            self.job.filter.idle().for_each(idle);
+            self.job.options.selection.filter.idle().for_each(idle);
         }
         Ok(report)
     }
@@ -127,9 +127,8 @@ impl OutputRun<'_> {
             let directory = prepared.file.is_none().then(|| Arc::clone(&prepared.source));
             let Prepared { source, output, .. } = &prepared;
             let content = &DryContent::new(job, follow, source, output, stop);
-            let (policy, max_size) = (job.policy, job.max_size);
-            let counts =
-                DryRun { policy, max_size, follow, content, observer, stop }.run(prepared, &walk);
+            let options = &job.options;
+            let counts = DryRun { options, follow, content, observer, stop }.run(prepared, &walk);
             let counts = looked.map_or(counts, |looked| looked.tell(&observer.listen, counts));
             let report = Report::dry(counts, stop, started.elapsed());
             let ending = job.ending(&counts, stop, None, directory.as_deref());
@@ -236,7 +235,7 @@ impl OutputRun<'_> {
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let EarlierRecords { baseline, known, .. } = earlier;
-        let (methods, baseline) = (&CopyMethods::new(&options), baseline.as_ref());
+        let (methods, baseline) = (&CopyMethods::new(&job.options), baseline.as_ref());
         let (states, read) = (StatesFile::default(), &FirstRead::default());
         let states = job.keeps_states().then_some(&states);
         let expected = job.besides(baseline.map(Baseline::algorithms).unwrap_or_default());
@@ -257,7 +256,7 @@ impl OutputRun<'_> {
         walk.names_met = job.mirror.is_some().then_some(&names_met);
         walk.resumable = walk.resumable.filter(|_| context.options.journaling.is_some());
         let workers = job.workers_for(&prepared, slot.is_some(), self.outputs());
-        let verifiers = job.verify.map_or(0, |_| workers.verifiers(&prepared.output));
+        let verifiers = job.options.verify.map_or(0, |_| workers.verifiers(&prepared.output));
         let (mut committer, verifier_threads) =
             self.committer(&context, &mut prepared, earlier, verifiers);
         slot.iter().for_each(|slot| slot.begin(started, stop));
@@ -340,14 +339,14 @@ impl OutputRun<'_> {
         {
             accounting.warn(&Error::io("open", &job.output, error));
         }
-        if let Some(parent) = prepared.parent.take().filter(|_| job.sync)
+        if let Some(parent) = prepared.parent.take().filter(|_| job.options.sync)
             && let Err(error) = parent.persist()
         {
             // The output's own name would not be as durable as what is in it.
             accounting.give_up(Error::io("make durable the name of", &job.output, error));
         }
         let open_files = sys::open_file_limit() / self.outputs() as u64;
-        let most_dirs = most_dirs(open_files, job.verify.is_some());
+        let most_dirs = most_dirs(open_files, job.options.verify.is_some());
         let (verifying, threads) = match verifiers {
             0 => (ReadBackQueue::none(), None),
             _ => {
@@ -356,10 +355,16 @@ impl OutputRun<'_> {
             }
         };
         let group = Group::new(most_dirs);
-        let mut committer =
-            Committer::new(accounting, context, manifest, job.hard_links, group, verifying);
+        let mut committer = Committer::new(
+            accounting,
+            context,
+            manifest,
+            job.options.selection.hard_links,
+            group,
+            verifying,
+        );
         committer.is_mirror = job.mirror.is_some();
-        committer.record_in(private.as_ref().filter(|_| job.shard.is_none()), job.sync);
+        committer.record_in(private.as_ref().filter(|_| job.shard.is_none()), job.options.sync);
         if Means::of_one(self.outputs()).are_few() {
             committer.begin_record();
         }
@@ -388,7 +393,7 @@ impl OutputRun<'_> {
         prepared: &Prepared,
         newest: Option<ManifestName>,
     ) -> Result<Option<ManifestFile>> {
-        let (algorithm, root) = (self.job.algorithm, prepared.output.handle.as_ref());
+        let (algorithm, root) = (self.job.options.algorithm, prepared.output.handle.as_ref());
         let Some(root) = root.filter(|_| algorithm != Algorithm::None) else { return Ok(None) };
         let (path, root) = match (&self.job.shard, &self.job.payload) {
             (Some(shard), _) => (&shard.manifest, Dir::open(&shard.manifest)),

@@ -75,7 +75,7 @@ fn note_others(outputs: &[OutputJob<'_>], reports: &[Result<Report>]) {
                 Err(_) => others.keep(&earlier, &other.output),
             }
         }
-        if let Err(error) = others.update(&private, job.sync) {
+        if let Err(error) = others.update(&private, job.options.sync) {
             let error =
                 Error::io("write the private note of the other outputs in", private.path(), error);
             (observer.listen)(&Event::Warning(&error));
@@ -90,7 +90,7 @@ fn run_all(
     lag: u64,
 ) -> Vec<Result<Report>> {
     let in_flight = outputs.len() * job.most_workers() * job.blocks(outputs.len());
-    let block_size = job.block_size.max(1);
+    let block_size = job.options.block_size.max(1);
     let held = usize::try_from(lag).unwrap_or(usize::MAX) / block_size;
     let blocks = SharedBlocks::new(held.saturating_add(in_flight).min(1 << 20), block_size);
     let hub = Hub::new(outputs.len(), lag, blocks, job.limit_rate);
@@ -151,10 +151,10 @@ fn one_by_itself(
 fn end_state(job: &CopyJob, report: &Result<Report>) -> EndState {
     match report {
         Err(_) => EndState::Refused,
-        Ok(Report { ending: Ending::Complete, counts, .. }) => match job.verify {
+        Ok(Report { ending: Ending::Complete, counts, .. }) => match job.options.verify {
             Some(_) if counts.from_cache == 0 => EndState::ReadBack,
             Some(_) => EndState::ReadThroughCache,
-            None if job.sync => EndState::Durable,
+            None if job.options.sync => EndState::Durable,
             None => EndState::Written,
         },
         Ok(_) => EndState::Amiss,
@@ -236,26 +236,19 @@ impl CopyJob {
     }
 
     /// The options of transfers to one of so many `outputs`.
-    pub(crate) fn options(&self, prepared: &Prepared, outputs: usize) -> Options {
+    pub(crate) fn options(&self, prepared: &Prepared, outputs: usize) -> Options<'_> {
         let output = prepared.output.handle.as_ref();
         let parts = prepared.output.volume.parts;
         Options {
-            algorithm: self.algorithm,
-            further: self.further,
-            backend: self.backend,
-            block_size: self.block_size.max(1),
+            asked: &self.options,
+            further: self.options.further,
+            block_size: self.options.block_size.max(1),
             blocks: self.blocks(outputs),
             follow: self.follows(prepared),
-            max_size: self.max_size,
-            policy: self.policy,
             durability: self.durability(&prepared.output),
-            verify: self.verify,
-            nameless: !self.sync && output.is_some_and(|dir| dir.can_publish_nameless(parts)),
+            nameless: !self.options.sync
+                && output.is_some_and(|dir| dir.can_publish_nameless(parts)),
             journaling: self.journaling(prepared.secret).filter(|_| prepared.is_ours_alone),
-            reflink: self.reflink,
-            sparse: self.sparse,
-            cache: self.cache,
-            sorted: self.sorted,
             pruned: self.pruned,
             prunes: self.prunes,
             asks_change_time: self.mirror.is_some(),
@@ -266,13 +259,13 @@ impl CopyJob {
     /// True if a symbolic link in the source stands for what it points to. A source that is one file may be named
     /// through a link.
     pub(crate) fn follows(&self, prepared: &Prepared) -> bool {
-        self.follow_links || prepared.file.is_some()
+        self.options.selection.follow_links || prepared.file.is_some()
     }
 
     /// The way in which the copy to `output` is made durable.
     pub(crate) fn durability(&self, output: &OutputDir) -> Durability {
         let at_once = output.handle.as_ref().is_some_and(Dir::can_persist_all);
-        if self.sync { Durability::Grouped { at_once } } else { Durability::Off }
+        if self.options.sync { Durability::Grouped { at_once } } else { Durability::Off }
     }
 
     /// Number of workers that suit both sides and the limits of the process, if outputs share the reading or not.
@@ -284,7 +277,7 @@ impl CopyJob {
     ) -> WorkerCount {
         let Prepared { source, output, .. } = prepared;
         let (source, output) = (&source.handle, output.handle.as_ref());
-        let pairs = self.backend.suiting(2) != Backend::One;
+        let pairs = self.options.backend.suiting(2) != Backend::One;
         let count = WorkerCount::suiting(self.workers, source, output, shared, pairs);
         Means::of_one(outputs).suiting(self, count)
     }
@@ -336,7 +329,7 @@ impl SpaceLook<'_> {
     /// There is no space.
     pub fn before(&self, patience: Patience<'_>) -> Result<SpaceAnswer> {
         let job = self.job;
-        if !job.check_space {
+        if !job.options.check_space {
             return Ok(SpaceAnswer::Fits { too_large: None });
         }
         let may_wait = self.outputs == 1 && !job.dry_run && job.shard.is_none();
@@ -356,14 +349,16 @@ impl SpaceLook<'_> {
         let Self { job, reservations, progress, outputs } = *self;
         let dry = job.prepare(true, patience)?;
         // Clones take next to no space.
-        if job.reflink != Reflink::Never && job.sparse == Sparse::Auto && dry.may_share {
+        if job.options.reflink != Reflink::Never
+            && job.options.sparse == Sparse::Auto
+            && dry.may_share
+        {
             return Ok(SpaceAnswer::Fits { too_large: None });
         }
         let check = SpaceCheck {
             walk: &job.walk(&dry, true, None, outputs),
             stat_workers: &|dry| job.workers_for(dry, false, outputs).stat_workers(),
-            max_size: job.max_size,
-            policy: job.policy,
+            options: &job.options,
             may_wait: may_wait && job.has_private_dir(&dry),
             snapshot: recorded.known.filter(|_| job.prunes),
             renamed: recorded.renamed.filter(|renamed| {

@@ -86,7 +86,7 @@ impl<'a> CopyThreads<'a> {
         to_committer: Sender<CommitterMessage>,
     ) -> io::Result<()> {
         let Self { job, context, workers, .. } = *self;
-        if let (Some(verifiers), Some(damaged)) = (verifiers, job.verify) {
+        if let (Some(verifiers), Some(damaged)) = (verifiers, job.options.verify) {
             started.verifiers = verifiers.start(scope, context, damaged)?;
         }
         // Outputs that share their reading need the same order.

@@ -105,9 +105,10 @@ impl Walk<'_> {
     /// another by now, and the output has nothing that it would be held against.
     fn told(&self, planned: &PlannedStat, descent: &Descent) -> Option<Stat> {
         let top = descent.stack.last()?;
-        let Classifier { follow, filter, block_size, .. } = &self.classifier;
-        let is_small = planned.size <= *block_size;
-        let may = top.output.bare && is_small && !follow && filter.is_empty();
+        let Classifier { selection, block_size } = self.classifier;
+        let is_small = planned.size <= block_size;
+        let may =
+            top.output.bare && is_small && !selection.follow_links && selection.filter.is_empty();
         planned.stat(top.id.dev).filter(|_| may)
     }
 

@@ -96,12 +96,35 @@ fn a_shard_does_not_look_where_the_plan_looked() {
 fn a_plan_of_an_earlier_version_is_refused() {
     let cluster = planned();
     let path = cluster.plan_dir().join("plan.json");
-    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 3", "\"format\": 2");
+    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 4", "\"format\": 2");
     fs::write(&path, text).unwrap();
     for run in [cluster.shard(0), cluster.finish(), cluster.status()] {
         run.assert_code(2).assert_says("format 2").assert_says("make a new plan");
     }
     assert_eq!(fs::metadata(cluster.out()).unwrap().nlink(), 4, "only its directories are there");
+}
+
+/// An option that this program does not know, or that the plan does not have, is not taken for one that was not given.
+#[test]
+fn a_plan_with_other_options_is_refused() {
+    let cluster = planned();
+    let path = cluster.plan_dir().join("plan.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let changes = [
+        ("\"sync\": true", "\"sync\": true, \"retries\": 3", "unknown field `retries`"),
+        ("\"sync\": true,", "", "missing field `sync`"),
+        ("\"verify\": null,", "", "missing field `verify`"),
+        ("\"links\": true,", "", "missing field `links`"),
+    ];
+    for (old, new, why) in changes {
+        assert!(text.contains(old), "{text}");
+        fs::write(&path, text.replacen(old, new, 1)).unwrap();
+        for run in [cluster.shard(0), cluster.finish(), cluster.status()] {
+            run.assert_code(2).assert_says(why).assert_says("made it").assert_says("new plan");
+        }
+    }
+    fs::write(&path, text).unwrap();
+    cluster.shard(0).assert_code(0);
 }
 
 /// A file that differs at the output only in its permissions is left there by this policy, as by a single run: the plan
