@@ -101,9 +101,10 @@ fn prepare_any(
             Err(error) => return failed(error),
         }
     }
-    // Its time or its size says nothing, or names of the same size and time may have been exchanged: its content
-    // decides.
+    // Its time or its size says nothing, names of the same size and time may have been exchanged, or its directory is
+    // to have another label and may be another one: its content decides.
     let is_unclear = time == TimeMatch::Unclear
+        || output.work.hand_over.is_some()
         || there.size != source.0.size
         || is_changed_since(context, output, source, &there, belief);
     if decision == Decision::Keep && is_unclear && source_digest.is_none() {

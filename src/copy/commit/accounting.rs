@@ -9,8 +9,8 @@ use crate::{
     copy::record::rotation::Rotation, error::Cause, error::Error, event::Done, event::Event,
     event::EventListener, event::Stop, hash::Digest, hash::Digests, io::Durability, part::Tally,
     part::content::Method, path::DirPath, path::RelPath, state::Mounts, state::Row,
-    transfer::Context, transfer::KeptRow, transfer::Labels, tree::OutputDir, tree::SourceDir,
-    tree::SourceEntry,
+    sys::stat::Kind, transfer::Context, transfer::KeptRow, transfer::Labels, tree::OutputDir,
+    tree::SourceDir, tree::SourceEntry,
 };
 
 /// Why a file with the source's content is left.
@@ -150,7 +150,11 @@ impl<'a> Accounting<'a> {
         listing: Listing,
     ) {
         let Listing { digest, is_read, is_durable, done } = listing;
-        output.meet(&entry.name);
+        // A file that was not read, because nothing is hashed, may be another one of this name: it is shown to nobody.
+        let is_unread = digest.is_none() && matches!(done, Done::Kept | Done::Relabelled);
+        if !(is_unread && entry.stat.kind == Kind::File) {
+            output.meet(&entry.name);
+        }
         *self.count_of(done) += 1;
         if matches!(done, Done::Copied | Done::Replaced) {
             self.health.good();

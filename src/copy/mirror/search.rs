@@ -16,7 +16,7 @@ use crate::{
     volume::SpellingSearch,
 };
 
-/// Inode number of the stub that a snapshot has in the place of a nested subvolume: an empty directory, in which nothing
+/// Inode number of the stub that a snapshot has in place of a nested subvolume: an empty directory, in which nothing
 /// can be made. On other file systems something else may have this number, which is only copied anew.
 pub const SUBVOLUME_STUB_INODE: u64 = 2;
 

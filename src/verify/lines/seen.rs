@@ -1,8 +1,8 @@
 //! The names a manifest has listed so far, to notice one that comes again.
 //!
 //! A line takes 16 bytes and the slack of a hash table: a keyed 64-bit hash of its name, a keyed hash of 32 bits of its
-//! digest, and 32 bits of its number. Two names of 12 million share a hash with a probability of 4 in a million, and two
-//! digests of one name with one of 1 in 4 billion. Names and digests that do cannot be chosen, because the keys are
+//! digest, and 32 bits of its number. Two names of 12 million share a hash with a probability of 4 in a million, and
+//! two digests of one name with one of 1 in 4 billion. Names and digests that do cannot be chosen, because the keys are
 //! drawn anew for each run.
 
 use std::{

@@ -1,7 +1,7 @@
 //! Checking large files by the chains that stand beside their manifest.
 //!
-//! If all links hold, they prove the listed digest. If one does not, the file or the chain is bad: the file is then read
-//! as a whole, and only that decides. Of a file that was found to differ, the chain says where.
+//! If all links hold, they prove the listed digest. If one does not, the file or the chain is bad: the file is then
+//! read as a whole, and only that decides. Of a file that was found to differ, the chain says where.
 
 use std::{
     ffi::OsStr, io::Seek, path::Path, path::PathBuf, sync::Arc, sync::Mutex, sync::PoisonError,

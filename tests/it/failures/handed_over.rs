@@ -307,3 +307,42 @@ fn that_others_may_write_to_a_directory_is_told_once() {
     assert_eq!(run.err().matches(told).count(), 1, "{}", run.err());
     assert!(run.err().contains("dst: other users"), "{}", run.err());
 }
+
+/// Two directories of the source, of which one is closed, are exchanged by name. What their files have besides is alike.
+fn exchanged(args: &[&str]) -> Scene {
+    let scene = Scene::new();
+    scene.src.file("priv/key", "secret01").file("pub/key", "open0001");
+    shell(&scene, "chmod 700 src/priv && chmod 755 src/pub && touch -d 2001-01-01 src/*/key");
+    scene.copy(args).assert_code(0);
+    shell(&scene, "cd src && mv priv t && mv pub priv && mv t pub");
+    scene
+}
+
+#[test]
+fn what_a_directory_shows_when_it_is_opened_was_read() {
+    for args in [&["--overwrite-policy", "update"][..], &["--mirror"], &["--hard-links"]] {
+        let scene = exchanged(args);
+        scene.copy(args).assert_code(0);
+        for name in ["priv/key", "pub/key"] {
+            let [source, copy] = [scene.src.path(name), scene.dst.join(name)];
+            assert_eq!(
+                std::fs::read(&copy).unwrap(),
+                std::fs::read(source).unwrap(),
+                "{args:?} {name}"
+            );
+        }
+        assert_eq!(label(&scene.dst.join("priv")).1, 0o755);
+        // A directory that is opened at the source is opened when what is in it was read.
+        shell(&scene, "chmod 755 src/pub");
+        scene.copy(args).assert_code(0);
+        assert_eq!(label(&scene.dst.join("pub")).1, 0o755);
+    }
+}
+
+#[test]
+fn what_nobody_reads_is_shown_to_nobody() {
+    let args = ["--hash", "none"];
+    let scene = exchanged(&args);
+    scene.copy(&args).assert_code(1).assert_says("stays closed to others");
+    assert_eq!(label(&scene.dst.join("priv")).1, 0o700);
+}
