@@ -158,7 +158,7 @@ mod tests {
         let text = fs::read(private.path().join(Counted::FILE)).unwrap();
         fs::remove_file(private.path().join(Counted::FILE)).unwrap();
         fs::write(private.path().join(Counted::FILE), text).unwrap();
-        let tells = crate::sys::Dir::birth_of(&File::open(private.path()).unwrap()).is_some();
+        let tells = private.dir().birth().is_some();
         assert!(Counted::read(&private).is_none() || !tells);
     }
 
