@@ -122,6 +122,21 @@ impl StagedFile {
         error
     }
 
+    /// Fills, closes and publishes it; with `durable` it waits until content and name are on the device.
+    ///
+    /// # Errors
+    /// As above; where the name may not be on the device, the file stays.
+    pub fn write(
+        self,
+        dir: &Dir,
+        durable: bool,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+        publish: impl FnOnce(&OsStr) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.fill(dir, fill)?.close(dir, durable)?.publish_by(dir, publish)?;
+        if durable { dir.persist() } else { Ok(()) }
+    }
+
     /// Removes it, if it is still there.
     ///
     /// # Errors
@@ -146,9 +161,8 @@ pub fn write_whole(
     replaces: bool,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let staged = StagedFile::of(dir, name, private, &|_| false)?.fill(dir, fill)?;
-    staged.close(dir, true)?.publish(dir, name, replaces)?;
-    dir.persist()
+    let staged = StagedFile::of(dir, name, private, &|_| false)?;
+    staged.write(dir, true, fill, |part| dir.publish(part, name, replaces))
 }
 
 /// Makes the temporary file of the file that is to be called `name`, locked.
@@ -161,8 +175,9 @@ pub fn create(dir: &Dir, name: &OsStr, private: bool) -> io::Result<(File, OsStr
         }
     }
     let (file, part) = dir.create_part(PartOwner::default())?;
-    if !private {
-        sys::let_read(&file, |_| sys::new_file_mode())?;
+    if !private && let Err(error) = sys::let_read(&file, |_| sys::new_file_mode()) {
+        let _ = dir.remove(&part);
+        return Err(error);
     }
     Ok((file, part))
 }

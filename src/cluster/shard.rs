@@ -342,8 +342,7 @@ impl ShardJob {
             published => published,
         };
         let written = StagedFile::of(&dir, name, false, &|_| false)
-            .and_then(|it| it.fill(&dir, fill)?.close(&dir, true)?.publish_by(&dir, &mut publish))
-            .and_then(|()| dir.persist());
+            .and_then(|staged| staged.write(&dir, true, fill, &mut publish));
         *departed = files.departed;
         match (lost, files.is_missing) {
             (Some(difference), _) => match difference? {

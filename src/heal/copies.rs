@@ -151,13 +151,26 @@ struct HeldDir {
 }
 
 /// The directory of a file, and those above it that were made.
-pub struct Parents(Vec<HeldDir>);
+pub struct Parents {
+    held: Vec<HeldDir>,
+    /// False if a directory that they were compared with has not the copy that content is taken from.
+    is_beside_copies: bool,
+}
+
+/// A copy that content is taken from, and its tree.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    pub tree: &'a Tree,
+    pub copy: &'a FileCopy,
+}
 
 /// The place of a directory in a tree.
 #[derive(Clone, Copy)]
 pub struct DirPlace<'a> {
     pub tree: &'a Tree,
     pub below: &'a RelPath,
+    /// The file in it.
+    pub name: &'a OsStr,
     /// Where it is, for messages.
     pub path: &'a Path,
 }
@@ -177,15 +190,22 @@ struct Way<'a> {
 
 /// A directory of a tree that content is taken from.
 struct GoodDir<'a> {
-    tree: &'a Tree,
+    source: Source<'a>,
     dir: Dir,
 }
 
 impl GoodDir<'_> {
     /// True if users may enter `other` who may not enter this one.
     fn is_closed_to_some_in(&self, other: &Dir) -> io::Result<bool> {
-        let Told { owners, modes } = Told::of(&self.dir, &self.tree.dir)?;
+        let Told { owners, modes } = Told::of(&self.dir, &self.source.tree.dir)?;
         Ok((owners || modes) && other.lets_in_more_than(&self.dir, owners)?)
+    }
+
+    /// True if the copy is the file `name` in it: the copy was opened before, and another user may have exchanged the
+    /// directories since.
+    fn has_copy(&self, name: &OsStr) -> io::Result<bool> {
+        let Told { owners, modes } = Told::of(&self.dir, &self.source.tree.dir)?;
+        Ok(!owners && !modes || self.dir.stat(name, false)?.id == self.source.copy.stat.id)
     }
 }
 
@@ -208,8 +228,10 @@ impl Told {
 impl<'a> Way<'a> {
     /// Another user may have put a directory of his on the way: what is good must not get into it. The roots are what
     /// the user gave, and are not compared.
-    fn go(place: DirPlace<'a>, good: &[&'a Tree]) -> io::Result<Self> {
-        let open = |tree: &&'a Tree| Ok(GoodDir { tree, dir: tree.dir.try_clone()? });
+    fn go(place: DirPlace<'a>, good: &[Source<'a>]) -> io::Result<Self> {
+        let open = |source: &Source<'a>| {
+            Ok(GoodDir { source: *source, dir: source.tree.dir.try_clone()? })
+        };
         let mut way = Self {
             there: place.tree.dir.try_clone()?,
             below: RelPath::root(),
@@ -241,7 +263,7 @@ impl<'a> Way<'a> {
                     "{} may be entered by users who may not enter {}, or belongs to another; give it that one's owner \
                      and permissions if all in it is yours, or else move it away, and heal again",
                     path(tree),
-                    path(good.tree)
+                    path(good.source.tree)
                 ));
             }
         }
@@ -277,7 +299,11 @@ impl Parents {
     ///
     /// # Errors
     /// It cannot be opened or made; or it is [open to more](Unmended::Barrier) than in a good tree.
-    pub fn open(place: DirPlace<'_>, good: &[&Tree], may_be_made: bool) -> Result<Self, Unmended> {
+    pub fn open(
+        place: DirPlace<'_>,
+        good: &[Source<'_>],
+        may_be_made: bool,
+    ) -> Result<Self, Unmended> {
         let fail = |error| Error::io("open the directory", place.path, error);
         let mut way = Way::go(place, good).map_err(fail)?;
         // A file that is made for this user only shows whether owners and permissions are kept. It is looked at as it
@@ -290,7 +316,7 @@ impl Parents {
             Way { missing, .. } if !missing.is_empty() && !may_be_made => {
                 Err(fail(io::ErrorKind::NotFound.into()).into())
             }
-            way => Ok(Self::make(way, place.tree.private()).map_err(fail)?),
+            way => Ok(Self::make(way, place).map_err(fail)?),
         }
     }
 
@@ -298,15 +324,15 @@ impl Parents {
     ///
     /// # Errors
     /// Fails as above.
-    pub fn look(place: DirPlace<'_>, good: &[&Tree]) -> Result<(), Unmended> {
+    pub fn look(place: DirPlace<'_>, good: &[Source<'_>]) -> Result<(), Unmended> {
         let fail = |error| Error::io("open the directory", place.path, error);
         let Way { wider, there, .. } = Way::go(place, good).map_err(fail)?;
         let tells = Told::of(&there, &place.tree.dir).map_err(fail)?.owners;
         wider.filter(|_| tells).map_or(Ok(()), |why| Err(Unmended::Barrier(why)))
     }
 
-    fn make(mut way: Way<'_>, private: Option<&PrivateDir>) -> io::Result<Self> {
-        let mut held = vec![HeldDir::of(way.there.try_clone()?, &way.below, private)?];
+    fn make(mut way: Way<'_>, place: DirPlace<'_>) -> io::Result<Self> {
+        let mut held = vec![HeldDir::of(way.there.try_clone()?, &way.below, place.tree.private())?];
         for name in std::mem::take(&mut way.missing) {
             way.descend(name)?;
             let good = way.narrowest()?;
@@ -318,12 +344,19 @@ impl Parents {
             let gid = above.like.gid;
             held.push(HeldDir { dir, like, made, gid, opened_up: false });
         }
-        Ok(Self(held))
+        let is_beside_copies =
+            way.good.iter().all(|good| good.has_copy(place.name).unwrap_or(false));
+        Ok(Self { held, is_beside_copies })
+    }
+
+    /// True if the directories were compared with those that the copies are in.
+    pub fn is_beside_copies(&self) -> bool {
+        self.is_beside_copies
     }
 
     /// The directory of the file itself.
     pub fn dir(&self) -> Option<&Dir> {
-        self.0.last().map(|held| &held.dir)
+        self.held.last().map(|held| &held.dir)
     }
 
     /// Gives the directories their times back, and those that were made all else; then waits until they are on the
@@ -338,8 +371,8 @@ impl Parents {
         mut warn: impl FnMut(Error),
     ) -> Result<()> {
         let mut settled = Ok(());
-        let was_opened = self.0.iter().any(|held| held.opened_up);
-        for held in self.0.into_iter().rev() {
+        let was_opened = self.held.iter().any(|held| held.opened_up);
+        for held in self.held.into_iter().rev() {
             let HeldDir { dir, like, made, gid, opened_up } = held;
             let mut warn = |deed, error| warn(Error::io(deed, path, error));
             match (made, opened_up) {

@@ -8,10 +8,14 @@ use crate::{
     heal::bad::Harm, heal::bad::Mended, heal::bad::ReadyFile, heal::bad::TakenLink,
     heal::bad::Tree, heal::bad::Unmended, heal::copies::DirPlace, heal::copies::FileCopy,
     heal::copies::LinkProver, heal::copies::OpenCopies, heal::copies::Parents,
-    heal::new_file::NewFile, heal::new_file::has_digest, io::ChainedContent, io::LinkCheck,
-    io::LinkReads, io::ReadBack, io::link_check::Helpers, sys, sys::Attributes, sys::Dir,
-    sys::Medium, sys::stat::Stat, verify::Mend,
+    heal::copies::Source, heal::new_file::NewFile, heal::new_file::has_digest, io::ChainedContent,
+    io::LinkCheck, io::LinkReads, io::ReadBack, io::link_check::Helpers, sys, sys::Attributes,
+    sys::Dir, sys::Medium, sys::stat::Stat, verify::Mend,
 };
+
+/// The reason not to go on where directories of a good tree were not the ones that its copy was opened in.
+const EXCHANGED: &str = "directories of a good tree were exchanged while it was read; look who may write there, and heal \
+                         again";
 
 /// Makes files whole, one after the other.
 pub struct Mender<'a> {
@@ -272,22 +276,30 @@ impl Mender<'_> {
     }
 
     /// The trees that a file is made from, without its own; first the one that it is to look `like`.
-    fn sources(&self, case: &Case<'_>, like: &FileCopy, good: &[&FileCopy]) -> Vec<&Tree> {
-        let mut numbers: Vec<usize> = Vec::new();
+    fn sources<'a>(
+        &'a self,
+        case: &Case<'_>,
+        like: &'a FileCopy,
+        good: &[&'a FileCopy],
+    ) -> Vec<Source<'a>> {
+        let mut copies: Vec<&FileCopy> = Vec::new();
         for copy in std::iter::once(&like).chain(good) {
-            if copy.tree != case.bad.tree && !numbers.contains(&copy.tree) {
-                numbers.push(copy.tree);
+            if copy.tree != case.bad.tree && copies.iter().all(|it| it.tree != copy.tree) {
+                copies.push(copy);
             }
         }
-        numbers.into_iter().filter_map(|number| self.trees.get(number)).collect()
+        let source = |copy: &'a FileCopy| Some(Source { tree: self.trees.get(copy.tree)?, copy });
+        copies.into_iter().filter_map(source).collect()
     }
 
     /// Looks whether a file that a dry run does not make could be put in its place.
     fn look(&self, case: &Case<'_>, like: &FileCopy, good: &[&FileCopy]) -> Result<(), Unmended> {
         let Case { bad, path, .. } = case;
         let own = self.trees.get(bad.tree).ok_or(Unmended::Nowhere)?;
-        let (above, _) = bad.path.split().ok_or(Unmended::Nowhere)?;
-        let place = DirPlace { tree: own, below: &above, path: path.parent().unwrap_or(path) };
+        let (above, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
+        let name = sys::name_from_bytes(name).deed("open", path)?;
+        let path = path.parent().unwrap_or(path);
+        let place = DirPlace { tree: own, below: &above, name, path };
         Parents::look(place, &self.sources(case, like, good))
     }
 
@@ -305,7 +317,7 @@ impl Mender<'_> {
         let (above, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
         let name = sys::name_from_bytes(name).deed("open", path)?;
         let dir_path = path.parent().unwrap_or(path);
-        let place = DirPlace { tree: own, below: &above, path: dir_path };
+        let place = DirPlace { tree: own, below: &above, name, path: dir_path };
         let sources = self.sources(case, like, &good);
         let parents = Parents::open(place, &sources, like.tree != bad.tree)?;
         let is_data = |name: &OsStr| own.lists(&above.join(name));
@@ -314,6 +326,7 @@ impl Mender<'_> {
             Some(dir) if own.keeps_for_itself(dir, &bad.path) => {
                 Err(Unmended::Barrier("private records are kept there".into()))
             }
+            Some(_) if !parents.is_beside_copies() => Err(Unmended::Barrier(EXCHANGED.into())),
             Some(dir) => NewFile::create(dir, name, path, &is_data)
                 .map_err(Unmended::from)
                 .and_then(|mut new| {

@@ -271,7 +271,6 @@ pub enum Cache {
     Keep,
 }
 
-#[cfg(test)]
 impl<'a> Options<'a> {
     /// A run that makes nothing durable and goes on with nothing, which the caller makes what it needs of.
     pub fn plain(asked: &'a CopyOptions) -> Self {

@@ -307,11 +307,7 @@ impl EarlierManifest {
         name: ManifestName,
         is_to_stop: &dyn Fn() -> bool,
     ) -> io::Result<Option<Self>> {
-        let file_name = name.to_string();
-        if root.stat(file_name.as_ref(), false)?.kind != Kind::File {
-            return Ok(None);
-        }
-        let file = root.open_file(file_name.as_ref(), false)?;
+        let Some(file) = open_regular(root, name)? else { return Ok(None) };
         let index = Index::build(file, is_to_stop)?;
         Ok(Some(Self { name, index }))
     }
@@ -324,17 +320,22 @@ impl EarlierManifest {
         wanted: &dyn Fn(&[u8]) -> bool,
         is_to_stop: &dyn Fn() -> bool,
     ) -> io::Result<Option<Self>> {
-        let file_name = name.to_string();
-        if root.stat(file_name.as_ref(), false)?.kind != Kind::File {
-            return Ok(None);
-        }
-        let file = root.open_file(file_name.as_ref(), false)?;
+        let Some(file) = open_regular(root, name)? else { return Ok(None) };
         let stat = Dir::stat_file(&file)?;
         if stat.kind != Kind::File || !Dir::is_kept_by_us(&stat) {
             return Ok(None);
         }
         let index = Index::build_of(file, wanted, is_to_stop)?;
         Ok(Some(Self { name, index }))
+    }
+}
+
+/// The manifest `name`, if it is a regular file: opening a device can do things.
+fn open_regular(root: &Dir, name: ManifestName) -> io::Result<Option<File>> {
+    let name = name.to_string();
+    match root.stat(name.as_ref(), false)?.kind {
+        Kind::File => root.open_file(name.as_ref(), false).map(Some),
+        _ => Ok(None),
     }
 }
 

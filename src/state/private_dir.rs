@@ -264,8 +264,7 @@ impl PrivateDir {
     ) -> io::Result<()> {
         let dir = &self.dir;
         let staged = StagedFile::of(dir, name, true, &|_| false)?;
-        staged.fill(dir, fill)?.close(dir, durable)?.publish(dir, name, true)?;
-        if durable { dir.persist() } else { Ok(()) }
+        staged.write(dir, durable, fill, |part| dir.publish(part, name, true))
     }
 
     /// A number that only this user's runs know, made when it is first asked for. With `durable` it is on the device

@@ -151,7 +151,6 @@ impl StreamJob {
     fn run_options(&self) -> Options<'_> {
         let asked = &self.options;
         Options {
-            asked,
             further: asked.further.without(asked.algorithm),
             block_size: asked.block_size.max(1),
             blocks: asked.queue_size.max(1),
@@ -160,12 +159,7 @@ impl StreamJob {
                 true => Durability::Grouped { at_once: false },
                 false => Durability::Off,
             },
-            nameless: false,
-            journaling: None,
-            histories: false,
-            pruned: false,
-            prunes: false,
-            asks_change_time: false,
+            ..Options::plain(asked)
         }
     }
 

@@ -153,12 +153,9 @@ impl Destination {
             self.keep_permissions(file)?;
             fill(file)
         };
-        let write = || {
-            let staged = left.begin(dir, name, *kind != RecordKind::Metrics)?;
-            staged.fill(dir, fill)?.close(dir, true)?.publish(dir, name, true)?;
-            dir.persist()
-        };
-        write().deed(kind.deed(), &self.path)
+        left.begin(dir, name, *kind != RecordKind::Metrics)
+            .and_then(|staged| staged.write(dir, true, fill, |part| dir.publish(part, name, true)))
+            .deed(kind.deed(), &self.path)
     }
 
     /// Gives the new file the permissions of the one that it replaces, if that is this user's too: who opened a report
@@ -311,14 +308,11 @@ impl ReportDirectory {
             }
             Err(io::ErrorKind::AlreadyExists.into())
         };
-        let dir = &self.dir;
-        let write = || {
-            // Each run has another name for its report.
-            let staged = self.left.begin(dir, self.kind.as_ref(), true)?;
-            staged.fill(dir, fill)?.close(dir, true)?.publish_by(dir, publish)?;
-            dir.persist()
-        };
-        write().deed(WRITE, &self.path)
+        // Each run has another name for its report.
+        self.left
+            .begin(&self.dir, self.kind.as_ref(), true)
+            .and_then(|staged| staged.write(&self.dir, true, fill, publish))
+            .deed(WRITE, &self.path)
     }
 
     fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {

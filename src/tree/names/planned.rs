@@ -4,7 +4,8 @@
 //! still what was planned shows by the look at it when it was read, which every copy takes.
 
 use crate::{
-    hash::Algorithm, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    hash::Algorithm, hash::hex, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
+    sys::stat::Time,
 };
 
 /// The metadata of a file in a plan.
@@ -231,13 +232,9 @@ impl Ways {
 
     /// Appends both in hexadecimal digits, with a colon between them.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let write = |number: u64, out: &mut Vec<u8>| {
-            let digit = |shift: u32| b"0123456789abcdef"[(number >> shift & 15) as usize];
-            out.extend((0..64).step_by(4).rev().map(digit));
-        };
-        write(self.source.0, out);
+        out.extend(hex::digits(&self.source.0.to_be_bytes()));
         out.push(b':');
-        write(self.output.0, out);
+        out.extend(hex::digits(&self.output.0.to_be_bytes()));
     }
 
     /// Reads what [`write`](Self::write) wrote; `None` if it is anything else.

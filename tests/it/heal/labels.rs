@@ -1,6 +1,6 @@
 //! What a file has beside its content when it is healed: owners, permissions, access lists, attributes, times.
 
-use crate::harness::{Act, Habit, Mirror, Mount, Scene, content, need, shell};
+use crate::harness::{Act, Habit, Mirror, Mount, Scene, Strace, content, need, shell};
 
 use super::{MIB, copies, heal, healed, is_whole, rot};
 
@@ -164,6 +164,43 @@ fn nothing_good_gets_into_a_directory_that_is_open_to_more_than_the_good_one() {
         heal(&scene, &["A", "B"]).assert_code(0);
         is_whole(&scene.path("A"));
     }
+}
+
+/// Who may write to both trees exchanges a closed directory with an open one when the good file was opened, and before
+/// the directories are compared.
+#[test]
+fn nothing_good_gets_into_directories_that_are_exchanged_in_both_trees() {
+    need!(Root, Strace);
+    let bad = || {
+        let scene = Scene::new();
+        copies_of_a_closed_directory(&scene);
+        shell(&scene, "printf x > A/d/key; chmod 644 A/d/key");
+        scene
+    };
+    let args = ["heal", "A", "B"];
+    // The first handle of a tree's root that is made twice is for the way down.
+    let scene = bad();
+    let watch = Strace::watch(&scene, "fcntl").exactly_on(scene.path("A"));
+    watch.run(scene.bare(args)).assert_code(0);
+    let log = watch.log();
+    let copied = log.lines().find(|line| line.contains("F_DUPFD")).unwrap();
+    let thread = copied.split(' ').next().unwrap();
+    let calls = log.lines().filter(|line| line.starts_with(thread));
+    let when = calls.take_while(|line| *line != copied).count() + 1;
+
+    let scene = bad();
+    let stop = Strace::inject(&scene, "fcntl", &format!("signal=SIGSTOP:when={when}"));
+    let exchange =
+        "for tree in A B; do mv $tree/d $tree/x; mv $tree/e $tree/d; mv $tree/x $tree/e; done";
+    let run = stop
+        .exactly_on(scene.path("A"))
+        .run_stopped(scene.bare(args), || drop(shell(&scene, exchange)));
+    run.assert_code(4)
+        .assert_says("not healed: A/d/key: directories of a good tree were exchanged");
+    assert_eq!(shell(&scene, "ls A/d"), "open\n");
+    shell(&scene, exchange);
+    scene.bare(args).run().assert_code(0);
+    is_whole(&scene.path("A"));
 }
 
 /// A tree that gives but a part lends a missing directory no more than the narrowest has.
