@@ -201,12 +201,28 @@ impl GoodDir<'_> {
         Ok((owners || modes) && other.lets_in_more_than(&self.dir, owners)?)
     }
 
+    /// True if `root`, that of the healed tree, belongs to a stranger who may not come to this one, that of the good
+    /// tree.
+    fn is_closed_to_owner_of(&self, root: &Dir) -> io::Result<bool> {
+        Ok(root.is_of_stranger(&self.dir)? && !self.dir.is_open_to_everyone().unwrap_or(false))
+    }
+
     /// True if the copy is the file `name` in it: the copy was opened before, and another user may have exchanged the
     /// directories since.
     fn has_copy(&self, name: &OsStr) -> io::Result<bool> {
         let Told { owners, modes } = Told::of(&self.dir, &self.source.tree.dir)?;
         Ok(!owners && !modes || self.dir.stat(name, false)?.id == self.source.copy.stat.id)
     }
+}
+
+/// True if the root of `tree` may be entered by users who may not enter that of a tree that content is taken from, or
+/// belongs to a stranger.
+pub fn lets_more_into_root(tree: &Tree, source: &Source<'_>) -> io::Result<bool> {
+    if sys::may_lack_owners(&tree.dir) {
+        return Ok(false);
+    }
+    let good = GoodDir { source: *source, dir: source.tree.dir.try_clone()? };
+    Ok(good.is_closed_to_some_in(&tree.dir)? || tree.dir.is_of_stranger(&good.dir)?)
 }
 
 /// The meaning of the labels of a directory: none where all entries have those of the root, because the file system has
@@ -226,8 +242,9 @@ impl Told {
 }
 
 impl<'a> Way<'a> {
-    /// Another user may have put a directory of his on the way: what is good must not get into it. The roots are what
-    /// the user gave, and are not compared.
+    /// Another user may have put a directory of his on the way, or in the place of the root: what is good must not get
+    /// into it. Roots are what the user gave, and often differ in who may enter them (a disk, a home): that is
+    /// [told](lets_more_into_root).
     fn go(place: DirPlace<'a>, good: &[Source<'a>]) -> io::Result<Self> {
         let open = |source: &Source<'a>| {
             Ok(GoodDir { source: *source, dir: source.tree.dir.try_clone()? })
@@ -239,6 +256,17 @@ impl<'a> Way<'a> {
             good: good.iter().map(open).collect::<io::Result<_>>()?,
             wider: None,
         };
+        for good in &way.good {
+            if way.wider.is_none() && good.is_closed_to_owner_of(&way.there)? {
+                let (own, good) = (&place.tree.root, &good.source.tree.root);
+                way.wider = Some(format!(
+                    "{} belongs to another user, who may not enter {}; give the one the owner of the other if all in \
+                     it may be that user's, or else look who put it there, and heal again",
+                    Shown::path(own),
+                    Shown::path(good)
+                ));
+            }
+        }
         for name in place.below.components() {
             let name: &OsStr = sys::name_from_bytes(name)?;
             if !way.missing.is_empty() {

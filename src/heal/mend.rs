@@ -1,6 +1,9 @@
 //! Making one file whole: from its good links and those of its copies, or from a copy that is good as a whole.
 
-use std::{ffi::OsStr, io, io::Seek, path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed};
+use std::{
+    cell::RefCell, ffi::OsStr, io, io::Seek, path::Path, path::PathBuf,
+    sync::atomic::Ordering::Relaxed,
+};
 
 use crate::{
     chain::Damage, error::Deed, error::Error, event::Progress, event::Stop, hash::Backend,
@@ -8,9 +11,10 @@ use crate::{
     heal::bad::Harm, heal::bad::Mended, heal::bad::ReadyFile, heal::bad::TakenLink,
     heal::bad::Tree, heal::bad::Unmended, heal::copies::DirPlace, heal::copies::FileCopy,
     heal::copies::LinkProver, heal::copies::OpenCopies, heal::copies::Parents,
-    heal::copies::Source, heal::new_file::NewFile, heal::new_file::has_digest, io::ChainedContent,
-    io::LinkCheck, io::LinkReads, io::ReadBack, io::link_check::Helpers, sys, sys::Attributes,
-    sys::Dir, sys::Medium, sys::stat::Stat, verify::Mend,
+    heal::copies::Source, heal::copies::lets_more_into_root, heal::new_file::NewFile,
+    heal::new_file::has_digest, io::ChainedContent, io::LinkCheck, io::LinkReads, io::ReadBack,
+    io::link_check::Helpers, path::Shown, sys, sys::Attributes, sys::Dir, sys::Medium,
+    sys::stat::Stat, verify::Mend,
 };
 
 /// The reason not to go on where directories of a good tree were not the ones that its copy was opened in.
@@ -28,6 +32,8 @@ pub struct Mender<'a> {
     pub stop: &'a Stop,
     /// Is told of what is not as it was, beside the content.
     pub warn: &'a dyn Fn(Error),
+    /// The trees whose roots were told to let in more than a good one.
+    pub told_roots: RefCell<Vec<usize>>,
 }
 
 impl Mender<'_> {
@@ -292,6 +298,23 @@ impl Mender<'_> {
         copies.into_iter().filter_map(source).collect()
     }
 
+    /// Tells once of a tree that its root lets in more than that of a tree that content is taken from.
+    fn tell_root(&self, number: usize, own: &Tree, sources: &[Source<'_>]) {
+        let mut told = self.told_roots.borrow_mut();
+        let is_wider = |source: &&Source<'_>| lets_more_into_root(own, source).unwrap_or(false);
+        if let Some(Source { tree, .. }) =
+            sources.iter().filter(|_| !told.contains(&number)).find(is_wider)
+        {
+            told.push(number);
+            let finding = format!(
+                "it may be entered by users who may not enter {}, or belongs to another; look whether it is the \
+                 directory that is meant, and close it if what is healed is not for all",
+                Shown::path(&tree.root)
+            );
+            (self.warn)(Error::finding("keep others out of", &own.root, finding));
+        }
+    }
+
     /// Looks whether a file that a dry run does not make could be put in its place.
     fn look(&self, case: &Case<'_>, like: &FileCopy, good: &[&FileCopy]) -> Result<(), Unmended> {
         let Case { bad, path, .. } = case;
@@ -300,7 +323,10 @@ impl Mender<'_> {
         let name = sys::name_from_bytes(name).deed("open", path)?;
         let path = path.parent().unwrap_or(path);
         let place = DirPlace { tree: own, below: &above, name, path };
-        Parents::look(place, &self.sources(case, like, good))
+        let sources = self.sources(case, like, good);
+        Parents::look(place, &sources)?;
+        self.tell_root(bad.tree, own, &sources);
+        Ok(())
     }
 
     /// Makes a new file, which `fill` fills and which gets what `like` has beside its content, but no more than the
@@ -320,6 +346,7 @@ impl Mender<'_> {
         let place = DirPlace { tree: own, below: &above, name, path: dir_path };
         let sources = self.sources(case, like, &good);
         let parents = Parents::open(place, &sources, like.tree != bad.tree)?;
+        self.tell_root(bad.tree, own, &sources);
         let is_data = |name: &OsStr| own.lists(&above.join(name));
         let filled = match parents.dir() {
             None => Err(Unmended::Nowhere),

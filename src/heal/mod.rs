@@ -10,7 +10,7 @@ mod copies;
 mod mend;
 mod new_file;
 
-use std::{path::PathBuf, sync::Arc, sync::Mutex, sync::PoisonError, time::Instant};
+use std::{cell::RefCell, path::PathBuf, sync::Arc, sync::Mutex, sync::PoisonError, time::Instant};
 
 use crate::{
     error::Error, error::Result, event::Observer, event::Stop, heal::bad::BadFile,
@@ -106,6 +106,7 @@ impl HealJob {
             progress: &observer.progress,
             stop,
             warn: &warn,
+            told_roots: RefCell::default(),
         };
         for file in bad.in_order() {
             let mended = match conflicts.barrier(&file.path) {

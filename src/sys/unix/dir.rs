@@ -540,14 +540,44 @@ impl Dir {
     /// One of them cannot be looked at.
     pub fn lets_in_more_than(&self, like: &Dir, owners: bool) -> io::Result<bool> {
         let (now, other) = (self.stat_self()?, like.stat_self()?);
-        let (everyone, us) = (other.mode & 0o005, acting_as().0);
+        let everyone = other.mode & 0o005;
         // What root copies keeps its group; of others it may be that of the directory that it was made in.
         let is_same_group = !owners || now.gid == other.gid || !is_root();
         let group = if is_same_group { other.mode >> 3 & 0o005 } else { everyone };
-        let is_owner_known = !owners || [us, 0, other.uid].contains(&now.uid);
+        let is_owner_known = !owners || !Self::is_strange(&now, &other);
         let is_wider = now.mode & 0o005 & !everyone != 0 || now.mode >> 3 & 0o005 & !group != 0;
         let is_open_to_owner = is_owner_known || everyone == 0o005;
         Ok(is_wider || !is_open_to_owner || Attributes::read(self)?.open_more_than(like))
+    }
+
+    /// True if the owner of what is `now` is neither this user, root nor the owner of what is `like`.
+    fn is_strange(now: &Stat, like: &Stat) -> bool {
+        ![acting_as().0, 0, like.uid].contains(&now.uid)
+    }
+
+    /// True if this directory belongs to neither this user, root nor the owner of `like`.
+    ///
+    /// # Errors
+    /// One of them cannot be looked at.
+    pub fn is_of_stranger(&self, like: &Dir) -> io::Result<bool> {
+        Ok(Self::is_strange(&self.stat_self()?, &like.stat_self()?))
+    }
+
+    /// True if everyone may list this directory, and enter it and all that are above it.
+    ///
+    /// # Errors
+    /// One of them cannot be looked at.
+    pub fn is_open_to_everyone(&self) -> io::Result<bool> {
+        let mut stat = self.stat_self()?;
+        let (mut above, mut is_open) = (self.parent()?, stat.mode & 0o005 == 0o005);
+        loop {
+            let next = above.stat_self()?;
+            if !is_open || next.id == stat.id {
+                return Ok(is_open);
+            }
+            is_open = next.mode & 0o001 != 0;
+            (above, stat) = (above.parent()?, next);
+        }
     }
 
     /// True if a file that is made here for this user only shows that it is.

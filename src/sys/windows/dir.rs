@@ -486,6 +486,16 @@ impl Dir {
         Ok(false)
     }
 
+    /// No, because the metadata of a directory do not tell its owner here.
+    pub fn is_of_stranger(&self, _: &Dir) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Unknown, so no.
+    pub fn is_open_to_everyone(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+
     /// False, because the metadata of a file do not tell its owner here.
     ///
     /// # Errors

@@ -166,6 +166,82 @@ fn nothing_good_gets_into_a_directory_that_is_open_to_more_than_the_good_one() {
     }
 }
 
+/// Who owns the directory that a tree is in puts one of his in the place of the tree: what is good does not get into it,
+/// with the tree's own manifest or another. That the root lets in more is told, and does not stop what is ordinary.
+#[test]
+fn nothing_good_gets_into_a_tree_that_another_user_put_there() {
+    need!(Root);
+    let his = "mv p/d1 p/old; mkdir p/d1; chown 1002:1002 p/d1";
+    let ways: [(&str, &str, i32, &str); 6] = [
+        (
+            "chmod 700 safe",
+            his,
+            4,
+            "not healed: p/d1/key: p/d1 belongs to another user, who may not enter safe/d2",
+        ),
+        // A directory above is closed.
+        (
+            "chmod 700 safe; chmod 755 safe/d2",
+            his,
+            4,
+            "not healed: p/d1/key: p/d1 belongs to another user",
+        ),
+        // What everybody may read.
+        (
+            "chmod 755 safe/d2",
+            his,
+            0,
+            "cannot keep others out of p/d1: it may be entered by users who may not enter safe/d2, or",
+        ),
+        // The good one is that user's too.
+        ("chown 1002:1002 safe/d2", his, 0, "healed: p/d1/key"),
+        // A wider one of root's in the place of the closed one.
+        ("true", "mv p/d1 p/old; mkdir -m 777 p/d1", 0, "cannot keep others out of p/d1"),
+        ("true", "chmod 755 p/d1; rm p/d1/key", 0, "cannot keep others out of p/d1"),
+    ];
+    for (first, then, code, says) in ways {
+        for planted in [false, true] {
+            let scene = Scene::new();
+            scene.src.file("key", "secret").file("other", "more");
+            shell(&scene, "chmod a+rx .; chmod 700 src; mkdir p safe; chown 1002 p");
+            copies(&scene, &["p/d1", "safe/d2"], &[]);
+            shell(&scene, first);
+            shell(&scene, then);
+            shell(&scene, "cp safe/d2/dircopy-*.sha256sum list");
+            if planted {
+                shell(&scene, "cp -p list p/d1/dircopy-20300101T000000Z.sha256sum");
+                shell(&scene, "chown --reference=p/d1 p/d1/*; chmod 644 p/d1/*.sha256sum");
+            }
+            let list: &[&str] = if planted { &[] } else { &["-m", "list"] };
+            for args in [
+                [&["heal", "-n"], list, &["p/d1", "safe/d2"]].concat(),
+                [&["heal"], list, &["p/d1", "safe/d2"]].concat(),
+                [&["verify"], list, &["p/d1", "--heal-from", "safe/d2"]].concat(),
+            ] {
+                let run = scene.bare(&args).run();
+                let is_mended = code == 0 && args[0] == "verify";
+                if is_mended || args.contains(&"-n") {
+                    run.assert_code(if code == 4 || args.contains(&"-n") { 4 } else { 0 });
+                } else {
+                    run.assert_code(code).assert_says(says);
+                }
+                let warnings = run.err().matches("cannot keep others out of").count();
+                assert!(warnings <= 1, "{}", run.err());
+            }
+            let there = scene.path("p/d1/key").exists();
+            assert_eq!(there, code == 0, "{first} {then}");
+        }
+    }
+    // A disk beside a home, of one user: nothing is said where nothing is more open.
+    let scene = Scene::new();
+    scene.src.file("key", "secret");
+    copies(&scene, &["A", "B"], &[]);
+    shell(&scene, "chmod 700 A; chmod 755 B; rm A/key");
+    let run = heal(&scene, &["A", "B"]);
+    run.assert_code(0);
+    assert!(!run.err().contains("keep others out"), "{}", run.err());
+}
+
 /// Who may write to both trees exchanges a closed directory with an open one when the good file was opened, and before
 /// the directories are compared.
 #[test]
