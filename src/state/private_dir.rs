@@ -126,7 +126,7 @@ pub struct PrivateDir {
     dir: Dir,
     path: PathBuf,
     mark: Mark,
-    /// The one in the output, where this one is elsewhere: it holds nothing but a lock. `None` if it cannot be
+    /// The one in the output, where this one is elsewhere: it is locked, and knows the source. `None` if it cannot be
     /// this user's alone.
     at_output: Option<Dir>,
 }
@@ -223,6 +223,17 @@ impl PrivateDir {
     /// The one in the output, where this one is elsewhere.
     pub fn at_output(&self) -> Option<&Dir> {
         self.at_output.as_ref()
+    }
+
+    /// The one in the output whose root is `root`, where this one is elsewhere, to note in it what is of the output
+    /// alone.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn in_output(&self, root: &Dir) -> io::Result<Option<Self>> {
+        let Some(dir) = &self.at_output else { return Ok(None) };
+        let (dir, mark) = (dir.try_clone()?, Mark::of(root, dir)?);
+        Ok(Some(Self { dir, path: self.path.clone(), mark, at_output: None }))
     }
 
     /// The directories that a run has locked while it is at work on the output, in this order. The first is the same

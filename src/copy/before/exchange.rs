@@ -1,30 +1,50 @@
-//! The guess that source and output were exchanged: the source is an output of this user's runs, and the output has the
-//! files that it was copied from.
+//! The guess that source and output were exchanged: the source is an output of this user's runs, or a part of one, and
+//! the output has the files that it was copied from.
 //!
-//! The private note of a source knows that directory exactly. But it lies where the run kept its records (`--state`),
-//! and says nothing of an archive that was itself copied, or of a source that was moved to another disk. There the
-//! manifests tell: the source has one, what it lists is at the output too, and the output has none of its own.
+//! The private note of an output knows the directory that it was copied from exactly. Where source and output lie
+//! below two directories by one way, those are asked too; and so are the directories in the source, which may be
+//! outputs (a bag's payload, generations). But a note says nothing of an archive that was itself copied, or of a source
+//! that was moved to another disk. There the manifests tell: the source has one, what it lists is at the output too,
+//! and the output has none of its own.
 
-use std::{io, path::Path, time::Instant};
+use std::{io, path::Path, path::PathBuf, time::Instant};
 
 use crate::{
     copy::CopyJob, copy::Counts, copy::Ending, copy::Report, copy::before::cannot_look,
     copy::before::check::Opened, copy::before::is_inside, copy::before::open_source, error::Error,
     error::Result, event::Stop, manifest::Entries, manifest::ManifestName, manifest::Parsed,
-    manifest::readers::ours, path::RelPath, path::Shown, state::Missing, state::Note,
-    state::PrivateDir, state::PrivatePlace, state::SourceMark, state::private_dir::NAME,
-    sys::Cloned, sys::Dir, sys::DirListing, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
-    tree::LastDir, tree::SourceDir,
+    manifest::archive::bag::PAYLOAD, manifest::readers::ours, path::RelPath, path::Shown,
+    state::Missing, state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark,
+    state::private_dir::NAME, sys::Cloned, sys::Dir, sys::DirListing, sys::name_from_bytes,
+    sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::SourceDir,
 };
 
 /// Number of lines of a manifest that are looked for at the output: one that is there is enough.
 const LOOKED_FOR: usize = 1000;
+
+/// Number of directories above source and output that are asked.
+const MOST_ABOVE: usize = 100;
+
+/// Number of entries of the source that are asked.
+const MOST_IN_SOURCE: usize = 1000;
 
 /// One of both, opened.
 #[derive(Clone, Copy)]
 pub(super) struct Side<'a> {
     pub root: &'a Dir,
     pub path: &'a Path,
+}
+
+/// A directory that is asked.
+struct Asked {
+    dir: Dir,
+    path: PathBuf,
+}
+
+/// Source and output, or the directories that lie as those do.
+struct Counterparts {
+    source: Asked,
+    output: Asked,
 }
 
 /// Source and output.
@@ -39,33 +59,109 @@ impl Exchange<'_> {
     /// True if the source was copied from the present output, and that is not a copy of the source. What is not this
     /// user's, or cannot be read, says nothing.
     pub fn is_likely(&self) -> bool {
-        let (source, output) = (self.source.root, self.output.root);
-        let known = self.known_source(self.output);
-        // After something was brought back both are copies of each other; then the output knows the source.
-        if known.as_ref().is_some_and(|known| known.is_of(source)) {
-            return false;
+        let asked = self.counterparts();
+        if let Some(is_exchanged) = asked.iter().find_map(|both| self.is_noted(both)) {
+            return is_exchanged;
         }
-        if self.known_source(self.source).is_some_and(|known| known.is_of(output)) {
+        if self.holds_a_copy_of_the_output().unwrap_or(false) {
             return true;
         }
         // In a bag, or a generation, there is nothing of the archive that it is a part of.
         let is_whole = matches!(self.place, PrivatePlace::InOutput | PrivatePlace::Among(_));
         // A run to it was on its way.
-        let is_begun = known.is_none() && self.output.private(PrivatePlace::InOutput).is_some();
-        is_whole && !is_begun && is_listed_by(source, output).unwrap_or(false)
+        let is_begun = |output: &Asked| {
+            self.known_sources(output).is_empty()
+                && output.private(PrivatePlace::InOutput).is_some()
+        };
+        is_whole
+            && !asked.first().is_some_and(|both| is_begun(&both.output))
+            && asked.iter().any(|Counterparts { source, output }| {
+                !is_begun(output) && is_listed_by(&source.dir, &output.dir).unwrap_or(false)
+            })
     }
 
-    /// The note of the last complete run into a directory about its source, wherever this run keeps its records.
-    fn known_source(&self, side: Side<'_>) -> Option<SourceMark> {
+    /// Source and output, and what is above both as long as they have the same names there.
+    fn counterparts(&self) -> Vec<Counterparts> {
+        let asked = |side: Side<'_>| {
+            Some(Asked { dir: side.root.try_clone().ok()?, path: side.full_path() })
+        };
+        let first = asked(self.source).zip(asked(self.output));
+        let above = |Counterparts { source, output }: &Counterparts| {
+            let both = (source.path.file_name()? == output.path.file_name()?)
+                .then(|| source.above().zip(output.above()))?;
+            both.map(|(source, output)| Counterparts { source, output })
+        };
+        let first = first.map(|(source, output)| Counterparts { source, output });
+        let mut all: Vec<Counterparts> = first.into_iter().collect();
+        while let Some(next) = all.last().filter(|_| all.len() < MOST_ABOVE).and_then(above) {
+            all.push(next);
+        }
+        all
+    }
+
+    /// True if a note tells that the source was copied from the output, and false if it was the other way. After
+    /// something was brought back both are copies of each other; then the output knows the source.
+    fn is_noted(&self, both: &Counterparts) -> Option<bool> {
+        let Counterparts { source, output } = both;
+        let is_from =
+            |of: &Asked, dir: &Dir| self.known_sources(of).iter().any(|known| known.is_of(dir));
+        match () {
+            () if is_from(output, &source.dir) => Some(false),
+            () if is_from(source, &output.dir) => Some(true),
+            () => None,
+        }
+    }
+
+    /// True if a directory in the source was copied from the output, or from the directory that it would be copied to.
+    fn holds_a_copy_of_the_output(&self) -> io::Result<bool> {
+        let (source, path) = (self.source.root, self.source.full_path());
+        for entry in DirListing::of(source)?.take(MOST_IN_SOURCE) {
+            let name = entry?.name;
+            let Ok(dir) = source.open_dir(&name, false) else { continue };
+            let inner = Asked { dir, path: path.join(&*name) };
+            let counterpart = self.output.root.open_dir(&name, false).ok();
+            let is_one = |known: &SourceMark| {
+                known.is_of(self.output.root)
+                    || counterpart.as_ref().is_some_and(|it| known.is_of(it))
+            };
+            if self.known_sources(&inner).iter().any(is_one) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The notes of the last complete run into a directory about its source, wherever this run keeps its records; and,
+    /// of the payload of a bag, those in the bag.
+    fn known_sources(&self, of: &Asked) -> Vec<SourceMark> {
         let elsewhere = Some(self.place).filter(|place| matches!(place, PrivatePlace::Among(_)));
-        let mut places = elsewhere.into_iter().chain([PrivatePlace::InOutput]);
-        places.find_map(|place| SourceMark::read(&side.private(place)?))
+        let places = || elsewhere.into_iter().chain([PrivatePlace::InOutput]);
+        let bag = of.above().filter(|_| of.path.ends_with(PAYLOAD));
+        let of_bag = bag.iter().flat_map(|bag| places().filter_map(|place| bag.private(place)));
+        let of_payload = of_bag.filter_map(|bag| of.private(PrivatePlace::Within(&bag)));
+        let own = places().filter_map(|place| of.private(place));
+        own.chain(of_payload).filter_map(|private| SourceMark::read(&private)).collect()
     }
 }
 
 impl Side<'_> {
+    /// Its path from the root of the system, or else the one that was given.
+    fn full_path(&self) -> PathBuf {
+        self.path.canonicalize().unwrap_or_else(|_| self.path.to_owned())
+    }
+}
+
+impl Asked {
+    /// The directory that it is in by its path.
+    fn above(&self) -> Option<Self> {
+        let (name, path) = (self.path.file_name()?, self.path.parent()?.to_owned());
+        let dir = self.dir.parent().ok()?;
+        let same = dir.open_dir(name, false).and_then(|it| it.identity()).ok()?;
+        (same == self.dir.identity().ok()?).then_some(Self { dir, path })
+    }
+
     fn private(&self, place: PrivatePlace<'_>) -> Option<PrivateDir> {
-        PrivateDir::open_at(self.root, self.path, place, Missing::Leave).ok().flatten()
+        PrivateDir::open_at(&self.dir, &self.path, place, Missing::Leave).ok().flatten()
     }
 }
 

@@ -176,24 +176,40 @@ impl EarlierRecords {
         committer: &Committer<'_>,
     ) -> Result<()> {
         let (Some(private), Some(source)) = (&self.private, tree) else { return Ok(()) };
-        let mut now = SourceMark::of(&source.handle, committer.accounting.mounts.clone());
-        let last = SourceMark::read(private);
-        // What could not be asked takes nothing away from what is known.
-        if last.as_ref() == Some(&now)
-            || last.as_ref().is_some_and(SourceMark::is_known) && !now.is_known()
-        {
-            return Ok(());
-        }
-        // What this run did not enter may be mounted all the same.
-        if let Some(mut last) = last.filter(|last| !now.root.is_other_than(&last.root)) {
-            let is_part = job.names.is_some() || job.shard.is_some();
-            last.mounts.keep_only(|path| is_part || !was_visited(job, source, path));
-            now.mounts.add_earlier(last.mounts);
-        }
+        let output = committer.root().handle.as_ref();
         let fail =
             |error| Error::io("write the private note of the source in", private.path(), error);
-        now.write(private, job.options.sync).map_err(fail)
+        // Also where runs look that keep their records elsewhere: the source is known by the output.
+        let in_output = output.map(|root| private.in_output(root)).transpose().map_err(fail)?;
+        if let Some(in_output) = in_output.flatten() {
+            know_in(&in_output, job, source, committer).map_err(fail)?;
+        }
+        know_in(private, job, source, committer).map_err(fail)
     }
+}
+
+/// Notes the source in one private directory.
+fn know_in(
+    private: &PrivateDir,
+    job: &CopyJob,
+    source: &SourceDir,
+    committer: &Committer<'_>,
+) -> io::Result<()> {
+    let mut now = SourceMark::of(&source.handle, committer.accounting.mounts.clone());
+    let last = SourceMark::read(private);
+    // What could not be asked takes nothing away from what is known.
+    if last.as_ref() == Some(&now)
+        || last.as_ref().is_some_and(SourceMark::is_known) && !now.is_known()
+    {
+        return Ok(());
+    }
+    // What this run did not enter may be mounted all the same.
+    if let Some(mut last) = last.filter(|last| !now.root.is_other_than(&last.root)) {
+        let is_part = job.names.is_some() || job.shard.is_some();
+        last.mounts.keep_only(|path| is_part || !was_visited(job, source, path));
+        now.mounts.add_earlier(last.mounts);
+    }
+    now.write(private, job.options.sync)
 }
 
 /// True if a walk of the source comes to `path`, or would if there were a directory.

@@ -238,3 +238,90 @@ fn an_exchange_is_known_wherever_the_records_are() {
         back(&["--restore", "--overwrite-policy", "always"]).assert_code(0);
     }
 }
+
+/// Also where a part of the output is copied onto the part of the source that it came from, or an output of another kind
+/// onto its source; and what is meant, or empty, is done.
+#[test]
+fn parts_of_source_and_output_are_not_exchanged() {
+    let bag: &[&str] = &["--bag"];
+    let generations: &[&str] = &["--generations"];
+    let ways: [(&[&str], &[&str], &str, &str); 10] = [
+        (&[], &[], "dst/d", "src/d"),
+        (&[], &[], "dst/d/e", "src/d/e"),
+        (&["--state", "st"], &[], "dst/d", "src/d"),
+        (
+            &["--hash", "none", "--state", "st"],
+            &["--hash", "none", "--state", "other"],
+            "dst",
+            "src",
+        ),
+        (bag, &[], "dst/data", "src"),
+        (bag, &[], "dst/data/d", "src/d"),
+        (bag, &[], "dst", "src"),
+        (generations, &[], "dst", "src"),
+        (generations, generations, "dst", "src"),
+        // What is above both.
+        (&[], &[], "up/dst", "up/src"),
+    ];
+    for (first, then, from, to) in ways {
+        let scene = Scene::new();
+        scene.src.file("d/a", "a").file("d/e/b", "b");
+        shell(&scene, "mkdir st other up");
+        scene.copy(first).assert_code(0);
+        let (from, to) = match from.strip_prefix("up/") {
+            Some(_) => {
+                shell(&scene, "mkdir up/one up/two; mv src up/one/x; mv dst up/two/x");
+                ("up/two", "up/one")
+            }
+            None => (from, to),
+        };
+        shell(
+            &scene,
+            &format!(
+                "echo new > {to}/new; find {to} -name a -exec sh -c 'echo edited > $0' {{}} ';'"
+            ),
+        );
+        let to = scene.path(to);
+        let before = inventory(&to);
+        let update: &[&str] = &["--overwrite-policy", "update"];
+        // What generations get is not up to the policy.
+        let update = if then == generations { &[] } else { update };
+        for more in [&[][..], &["-n"], update] {
+            let args = [then, more].concat();
+            let run = scene.command_to(scene.path(from), &to, &args).run();
+            run.assert_code(2).assert_says("exchanged?").assert_says("--restore");
+            assert_eq!(inventory(&to), before, "{from} {args:?}");
+        }
+        // Into what is empty or absent, again and again; and it may be meant.
+        let args = [then, update].concat();
+        for other in ["other-empty", "other-absent"] {
+            shell(&scene, "mkdir -p other-empty");
+            for _ in 0..2 {
+                scene.command_to(scene.path(from), scene.path(other), &args).run().assert_code(0);
+            }
+        }
+        let always: &[&str] =
+            if then == generations { &[] } else { &["--overwrite-policy", "always"] };
+        let meant = [then, always, &["--restore"]].concat();
+        scene.command_to(scene.path(from), &to, &meant).run().assert_code(0);
+    }
+}
+
+/// A part of a source goes to where it lies in the output, and another directory gets a part of the output.
+#[test]
+fn parts_that_were_not_exchanged_are_copied() {
+    let scene = Scene::new();
+    scene.src.file("d/a", "a").file("d/e/b", "b").file("f/c", "c");
+    scene.copy(&[]).assert_code(0);
+    scene.src.file("d/new", "new");
+    scene.command_to(scene.path("src/d"), scene.path("dst/d"), NONE).run().assert_code(0);
+    shell(&scene, "mkdir other; touch other/x");
+    scene.command_to(scene.path("dst/d"), scene.path("other"), NONE).run().assert_code(0);
+    scene.command_to(scene.path("dst/d"), scene.path("src/f"), NONE).run().assert_code(0);
+    // What is lost is brought back into its place, and the nights go on.
+    shell(&scene, "rm -r src/d/*");
+    scene.command_to(scene.path("dst/d"), scene.path("src/d"), NONE).run().assert_code(0);
+    for _ in 0..2 {
+        scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+    }
+}
