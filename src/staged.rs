@@ -182,6 +182,26 @@ pub fn create(dir: &Dir, name: &OsStr, private: bool) -> io::Result<(File, OsStr
     Ok((file, part))
 }
 
+/// Makes the temporary link of the one that is to be called `name`, to the entry `target` of the same directory. A link
+/// cannot be locked: the caller keeps other runs out, so those that are there were left by killed ones, and go.
+///
+/// # Errors
+/// The system's: there are no such links everywhere.
+pub fn create_link(dir: &Dir, name: &OsStr, target: &OsStr) -> io::Result<OsString> {
+    for part in temporary_names(name) {
+        if matches!(dir.read_name_link(&part), Ok(Some(_))) {
+            dir.remove(&part)?;
+        }
+    }
+    for part in temporary_names(name) {
+        match dir.make_name_link(target, &part) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| part),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
 /// Removes what killed runs left of the file that was to be called `name`. What cannot be removed is left to
 /// a later run; what `is_data` says is a file of the user stays.
 pub fn sweep(dir: &Dir, name: &OsStr, is_data: &dyn Fn(&OsStr) -> bool) {

@@ -13,8 +13,8 @@ use crate::{
     error::Error, error::Result, event::Done, event::Event, event::EventObserver, event::Gate,
     manifest::SummedReader, path::DirPath, path::RelPath, path::Shown, sys, sys::Attributes,
     sys::Dir, sys::DirReader, sys::stat::Stat, tree::Cleanup, tree::LabelChange, tree::OutputDir,
-    tree::Protected, tree::SourceDir, tree::SourceEntry, tree::Ways, tree::cleanup,
-    tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::first_unknown,
+    tree::Protected, tree::SourceDir, tree::SourceEntry, tree::UnknownParts, tree::Ways,
+    tree::cleanup, tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::first_unknown,
     tree::hand_over::lets_others_in,
 };
 
@@ -32,6 +32,8 @@ pub struct FinishTree<'a> {
     pub unmade: BTreeSet<Vec<u8>>,
     /// The metadata for the root, when the manifest is there.
     root: Option<Stat>,
+    /// What only looks like the part files of killed runs.
+    unknown: UnknownParts,
 }
 
 /// A directory of both sides.
@@ -70,7 +72,8 @@ fn refuse_difference(
 
 impl<'a> FinishTree<'a> {
     pub fn new(plan: &'a PlanDir, prepared: &'a Prepared, observer: &'a EventObserver<'a>) -> Self {
-        Self { plan, prepared, observer, last: None, unmade: BTreeSet::new(), root: None }
+        let (unmade, unknown) = (BTreeSet::new(), UnknownParts::default());
+        Self { plan, prepared, observer, last: None, unmade, root: None, unknown }
     }
 
     /// Makes symbolic links, and the further names of files. What cannot be made is told.
@@ -138,6 +141,8 @@ impl<'a> FinishTree<'a> {
             let finished = self.finish_directory(&dir, is_clean);
             finished.unwrap_or_else(|error| failed(&dir.path, error));
         })?;
+        let strange = self.unknown.told(false);
+        strange.iter().for_each(|warning| (self.observer.listen)(&Event::Warning(warning)));
         if let Some((stat, ways)) = root {
             match self.prepared.output.ways.difference(&ways) {
                 None => self.root = Some(stat),
@@ -389,16 +394,13 @@ impl<'a> FinishTree<'a> {
             None => Cleanup::OfPlan(self.plan.plan.plan),
         };
         let (is_data, may_remove) = (&|_: &OsStr| false, &|| true);
-        let spared = Protected { cleanup, resumable: None, follow, is_data, may_remove };
+        let (resumable, unknown) = (None, &self.unknown);
+        let spared = Protected { cleanup, resumable, follow, is_data, may_remove, unknown };
         let leftovers = cleanup::clean_up(Some(source), &opened_anew, reader, &spared);
         for name in &leftovers.removed {
             let path = output.rel.join(name);
             (self.observer.listen)(&Event::LeftoverRemoved(path.as_bytes()));
         }
-        leftovers
-            .unknown
-            .iter()
-            .chain(&leftovers.error)
-            .for_each(|error| (self.observer.listen)(&Event::Warning(error)));
+        leftovers.error.iter().for_each(|error| (self.observer.listen)(&Event::Warning(error)));
     }
 }

@@ -8,8 +8,8 @@
 //! in the same version.
 
 use std::{
-    ffi::OsStr, ffi::OsString, io, ops::ControlFlow, path::Path, sync::Arc, thread::sleep,
-    time::Duration, time::Instant,
+    ffi::OsStr, ffi::OsString, io, ops::ControlFlow, path::Path, path::PathBuf, sync::Arc,
+    sync::Mutex, sync::PoisonError, thread::sleep, time::Duration, time::Instant,
 };
 
 use jiff::Timestamp;
@@ -32,12 +32,8 @@ pub struct ResumablePart {
     journal: OsString,
 }
 
-/// Why what looks like a leftover stays.
-const UNKNOWN: &str =
-    "no run that keeps its records here made it; remove it if no other run is at work";
-
-/// Number of those that are named in a directory: a stranger who may write there could make any number.
-const MOST_NAMED: usize = 100;
+/// Number of those that are named: a stranger who may write there could make any number.
+const MOST_NAMED: usize = 3;
 
 /// The leftovers of killed runs in a directory, after the cleanup.
 #[derive(Debug, Default)]
@@ -45,8 +41,6 @@ pub struct Leftovers {
     pub removed: Vec<OsString>,
     /// The parts that stay to be resumed.
     pub resumable: Vec<ResumablePart>,
-    /// Entries that only have such a name, as errors: their owner is not known.
-    pub unknown: Vec<Error>,
     /// The first error; what else could be removed is.
     pub error: Option<Error>,
     /// Number of names that the directory lists besides those that runs keep in the root for themselves.
@@ -103,6 +97,46 @@ impl Cleanup<'_> {
     }
 }
 
+/// The entries that only look like leftovers and stay, because their owner is not known: those of all directories are
+/// told once.
+#[derive(Debug, Default)]
+pub struct UnknownParts(Mutex<UnknownCount>);
+
+#[derive(Debug, Default)]
+struct UnknownCount {
+    entries: u64,
+    first: Vec<PathBuf>,
+}
+
+impl UnknownParts {
+    fn add(&self, path: impl FnOnce() -> PathBuf) {
+        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        count.entries += 1;
+        if count.first.len() < MOST_NAMED {
+            count.first.push(path());
+        }
+    }
+
+    /// The warning about those that were found since it was asked last. An output whose root is `closed` although the
+    /// source's is not, a run that was killed may not have come to open.
+    pub fn told(&self, closed: bool) -> Option<Error> {
+        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let UnknownCount { entries, first } = std::mem::take(&mut *count);
+        let mut finding = String::from("no run that keeps its records here made it");
+        let (path, names) = first.split_first()?;
+        if entries > 1 {
+            let names = Shown::first_of(entries - 1, names.iter().map(|path| Shown::path(path)));
+            finding += &format!(", nor {} more that look so: {names}", entries - 1);
+        }
+        finding += "; remove what no other run is at work on";
+        if closed {
+            finding +=
+                ", and open the output to others (chmod), which a killed run may have left closed";
+        }
+        Some(Error::finding("remove what looks like a part file,", path, finding))
+    }
+}
+
 /// The entries that are not removed.
 pub struct Protected<'a> {
     /// The leftovers that are removed at all.
@@ -115,6 +149,8 @@ pub struct Protected<'a> {
     pub is_data: &'a dyn Fn(&OsStr) -> bool,
     /// Asked before anything is removed.
     pub may_remove: &'a dyn Fn() -> bool,
+    /// Gets those that only look like leftovers.
+    pub unknown: &'a UnknownParts,
 }
 
 /// Removes what no run will finish from an output directory that was there already, but for what is to be
@@ -125,12 +161,12 @@ pub fn clean_up(
     reader: &mut DirReader,
     spared: &Protected<'_>,
 ) -> Leftovers {
-    let Protected { cleanup, resumable, follow, is_data, may_remove } = *spared;
+    let Protected { cleanup, resumable, follow, is_data, may_remove, unknown } = *spared;
     let mut leftovers = Leftovers::default();
     let is_empty = output.fresh || output.bare;
     let Some(dir) = output.handle.as_ref().filter(|_| !is_empty) else { return leftovers };
     let (mut parts, mut journals, mut trials) = (Vec::new(), Vec::new(), Vec::new());
-    let mut unknown: Vec<OsString> = Vec::new();
+    let mut strange: Vec<OsString> = Vec::new();
     let seal = cleanup.seal();
     loop {
         let batch = match reader.next_batch(dir) {
@@ -157,7 +193,7 @@ pub fn clean_up(
                 },
                 () if seal.is_some_and(|seal| journal::is_name_by(name, &seal)) => &mut journals,
                 () if matches!(cleanup, Cleanup::OfTree(_)) && is_journal_name(name) => &mut parts,
-                () if unknown.len() <= MOST_NAMED && cleanup.names_unknown(name) => &mut unknown,
+                () if cleanup.names_unknown(name) => &mut strange,
                 () => continue,
             };
             let there = source.map(|source| source.handle.stat(&listed.name, false));
@@ -167,6 +203,7 @@ pub fn clean_up(
                 names.push(listed.name.to_os_string());
             }
         }
+        strange.drain(..).for_each(|name| unknown.add(|| output.path_of(&name)));
     }
     let is_any = [&parts, &journals, &trials].iter().any(|names| !names.is_empty());
     if is_any && !may_remove() {
@@ -193,20 +230,8 @@ pub fn clean_up(
         }
     }
     parts.into_iter().for_each(|part| leftovers.remove(output, part));
-    leftovers.unknown = as_errors(output, &unknown);
     trials.into_iter().for_each(|trial| leftovers.remove_trial(output, dir, trial));
     leftovers
-}
-
-/// The entries that stay because their owner is not known.
-fn as_errors(output: &OutputDir, unknown: &[OsString]) -> Vec<Error> {
-    const DEED: &str = "remove what looks like a part file,";
-    let more = unknown.get(MOST_NAMED).map(|_| {
-        let finding = format!("there are more than these {MOST_NAMED}");
-        Error::finding("name all that looks like a part file in", output.path(), finding)
-    });
-    let named = unknown.iter().take(MOST_NAMED);
-    named.map(|name| Error::finding(DEED, output.path_of(name), UNKNOWN)).chain(more).collect()
 }
 
 /// Removes beginnings that the run does not go on with after all.
@@ -237,10 +262,10 @@ impl Leftovers {
         for name in self.removed {
             emit.item(WalkItem::LeftoverRemoved(Arc::clone(output), name))?;
         }
-        for error in self.unknown.into_iter().chain(self.error) {
-            emit.item(WalkItem::Warning(error))?;
+        match self.error {
+            Some(error) => emit.item(WalkItem::Warning(error)),
+            None => ControlFlow::Continue(()),
         }
-        ControlFlow::Continue(())
     }
 
     /// Removes a part file or a journal.

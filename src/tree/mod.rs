@@ -12,7 +12,7 @@ pub mod overwrite;
 pub mod walk;
 
 pub use classify::{Classifier, Selection, Unclassified};
-pub use cleanup::{Cleanup, Leftovers, LockShare, Patience, Protected};
+pub use cleanup::{Cleanup, Leftovers, LockShare, Patience, Protected, UnknownParts};
 pub use dirs::{EntryBelow, HeldTree, LastDir, OutputDir, SourceDir};
 pub use filter::{Filter, Inclusion, Pattern};
 pub use found::{Batch, NameCount, SourceEntry, WalkEvent, WalkItem};

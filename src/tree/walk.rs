@@ -9,12 +9,13 @@ use std::{ffi::OsStr, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use crate::{
     error::Deed, error::Error, event::Gate, path::RelPath, state::Knowledge,
-    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes, sys::DirReader,
-    sys::ListedEntry, sys::stat::Identity, sys::stat::Kind, tree::Classifier, tree::Cleanup,
-    tree::Inclusion, tree::Leftovers, tree::NameCount, tree::NameList, tree::OutputDir,
-    tree::Protected, tree::SourceDir, tree::Unclassified, tree::WalkItem,
-    tree::classify::DirMemory, tree::classify::PendingLinks, tree::classify::Subdir, tree::cleanup,
-    tree::dirs::LiveDirs, tree::dirs::OTHERS_MAY_WRITE, tree::found::Emit,
+    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes, sys::Dir,
+    sys::DirReader, sys::ListedEntry, sys::stat::Identity, sys::stat::Kind, tree::Classifier,
+    tree::Cleanup, tree::Inclusion, tree::Leftovers, tree::NameCount, tree::NameList,
+    tree::OutputDir, tree::Protected, tree::SourceDir, tree::Unclassified, tree::UnknownParts,
+    tree::WalkItem, tree::classify::DirMemory, tree::classify::PendingLinks,
+    tree::classify::Subdir, tree::cleanup, tree::dirs::LiveDirs, tree::dirs::OTHERS_MAY_WRITE,
+    tree::found::Emit,
 };
 
 /// Why a link is not followed to a directory or file of such a file system.
@@ -65,6 +66,8 @@ pub struct Walk<'a> {
     pub live: Arc<LiveDirs>,
     /// Where the names on both sides are counted, if they are.
     pub names_met: Option<&'a NameCount<'a>>,
+    /// What only looks like the part files of killed runs.
+    pub unknown: Arc<UnknownParts>,
 }
 
 /// A directory on the way from the root to where the walk is.
@@ -121,12 +124,33 @@ impl Walk<'_> {
         emit: &mut impl Emit,
         mut defer: Option<Defer<'_>>,
     ) -> ControlFlow<()> {
-        let mut descent = self.begin(source, output);
-        if let Some(names) = self.names {
-            return self.walk_names(&mut descent, names, emit, &mut defer);
+        let mut descent = self.begin(Arc::clone(&source), Arc::clone(&output));
+        match self.names {
+            Some(names) => self.walk_names(&mut descent, names, emit, &mut defer)?,
+            None => {
+                self.take_leftovers(&mut descent, emit)?;
+                self.walk_down_to(0, &mut descent, emit, &mut defer)?;
+            }
         }
-        self.take_leftovers(&mut descent, emit)?;
-        self.walk_down_to(0, &mut descent, emit, &mut defer)
+        self.tell_unknown(&source, &output, emit)
+    }
+
+    /// Tells what only looks like the part files of killed runs, and stayed.
+    pub fn tell_unknown(
+        &self,
+        source: &SourceDir,
+        output: &OutputDir,
+        emit: &mut impl Emit,
+    ) -> ControlFlow<()> {
+        let is_closed = |dir: &Dir| dir.is_private().unwrap_or(false);
+        // One that gets its label in the end is open then.
+        let closed = output.finish.is_none()
+            && output.handle.as_ref().is_some_and(is_closed)
+            && !is_closed(&source.handle);
+        match self.unknown.told(closed) {
+            Some(warning) => emit.item(WalkItem::Warning(warning)),
+            None => ControlFlow::Continue(()),
+        }
     }
 
     /// True if anything may be made or changed at the output.
@@ -282,7 +306,8 @@ impl Walk<'_> {
         let follow = self.classifier.selection.follow_links;
         let Walk { cleanup, resumable, .. } = *self;
         let may_remove = &|| self.may_make();
-        let spared = Protected { cleanup, resumable, follow, is_data: &is_data, may_remove };
+        let (is_data, unknown) = (&is_data, &*self.unknown);
+        let spared = Protected { cleanup, resumable, follow, is_data, may_remove, unknown };
         let mut leftovers = cleanup::clean_up(Some(source), output, reader, &spared);
         self.names_met.inspect(|met| met.at_output(leftovers.names, leftovers.error.is_some()));
         let (resumable, names) = (std::mem::take(&mut leftovers.resumable), leftovers.names);

@@ -11,9 +11,9 @@ use std::{
 use crate::{
     copy::DatedName, copy::LostNames, copy::mirror::Trash, copy::mirror::removal::TreeRemoval,
     error::Deed, error::Error, error::Result, event::Event, event::Stop, path::RelPath,
-    staged::write_whole, state::Missing, state::PrivateDir, state::private_dir::NAME,
-    state::row::FINISHED, sys, sys::Dir, sys::DirListing, sys::Uninterrupted, sys::stat::Kind,
-    tree::HeldTree, tree::OutputDir, tree::Patience,
+    staged::create_link, staged::write_whole, state::Missing, state::PrivateDir,
+    state::private_dir::NAME, state::row::FINISHED, sys, sys::Dir, sys::DirListing,
+    sys::Uninterrupted, sys::stat::Kind, tree::HeldTree, tree::OutputDir, tree::Patience,
 };
 
 /// The ending behind the date of a tree that is not finished.
@@ -169,7 +169,7 @@ pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<bool> {
         return Ok(false);
     }
     let name = name.to_string();
-    match root.create_part_name_link(name.as_ref()) {
+    match create_link(root, LATEST.as_ref(), name.as_ref()) {
         Ok(link) => {
             let published = root.publish(&link, LATEST.as_ref(), true);
             if published.is_err() {

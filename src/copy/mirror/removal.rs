@@ -16,8 +16,8 @@ use crate::{
     error::Error, error::Result, event::Event, event::Stop, hash::Algorithm, path::DirPath,
     path::RelPath, state::Departing, state::Knowledge, state::PrivateDir, sys, sys::Attributes,
     sys::Dir, sys::DirReader, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
-    tree::Cleanup, tree::OutputDir, tree::Protected, tree::SourceDir, tree::cleanup,
-    tree::dirs::open_source_below, tree::walk::most_levels,
+    tree::Cleanup, tree::OutputDir, tree::Protected, tree::SourceDir, tree::UnknownParts,
+    tree::cleanup, tree::dirs::open_source_below, tree::walk::most_levels,
 };
 
 /// The entries that are to leave the output at the end of a run.
@@ -111,18 +111,25 @@ impl Removal<'_> {
 
     /// Removes what killed runs left in directories that the source has no more, as the walk does in all others.
     fn clean_up(&self, accounting: &mut Accounting<'_>) {
+        let unknown = UnknownParts::default();
         for path in &self.departures.with_leftovers {
             if self.stop.is_requested() {
                 break;
             }
-            if let Err(error) = self.clean_up_in(path, accounting) {
+            if let Err(error) = self.clean_up_in(path, &unknown, accounting) {
                 let path = self.output.path_below(path);
                 accounting.warn(&Error::io("remove old part files from", path, error));
             }
         }
+        unknown.told(false).iter().for_each(|warning| accounting.warn(warning));
     }
 
-    fn clean_up_in(&self, path: &RelPath, accounting: &mut Accounting<'_>) -> io::Result<()> {
+    fn clean_up_in(
+        &self,
+        path: &RelPath,
+        unknown: &UnknownParts,
+        accounting: &mut Accounting<'_>,
+    ) -> io::Result<()> {
         let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let dir = root.open_below(path)?;
         let before = dir.stat_self()?;
@@ -139,12 +146,13 @@ impl Removal<'_> {
         };
         let Self { cleanup, follow, .. } = *self;
         let may_remove = &|| !self.stop.is_requested();
-        let spared = Protected { cleanup, resumable: None, follow, is_data: &is_data, may_remove };
+        let (is_data, resumable) = (&is_data, None);
+        let spared = Protected { cleanup, resumable, follow, is_data, may_remove, unknown };
         let left = cleanup::clean_up(None, &output, &mut DirReader::default(), &spared);
         for name in &left.removed {
             accounting.tell(&output.rel, name, |path| Event::LeftoverRemoved(path));
         }
-        left.unknown.iter().chain(&left.error).for_each(|error| accounting.warn(error));
+        left.error.iter().for_each(|error| accounting.warn(error));
         let warn = |deed, error| accounting.warn(&Error::io(deed, output.path(), error));
         Attributes::default().apply(&dir, &before, true, warn);
         Ok(())

@@ -198,6 +198,7 @@ pub fn walk_all(walk: &Walk<'_>, outlet: &WalkSink<'_>, prepared: Prepared, stat
         // Beginnings of other files stay: these files are not this run's.
         let tell = &mut |found| outlet.hand_on(found);
         let _ = walk.clean_up(&source, &output, &mut DirReader::default(), tell);
+        let _ = walk.tell_unknown(&source, &output, tell);
         output.announce(1);
         // Fails only if the workers are gone, and then the entry is missed in the account.
         let _ = outlet.hand_on(WalkEvent::Files(Batch { source, output, files: vec![entry] }));

@@ -231,6 +231,7 @@ impl CopyJob {
             gate: None,
             live: Arc::default(),
             names_met: None,
+            unknown: Arc::default(),
             most_levels: most_levels(sys::open_file_limit() / outputs as u64),
         }
     }

@@ -199,9 +199,9 @@ impl Dir {
         Ok(OsString::from_vec(target.into_bytes()))
     }
 
-    /// Makes a symbolic link to the entry `target` of this directory under a random name, to be published.
-    pub fn create_part_name_link(&self, target: &OsStr) -> io::Result<OsString> {
-        self.create_part_link(PartOwner::default(), &target.to_os_string())
+    /// Makes the symbolic link `name` to the entry `target` of this directory; an error if `name` exists.
+    pub fn make_name_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
+        self.make_link(&target.to_os_string(), name)
     }
 
     /// The text of the link `name`, if that may be an entry of this directory.

@@ -228,7 +228,7 @@ impl Dir {
     }
 
     /// Links to directories need a privilege here, so none is made.
-    pub fn create_part_name_link(&self, _: &OsStr) -> io::Result<std::ffi::OsString> {
+    pub fn make_name_link(&self, _: &OsStr, _: &OsStr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
