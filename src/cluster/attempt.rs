@@ -337,7 +337,7 @@ fn remove(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cluster::plan_dir::FrozenPlan, io::CopyOptions};
+    use crate::{cluster::plan_dir::FrozenPlan, cluster::plan_dir::RootLabel, io::CopyOptions};
 
     #[test]
     fn workers_that_begin_at_once_take_each_shard_once() {
@@ -350,6 +350,7 @@ mod tests {
             output: "/".into(),
             source_inode: 1,
             output_inode: 1,
+            source_label: RootLabel::default(),
             state: None,
             options: CopyOptions::default(),
         };

@@ -10,13 +10,13 @@ use crate::{
     cluster::PlanDir, cluster::PlanEnd, cluster::attempt, cluster::done::SourceSearch,
     cluster::end_list::FINISH, cluster::end_list::LINKS, cluster::finish_tree::FinishTree,
     cluster::plan_dir::DONE, cluster::plan_dir::FAILED, cluster::plan_dir::LIST_END,
-    cluster::plan_dir::LOST_MANIFEST, cluster::plan_dir::Seal, cluster::record_check::DEED,
-    cluster::record_check::LineBlocks, cluster::record_check::OTHER_LISTS,
-    cluster::record_check::RecordCheck, copy::Prepared, error::Error, error::Result, event::Event,
-    event::EventObserver, hash::Sha256, io::Reflink, io::read_back::is_proven,
-    manifest::ManifestFile, manifest::ManifestName, manifest::Readers, manifest::SummedReader,
-    manifest::readers::ours, state::FinishedManifest, state::record::name_later,
-    state::record::tell_output, sys::Dir, tree::Patience,
+    cluster::plan_dir::LOST_MANIFEST, cluster::plan_dir::PlanEnding, cluster::plan_dir::Seal,
+    cluster::record_check::DEED, cluster::record_check::LineBlocks,
+    cluster::record_check::OTHER_LISTS, cluster::record_check::RecordCheck, copy::Prepared,
+    error::Deed, error::Error, error::Result, event::Event, event::EventObserver, hash::Sha256,
+    io::Reflink, io::read_back::is_proven, manifest::ManifestFile, manifest::ManifestName,
+    manifest::Readers, manifest::SummedReader, manifest::readers::ours, state::FinishedManifest,
+    state::record::name_later, state::record::tell_output, sys::Dir, tree::Patience,
 };
 
 /// The end of a plan.
@@ -70,15 +70,23 @@ impl FinishJob {
             return Ok(report);
         }
         self.check_end_lists(&seal)?;
+        let before = plan.ending()?;
         let prepared = self.prepare(observer)?;
+        let mut tree = FinishTree::new(plan, &prepared, observer);
+        if let Some(before) = &before {
+            tree.is_again = true;
+            let stays = remove_manifest(before, &prepared);
+            stays.iter().for_each(|error| (observer.listen)(&Event::Warning(error)));
+        }
         let is_cut_short =
             |report: &FinishReport| report.broken.is_some() || report.interrupted.is_some();
-        match self.finish(&prepared, &seal, &mut report, observer) {
+        match self.finish(&prepared, tree, &seal, &mut report, observer) {
             Err(error) => report.broken = Some(error),
             Ok(()) if is_cut_short(&report) || report.unfinished > 0 => {}
             Ok(()) => {
                 let (missing, manifest) = (report.missing, report.manifest.clone());
                 plan.write_finished(&PlanEnd::new(seal.plan, missing, manifest))?;
+                plan.forget_ending()?;
             }
         }
         Ok(report)
@@ -149,21 +157,33 @@ impl FinishJob {
             let finding = "source or output is not the directory that the plan was made with";
             return Err(Error::finding(DEED, &self.plan.path, finding));
         }
+        let source = found.source.handle.stat_self().deed("look at", &plan.source)?;
+        plan.check_source_label(DEED, &source)?;
+        self.plan.write_ending(None)?;
         job.prepare(false, patience)
     }
 
     fn finish(
         &self,
         prepared: &Prepared,
+        mut tree: FinishTree<'_>,
         seal: &Seal,
         report: &mut FinishReport,
         observer: &EventObserver<'_>,
     ) -> Result<()> {
         let sync = self.plan.plan.options.sync;
-        let mut tree = FinishTree::new(&self.plan, prepared, observer);
         tree.make_links()?;
         tree.persist(sync)?;
-        let mut manifest = self.begin_manifest(prepared)?;
+        let name = ManifestName::new(Timestamp::now());
+        let note = |name: ManifestName| self.plan.write_ending(Some(name.unfinished().to_string()));
+        note(name)?;
+        let mut manifest = self.begin_manifest(prepared, name)?;
+        // Something else had that name.
+        if manifest.name() != name
+            && let Err(error) = note(manifest.name())
+        {
+            return Err(manifest.discard(error));
+        }
         match self.fill(&mut manifest, &mut tree, seal, report, observer) {
             Ok(true) => {}
             Ok(false) => return manifest.withdraw(),
@@ -215,7 +235,8 @@ impl FinishJob {
             self.put_back(&wrong, observer);
             return Ok(false);
         }
-        tree.finish_directories(attempt::running(&self.plan, self.dead)?.is_empty())?;
+        let is_clean = !tree.is_again && attempt::running(&self.plan, self.dead)?.is_empty();
+        tree.finish_directories(is_clean)?;
         report.missing = missing(tree);
         tree.persist(plan.sync)?;
         // Who may read each file is not in the plan.
@@ -254,7 +275,7 @@ impl FinishJob {
         states.publish(name.as_ref(), self.plan.plan.options.sync, false, mode)
     }
 
-    fn begin_manifest(&self, prepared: &Prepared) -> Result<ManifestFile> {
+    fn begin_manifest(&self, prepared: &Prepared, name: ManifestName) -> Result<ManifestFile> {
         let path = &self.plan.plan.output;
         let fail = |error| Error::io("open", path, error);
         let root = prepared.output.handle.as_ref().map(Dir::try_clone);
@@ -264,9 +285,32 @@ impl FinishJob {
         let newest = ours(&root, is_in_source, None).map_err(fail)?.first().copied();
         let lists = self.plan.plan.job().lists();
         let path = path.as_path().into();
-        let name = ManifestName::new(Timestamp::now());
         ManifestFile::create(root, path, name, newest, is_in_source, &lists)
     }
+}
+
+/// Removes the unfinished manifest of an end that was killed, and what is beside it; why it stays, if it does.
+fn remove_manifest(before: &PlanEnding, prepared: &Prepared) -> Option<Error> {
+    let (root, source) = (prepared.output.handle.as_ref()?, &prepared.source.handle);
+    let name = ManifestName::parse(before.manifest.as_deref()?.as_ref())?;
+    let file = name.to_string();
+    // One of the source's, or of a run that is at work.
+    if name.is_finished()
+        || root.stat(file.as_ref(), false).is_err()
+        || source.stat(file.as_ref(), false).is_ok()
+        || root.is_claimed(file.as_ref())
+    {
+        return None;
+    }
+    for beside in [name.states(), name.finished().states()].into_iter().chain(name.lists()) {
+        if source.stat(beside.as_ref(), false).is_err() {
+            // Most have none.
+            let _ = root.remove(beside.as_ref());
+        }
+    }
+    let removed = root.remove_abandoned(file.as_ref());
+    let path = || prepared.output.path_of(file.as_ref());
+    removed.deed_at("remove the unfinished manifest", path).err()
 }
 
 /// Shards leave no rows in the private record; it is told which manifest is the newest, so that checks go by that one.

@@ -34,6 +34,8 @@ pub struct FinishTree<'a> {
     root: Option<Stat>,
     /// What only looks like the part files of killed runs.
     unknown: UnknownParts,
+    /// True if an earlier run was killed that was to finish it, and may have left something in each directory.
+    pub is_again: bool,
 }
 
 /// A directory of both sides.
@@ -73,7 +75,7 @@ fn refuse_difference(
 impl<'a> FinishTree<'a> {
     pub fn new(plan: &'a PlanDir, prepared: &'a Prepared, observer: &'a EventObserver<'a>) -> Self {
         let (unmade, unknown) = (BTreeSet::new(), UnknownParts::default());
-        Self { plan, prepared, observer, last: None, unmade, root: None, unknown }
+        Self { plan, prepared, observer, last: None, unmade, root: None, unknown, is_again: false }
     }
 
     /// Makes symbolic links, and the further names of files. What cannot be made is told.

@@ -10,11 +10,11 @@ use crate::{
     cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::end_list::LinkedKind,
     cluster::end_list::LinkedName, cluster::end_list::LinkedNames, cluster::end_list::order,
     cluster::pack::Packer, cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan,
-    cluster::plan_dir::Seal, copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations,
-    copy::before::open_source, error::Deed, error::Error, error::Result, event::Event,
-    event::EventObserver, manifest::SummedWriter, manifest::readers::ours, sys, sys::Dir,
-    sys::stat::Kind, tree::OutputDir, tree::Patience, tree::SortedRecords, tree::Sorter,
-    tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
+    cluster::plan_dir::RootLabel, cluster::plan_dir::Seal, copy::CopyJob, copy::OutputRun,
+    copy::Prepared, copy::Reservations, copy::before::open_source, error::Deed, error::Error,
+    error::Result, event::Event, event::EventObserver, manifest::SummedWriter,
+    manifest::readers::ours, sys, sys::Dir, sys::stat::Kind, tree::OutputDir, tree::Patience,
+    tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
 };
 
 /// A plan to be made.
@@ -133,6 +133,7 @@ impl PlanJob {
                 None => Err(Error::finding("plan with", path, "its path is not UTF-8")),
             }
         };
+        let source = prepared.source.handle.stat_self().deed("look at", &job.source)?;
         let plan = FrozenPlan {
             format: PlanDir::format(),
             plan: RandomState::new().build_hasher().finish() as u32,
@@ -140,6 +141,7 @@ impl PlanJob {
             source: whole(&job.source)?,
             output: whole(&job.output)?,
             source_inode: prepared.source_id.ino,
+            source_label: RootLabel::of(&source),
             output_inode: prepared.output_id.map_or(0, |id| id.ino),
             state: job.state.as_deref().map(whole).transpose()?,
             options: job.options.clone(),

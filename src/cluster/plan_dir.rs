@@ -8,13 +8,13 @@ use std::{fs, io, io::Read, path::Path, path::PathBuf, time::Duration, time::UNI
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    cluster::attempt, cluster::done, cluster::done::DoneTotals, copy::CopyJob, error::Error,
-    error::Result, io::CopyOptions, staged::write_whole, sys, sys::Dir, sys::DirListing,
-    sys::PlainUse, sys::Uninterrupted,
+    cluster::attempt, cluster::done, cluster::done::DoneTotals, copy::CopyJob, error::Deed,
+    error::Error, error::Result, io::CopyOptions, staged::write_whole, sys, sys::Dir,
+    sys::DirListing, sys::PlainUse, sys::Uninterrupted, sys::stat::Stat,
 };
 
 /// The version of all formats in the directory.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// No file but a list is longer; bytes.
 const MOST_JSON: u64 = 16 << 20;
@@ -33,6 +33,7 @@ pub const LIST_END: u8 = 0;
 const PLAN: &str = "plan.json";
 const SEALED: &str = "SEALED";
 const FINISHED: &str = "FINISHED";
+const ENDING: &str = "ENDING";
 
 /// What a plan froze: every shard and the end of the plan go by it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,13 +49,40 @@ pub struct FrozenPlan {
     /// The inode numbers of both roots. The numbers of their devices differ from machine to machine.
     pub source_inode: u64,
     pub output_inode: u64,
+    /// The owner and the permissions of the source's root, by which the ways to all directories are known.
+    pub source_label: RootLabel,
     /// Where the private directory of the output is, if not in it.
     #[serde(deserialize_with = "Option::deserialize")]
     pub state: Option<PathBuf>,
     pub options: CopyOptions,
 }
 
+/// Who may enter a root.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RootLabel {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+}
+
+impl RootLabel {
+    pub fn of(root: &Stat) -> Self {
+        Self { mode: root.mode, uid: root.uid, gid: root.gid }
+    }
+}
+
 impl FrozenPlan {
+    /// Refuses a source whose root, which is `now`, has another label than it had when it was planned: of no directory
+    /// in it could anything be copied, and each would be named.
+    pub fn check_source_label(&self, deed: &'static str, now: &Stat) -> Result<()> {
+        if RootLabel::of(now) == self.source_label {
+            return Ok(());
+        }
+        let finding = "it has another owner or other permissions than when it was planned, and so may be open to others \
+                       than its copy: give it those again, or make a new plan";
+        Err(Error::finding(deed, &self.source, finding))
+    }
+
     /// A copy as it was planned; what else it is to be is for who runs it to say.
     pub fn job(&self) -> CopyJob {
         let (options, state) = (self.options.clone(), self.state.clone());
@@ -91,6 +119,15 @@ pub struct Seal {
 /// What is said of a manifest that is [lost](PlanEnd::lost_manifest), and what helps.
 pub const LOST_MANIFEST: &str =
     "is gone or was changed since: another run of dircopy to the output writes a new one";
+
+/// The note that the end of a plan has begun. Where it is found that run was killed, or failed, and what it made may be
+/// there still.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanEnding {
+    pub plan: u32,
+    /// The name of its manifest.
+    pub manifest: Option<String>,
+}
 
 /// What the end of a plan left.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -237,6 +274,22 @@ impl PlanDir {
     /// Says how the plan ended. An end that left something is replaced by a later one.
     pub fn write_finished(&self, finished: &PlanEnd) -> Result<()> {
         self.write(FINISHED, finished, true)
+    }
+
+    /// The end of the plan that was begun before, if it did not come to its own.
+    pub fn ending(&self) -> Result<Option<PlanEnding>> {
+        self.read(ENDING, |ending: &PlanEnding| ending.plan)
+    }
+
+    /// Notes that the end has begun, with a manifest of this name.
+    pub fn write_ending(&self, manifest: Option<String>) -> Result<()> {
+        self.write(ENDING, &PlanEnding { plan: self.plan.plan, manifest }, true)
+    }
+
+    /// Removes that note: the end has come, and left nothing.
+    pub fn forget_ending(&self) -> Result<()> {
+        let removed = Dir::open(&self.path).and_then(|dir| dir.remove(ENDING.as_ref()));
+        removed.deed_at("remove", || self.path.join(ENDING))
     }
 
     /// Writes a file that appears whole.

@@ -22,6 +22,9 @@ use crate::{
     tree::NameList, tree::SortedRecords, tree::names::compare, tree::names::planned::planned_size,
 };
 
+/// The deed that other roots than those of the plan prevent.
+const DEED: &str = "run a shard with";
+
 /// Time between two looks for a list that is to appear.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -165,11 +168,14 @@ impl ShardJob {
         for (path, inode) in [(&plan.source, plan.source_inode), (&plan.output, plan.output_inode)]
         {
             let fail = |error| Error::io("open", path, error);
-            let found = Dir::open(path).and_then(|dir| dir.identity()).map_err(fail)?;
-            if found.ino != inode {
+            let found = Dir::open(path).and_then(|dir| dir.stat_self()).map_err(fail)?;
+            if found.id.ino != inode {
                 let finding = "it is not the directory that the plan was made with: is its file system \
                                mounted here?";
-                return Err(Error::finding("run a shard with", path, finding));
+                return Err(Error::finding(DEED, path, finding));
+            }
+            if *path == plan.source {
+                plan.check_source_label(DEED, &found)?;
             }
         }
         Ok(())

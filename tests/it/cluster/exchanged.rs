@@ -60,6 +60,30 @@ fn nothing_is_copied_from_a_directory_that_was_not_planned() {
     }
 }
 
+/// The root is on the way to all: that is said once, and nothing is touched. When it is as it was, the plan goes on.
+#[test]
+fn a_root_with_another_label_is_told_once() {
+    need!(Root);
+    for (change, back) in [("chmod 700 src", "chmod 777 src"), ("chown 1002 src", "chown 0 src")] {
+        let cluster = cluster();
+        cluster.plan_with(&[]).assert_code(0);
+        shell(&cluster.scene, change);
+        let refused = |run: &Run| {
+            run.assert_code(2).assert_says("it has another owner or other permissions than when");
+            assert_eq!(run.err().matches("make a new plan").count(), 1, "{}", run.err());
+        };
+        refused(&cluster.shard(0));
+        shell(&cluster.scene, back);
+        cluster.shard(0).assert_code(0);
+        shell(&cluster.scene, change);
+        refused(&cluster.finish());
+        assert_eq!(label(&cluster.out().join("d")), (0, 0o700), "{change}");
+        shell(&cluster.scene, back);
+        cluster.finish().assert_code(0);
+        assert_eq!(label(&cluster.out().join("d")), (1001, 0o755), "{change}");
+    }
+}
+
 /// What its permissions were when it was planned does not hold for what is in it now.
 #[test]
 fn a_directory_that_is_exchanged_or_closed_before_the_end_stays_closed() {

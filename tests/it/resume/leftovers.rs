@@ -74,6 +74,99 @@ fn of_plans() {
     killed_anywhere(&scene, &["finish", "-q", "--plan", "plan", "--dead-after", "1s"], &copied);
 }
 
+/// Where the secret is lost, nobody knows whose part files these are. They stay, and all are one line, which also says
+/// that the output may be closed because of that run.
+#[test]
+fn part_files_of_unknown_runs_are_one_line() {
+    need!(Strace);
+    let scene = Scene::new();
+    for name in ["a", "b", "c", "d/a", "d/b", "d/c", "d/e/a", "d/e/b"] {
+        scene.src.file(name, content(2_000_000));
+    }
+    let strace = Strace::inject(
+        &scene,
+        "ftruncate,fallocate,copy_file_range,pwrite64,write",
+        "signal=SIGKILL:when=9",
+    );
+    strace.run(scene.bare(["-q", "src", "dst", "--reflink", "never"]));
+    assert!(strace.log().contains("killed by SIGKILL"));
+    let parts = "find dst -name '*.dircopy-part' | wc -l";
+    shell(
+        &scene,
+        "rm -r dst/.dircopy; touch dst/.1234567890.dircopy-part dst/d/.1234567891.dircopy-part",
+    );
+    let number: usize = shell(&scene, parts).trim().parse().unwrap();
+    let run = scene.copy(&["-q"]);
+    run.assert_code_in(&[0, 1]);
+    let lines: Vec<_> = run
+        .err()
+        .lines()
+        .filter(|it| it.contains("looks like a part file"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(lines.len(), 1, "{}", run.err());
+    assert!(lines[0].contains(&format!("nor {} more that look so", number - 1)), "{}", run.err());
+    assert!(lines[0].contains("open the output to others"), "{}", run.err());
+    // With them gone all is as ever.
+    shell(&scene, "find dst -name '*.dircopy-part' -delete; chmod 755 dst");
+    let run = scene.copy(&["-q", "--overwrite-policy", "update"]);
+    run.assert_code(0);
+    assert!(!run.err().contains("part file"), "{}", run.err());
+}
+
+/// The link that leads to the newest generation has a temporary name too.
+#[test]
+fn of_generations_and_their_link() {
+    need!(Strace);
+    let scene = scene();
+    // Of several calls each is counted by itself, and this one gives the link its name.
+    let mut left = 0;
+    for when in 1..100 {
+        shell(&scene, "rm -rf dst");
+        scene.copy(&["-q", "--generations"]).assert_code(0);
+        let strace =
+            Strace::inject(&scene, "rename,renameat", &format!("signal=SIGKILL:when={when}"));
+        strace.run(scene.bare(["-q", "src", "dst", "--generations"]));
+        if !strace.log().contains("killed by SIGKILL") {
+            break;
+        }
+        left +=
+            usize::from(!shell(&scene, "find dst -maxdepth 1 -name '*-part' -type l").is_empty());
+        scene.copy(&["-q", "--generations"]).assert_code(0);
+        assert_eq!(shell(&scene, "find dst -maxdepth 1 -name '*-part'"), "", "{when}");
+    }
+    assert!(left > 0);
+}
+
+/// What the end of a plan left in the output when it was killed, its trials too.
+#[test]
+fn of_the_end_of_a_plan_in_the_output() {
+    need!(Strace);
+    let scene = scene();
+    shell(&scene, "ln -s a src/link; ln -s b src/dir/link");
+    let program = env!("CARGO_BIN_EXE_dircopy");
+    let start = format!(
+        "rm -rf plan out; {program} plan -q src out --plan plan; {program} shard -q --plan plan --index 0"
+    );
+    let in_output = "find out -path out/.dircopy -prune -o \\( -name '*.part' -o -name '*dircopy-part*' \\) -print";
+    let args = ["finish", "-q", "--plan", "plan"];
+    for calls in ["symlinkat", Strace::SYNCS, Strace::RENAMES, "unlinkat"] {
+        let mut left = 0;
+        for when in 1..100 {
+            shell(&scene, &start);
+            let strace = Strace::inject(&scene, calls, &format!("signal=SIGKILL:when={when}"));
+            strace.run(scene.bare(args));
+            if !strace.log().contains("killed by SIGKILL") {
+                break;
+            }
+            left += usize::from(!shell(&scene, in_output).is_empty());
+            scene.bare(args).run().assert_code(0);
+            assert_eq!(shell(&scene, in_output), "", "{calls} {when}");
+        }
+        assert!(left > 0, "{calls}");
+    }
+}
+
 /// A file of the source that has the name which the report had while it was made is copied, listed, and stays.
 #[test]
 fn what_the_source_has_is_no_leftover() {
