@@ -61,6 +61,11 @@ impl Error {
         self
     }
 
+    /// The same of another deed, of which that was a part.
+    pub fn of_deed(self, deed: &'static str) -> Self {
+        Self { deed, ..self }
+    }
+
     /// The same of an output as a whole, so that any number of entries have it.
     pub fn of_all(self) -> Self {
         Self { is_of_all: true, ..self }

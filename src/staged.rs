@@ -41,6 +41,11 @@ impl StagedFile {
         self.file.as_ref().ok_or_else(|| io::Error::other("it is closed"))
     }
 
+    /// Its temporary name.
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
     /// Makes one that is to be called `name`, for its owner only if `private`, otherwise as the user's umask has it.
     /// What killed runs left of it is removed, but for what `is_data` says is a file of the user.
     ///

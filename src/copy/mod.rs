@@ -9,6 +9,7 @@ mod dry_run;
 pub mod generations;
 pub mod hard_link;
 pub mod links;
+mod list_file;
 mod media;
 pub mod mirror;
 mod record;

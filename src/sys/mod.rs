@@ -49,17 +49,17 @@ use windows as system;
 pub use system::{
     ALIGNMENT, Attributes, DirReader, Helper, Manager, Medium, Mover, OutputPages, Place,
     SourcePages, StreamEnd, address_space_left, allow_holes, capacity, clone_file, close_file,
-    data_sharing, descriptors_are_wanted, flush_file, has_exact_sizes, heed_memory_limit,
-    host_name, is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk,
-    is_ours_alone, is_output_gone, is_synthetic, keep_locked, keep_own_permissions, let_read,
-    lock_holder, longest_name, may_give_away, may_lack_owners, may_read, most_below,
-    mounted_volumes, name_from_bytes, names_device, new_file_mode, next_extent, no_own_mount,
-    on_interrupt, on_status_request, open_file_limit, open_plain, pending_calls, permit_threads,
-    persist_content, persist_file, pipe, place_all_data, place_on_disk, raise_open_file_limit,
-    read_at, reserve, room, set_io_priority, set_nice, settings_directories, shared_place,
-    shows_unicode, splice, standard_input, subject_of, swallowed_quote, take_waiting_signals, tee,
-    touch, unusable, volume_details, volume_label, volume_uuid, wait_readable, was_closed_at_start,
-    what_protects, who_else_changes, widen,
+    data_sharing, descriptors_are_wanted, has_exact_sizes, heed_memory_limit, host_name,
+    is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk, is_ours_alone,
+    is_output_gone, is_synthetic, keep_locked, keep_own_permissions, let_read, lock_holder,
+    longest_name, may_give_away, may_lack_owners, may_read, most_below, mounted_volumes,
+    name_from_bytes, names_device, new_file_mode, next_extent, no_own_mount, on_interrupt,
+    on_status_request, open_file_limit, open_plain, pending_calls, permit_threads, persist_content,
+    persist_file, pipe, place_all_data, place_on_disk, raise_open_file_limit, read_at, reserve,
+    room, set_io_priority, set_nice, settings_directories, shared_place, shows_unicode, splice,
+    standard_input, subject_of, swallowed_quote, take_waiting_signals, tee, touch, unusable,
+    volume_details, volume_label, volume_uuid, wait_readable, was_closed_at_start, what_protects,
+    who_else_changes, widen,
 };
 
 #[cfg(test)]

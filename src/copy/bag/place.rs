@@ -5,18 +5,18 @@
 //! in its private directory. Without one, on a file system without owners, only a bag that is begun can be told: it
 //! has nothing but its payload and the lists of the run.
 
-use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, path::PathBuf, sync::Arc};
+use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::CopyJob, copy::before::check, copy::before::check::Opened, copy::before::check::new_name,
-    error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm, hash::Algorithms,
-    hash::Digest, hash::Digests, hash::Hasher, io::ReadBack, manifest::ManifestName,
+    copy::list_file::ListFile, copy::list_file::ListWriting, copy::list_file::remove_all,
+    error::Error, error::Result, hash::Algorithms, hash::Digests, manifest::ManifestName,
     manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
     manifest::archive::bag::manifest_name, state::Bound, state::Missing, state::Note,
-    state::PrivateDir, state::private_dir::NAME, sys, sys::Dir, sys::DirListing, sys::DirReader,
-    sys::Medium, sys::PartOwner, sys::is_part_name, sys::stat::Kind, tree::Patience,
+    state::PrivateDir, state::private_dir::NAME, sys, sys::Dir, sys::DirReader, sys::is_part_name,
+    tree::Patience,
 };
 
 /// Notes in the private directory that the directory is a bag of this user's runs.
@@ -167,7 +167,7 @@ impl BagRoot {
         {
             BagNote.write(private, durable).map_err(fail)?;
         }
-        self.remove_all(&self.dir, is_part_name).map_err(fail)?;
+        remove_all(&self.dir, is_part_name).map_err(fail)?;
         match self.dir.remove(DECLARATION.as_ref()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}
@@ -214,45 +214,11 @@ impl BagRoot {
     pub fn remove_lists(&self) -> Result<()> {
         let fail = |error| Error::io("remove the lists of the copy in", &self.path, error);
         let (dir, _) = self.lists().map_err(fail)?;
-        self.remove_all(&dir, is_list).map_err(fail)
-    }
-
-    fn remove_all(&self, dir: &Dir, is_to_go: fn(&OsStr) -> bool) -> io::Result<()> {
-        let entries: Vec<_> = DirListing::of(dir)?.collect::<io::Result<_>>()?;
-        let mut to_go = entries.iter().filter(|entry| is_to_go(&entry.name));
-        to_go.try_for_each(|entry| dir.remove(&entry.name))
+        remove_all(&dir, is_list).map_err(fail)
     }
 }
 
-// A text file of a bag while it is written: under the name of a part file, until it is whole and durable.
-
-/// So many bytes are written at a time.
-const BUFFER: usize = 256 << 10;
-
-/// What a text file is written with.
-#[derive(Clone, Copy)]
-pub struct TagWriting<'a> {
-    pub root: &'a BagRoot,
-    /// The digests that tag manifests are to have of it.
-    pub algorithms: Algorithms,
-    pub durable: bool,
-    /// Read it back from its medium.
-    pub verify: bool,
-    pub stop: &'a Stop,
-}
-
-/// A text file that is not complete.
-pub struct TagFile<'a> {
-    with: TagWriting<'a>,
-    name: String,
-    part: OsString,
-    file: File,
-    hasher: Hasher,
-    /// Its permissions.
-    pub mode: u32,
-    /// What is not written yet.
-    pub text: Vec<u8>,
-}
+// A text file of a bag, with the digests that tag manifests are to have of it.
 
 /// A text file that is complete.
 pub struct WrittenTag {
@@ -262,122 +228,46 @@ pub struct WrittenTag {
     pub is_new: bool,
 }
 
-impl<'a> TagWriting<'a> {
+impl BagRoot {
     /// Begins the file `name`.
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn begin(self, name: &str) -> Result<TagFile<'a>> {
-        let path = self.root.path.join(name);
-        let made = self.root.dir.create_part(PartOwner::default());
-        let (file, part) = made.deed("begin", path)?;
-        let (name, text, mode) = (name.to_owned(), Vec::new(), sys::new_file_mode());
-        let hasher = self.algorithms.start();
-        Ok(TagFile { with: self, name, part, file, hasher, mode, text })
+    pub fn begin_tag<'a>(&self, with: ListWriting<'a>, name: &str) -> Result<ListFile<'a>> {
+        ListFile::new(with, &self.dir, self.path.join(name)).begin()
     }
 
     /// Writes the file `name` with this text. None if the run is to stop at once.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write(self, name: &str, text: &[u8]) -> Result<Option<WrittenTag>> {
-        let mut file = self.begin(name)?;
+    pub fn write_tag(
+        &self,
+        with: ListWriting<'_>,
+        name: &str,
+        text: &[u8],
+    ) -> Result<Option<WrittenTag>> {
+        let mut file = self.begin_tag(with, name)?;
         file.text.extend_from_slice(text);
-        file.finish()
+        WrittenTag::finish(file, sys::new_file_mode())
     }
 }
 
-impl TagFile<'_> {
-    /// Writes what waits, if that is much.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn flush_much(&mut self) -> Result<()> {
-        if self.text.len() < BUFFER { Ok(()) } else { self.flush() }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.hasher.update(&self.text);
-        let written = sys::write_all(&self.file, &self.text);
-        self.text.clear();
-        written.map_err(|error| self.fail("write", error))
-    }
-
-    /// Gives it its name, in place of what has it; a file with the same content stays as it is. None if the run is to
-    /// stop before it is read back: it is removed.
+impl WrittenTag {
+    /// Gives a file its name, in place of what has it; a file with the same content stays as it is. None if the run is
+    /// to stop before it is read back: it is removed.
     ///
     /// # Errors
     /// It cannot be written, or is not on its medium as it was written: it is removed.
-    pub fn finish(mut self) -> Result<Option<WrittenTag>> {
-        let finished = self.publish();
-        if !matches!(finished, Ok(Some((_, true)))) {
-            // What matters is the first error.
-            let _ = self.with.root.dir.remove(&self.part);
+    pub fn finish(mut file: ListFile<'_>, mode: u32) -> Result<Option<Self>> {
+        let digests = file.digests()?;
+        let is_there = matches!(file.there(), Ok(Some(there)) if there == Some(digests.proof));
+        match is_there {
+            true => file.discard(),
+            false if !file.end(|_| mode)? => return Ok(None),
+            false => file.publish(true)?,
         }
-        let name = self.name;
-        Ok(finished?.map(|(digests, is_new)| WrittenTag { name, digests, is_new }))
-    }
-
-    /// The digests, and whether it has its name now. None if the run is to stop at once.
-    fn publish(&mut self) -> Result<Option<(Digests, bool)>> {
-        self.flush()?;
-        let TagWriting { root, algorithms, durable, .. } = self.with;
-        let digests = self.hasher.clone().finish_all(algorithms);
-        let missing = || io::Error::other("it has no digest; this is a defect of dircopy");
-        let digests = digests.ok_or_else(|| self.fail("hash", missing()))?;
-        if self.is_there(&digests) {
-            return Ok(Some((digests, false)));
-        }
-        sys::let_read(&self.file, |_| self.mode).map_err(|error| self.fail("write", error))?;
-        match durable {
-            true => sys::persist_file(&self.file).map_err(|error| self.fail("make durable", error)),
-            false => sys::flush_file(&self.file).map_err(|error| self.fail("close", error)),
-        }?;
-        if self.with.verify {
-            let file = root.dir.open_file(&self.part, false);
-            let hashed = file.and_then(|file| self.hash(&file, digests.proof.algorithm()));
-            match hashed.map_err(|error| self.fail("read back", error))? {
-                None => return Ok(None),
-                Some(hashed) if hashed == digests.proof => {}
-                Some(_) => {
-                    let other = io::Error::other("what the disk holds is not what was written");
-                    return Err(self.fail("prove", other));
-                }
-            }
-        }
-        let published = root.dir.publish(&self.part, self.name.as_ref(), true);
-        published.map_err(|error| self.fail("publish", error))?;
-        Ok(Some((digests, true)))
-    }
-
-    /// Whether a file of its name has this content already.
-    fn is_there(&self, digests: &Digests) -> bool {
-        let root = &self.with.root.dir;
-        let is_file = |stat: sys::stat::Stat| stat.kind == Kind::File;
-        if !root.stat(self.name.as_ref(), false).is_ok_and(is_file) {
-            return false;
-        }
-        let file = root.open_file(self.name.as_ref(), false);
-        let hashed = file.and_then(|file| self.hash(&file, digests.proof.algorithm()));
-        hashed.is_ok_and(|hashed| hashed == Some(digests.proof))
-    }
-
-    /// The digest of a file; none if the run is to stop at once.
-    fn hash(&self, file: &File, algorithm: Algorithm) -> io::Result<Option<Digest>> {
-        let medium = match self.with.verify {
-            true => Medium::of(file, &Dir::stat_file(file)?)?,
-            false => Medium::any(file),
-        };
-        let is_to_stop = || self.with.stop.is_at_once();
-        let hashed = ReadBack::new().hash(medium, algorithm, is_to_stop, |_| ())?;
-        Ok(hashed.and_then(|hashed| hashed.digest))
-    }
-
-    fn fail(&self, deed: &'static str, error: io::Error) -> Error {
-        Error::io(deed, self.path(), error)
-    }
-
-    fn path(&self) -> PathBuf {
-        self.with.root.path.join(&self.name)
+        let name = file.name().to_string_lossy().into_owned();
+        Ok(Some(Self { name, digests, is_new: !is_there }))
     }
 }

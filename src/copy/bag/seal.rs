@@ -5,16 +5,16 @@ use std::{cmp::Ordering, io, io::Read, path::Path};
 use jiff::Timestamp;
 
 use crate::{
-    copy::CopyJob, copy::bag::BagOptions, copy::bag::place::BagRoot, copy::bag::place::TagWriting,
-    copy::bag::place::WrittenTag, error::Deed, error::Error, error::Result, event::Stop,
+    copy::CopyJob, copy::bag::BagOptions, copy::bag::place::BagRoot, copy::bag::place::WrittenTag,
+    copy::list_file::ListWriting, error::Deed, error::Error, error::Result, event::Stop,
     hash::Algorithm, hash::Algorithms, manifest::Entries, manifest::InfoTag,
     manifest::ManifestName, manifest::Parsed, manifest::archive::bag::DECLARATION,
     manifest::archive::bag::DECLARED, manifest::archive::bag::INFO,
     manifest::archive::bag::PAYLOAD, manifest::archive::bag::escaped,
     manifest::archive::bag::unescaped, manifest::archive::bag_list::AGENT,
-    manifest::archive::bag_list::DATE, manifest::archive::bag_list::OXUM, path::Shown, sys::Dir,
-    sys::Uninterrupted, sys::stat::Kind, tree::RecordReader, tree::SortedRecords, tree::Sorter,
-    tree::dirs::each_below,
+    manifest::archive::bag_list::DATE, manifest::archive::bag_list::OXUM, path::Shown, sys,
+    sys::Dir, sys::PartOwner, sys::Uninterrupted, sys::stat::Kind, tree::RecordReader,
+    tree::SortedRecords, tree::Sorter, tree::dirs::each_below,
 };
 
 /// More is not read of a text file that is there.
@@ -38,12 +38,12 @@ impl BagSeal<'_> {
     /// The payload is not what is listed, or a file cannot be written: the directory is no bag.
     pub fn run(&self, manifest: &Path) -> Result<bool> {
         let algorithms = self.algorithms();
-        let with = TagWriting {
-            root: self.root,
+        let with = ListWriting {
+            parts: PartOwner::default(),
             algorithms,
             durable: self.job.options.sync,
             verify: self.job.options.verify.is_some(),
-            stop: self.stop,
+            stop: Some(self.stop),
         };
         let Some((mut tags, oxum)) = self.manifests(with, manifest)? else { return Ok(false) };
         let info = self.info(with, oxum, tags.iter().any(|tag| tag.is_new))?;
@@ -58,18 +58,21 @@ impl BagSeal<'_> {
         tags.sort_by(|one, other| one.name.cmp(&other.name));
         for algorithm in algorithms.iter() {
             let name = format!("tagmanifest-{}.txt", algorithm.name());
-            let mut file = with.begin(&name)?;
+            let mut file = self.root.begin_tag(with, &name)?;
             for tag in &tags {
                 let digest = tag.digests.of(algorithm);
                 digest.iter().for_each(|digest| digest.write(&mut file.text));
                 file.text.extend_from_slice(format!("  {}\n", tag.name).as_bytes());
             }
-            if file.finish()?.is_none() {
+            if WrittenTag::finish(file, sys::new_file_mode())?.is_none() {
                 return Ok(false);
             }
         }
         self.persist()?;
-        if self.stop.is_requested() || with.write(DECLARATION, DECLARED.as_bytes())?.is_none() {
+        if self.stop.is_requested() {
+            return Ok(false);
+        }
+        if self.root.write_tag(with, DECLARATION, DECLARED.as_bytes())?.is_none() {
             return Ok(false);
         }
         self.persist()?;
@@ -82,8 +85,9 @@ impl BagSeal<'_> {
     /// It cannot be written.
     pub fn restore(root: &BagRoot, job: &CopyJob, stop: &Stop) -> Result<()> {
         let algorithms = Algorithms::default().with(Algorithm::Sha256);
-        let with = TagWriting { root, algorithms, durable: job.options.sync, verify: false, stop };
-        with.write(DECLARATION, DECLARED.as_bytes())?;
+        let (parts, durable) = (PartOwner::default(), job.options.sync);
+        let with = ListWriting { parts, algorithms, durable, verify: false, stop: Some(stop) };
+        root.write_tag(with, DECLARATION, DECLARED.as_bytes())?;
         persist(root, job.options.sync)
     }
 
@@ -98,7 +102,7 @@ impl BagSeal<'_> {
     /// Writes the manifests of the payload, and says how much it is. None if the run is to stop.
     fn manifests(
         &self,
-        with: TagWriting<'_>,
+        with: ListWriting<'_>,
         manifest: &Path,
     ) -> Result<Option<(Vec<WrittenTag>, String)>> {
         let Self { root, job, stop, .. } = *self;
@@ -121,24 +125,29 @@ impl BagSeal<'_> {
                 return Ok(None);
             };
             found.check(&records, &root.path)?;
-            let mut file = with.begin(&format!("manifest-{}.txt", algorithm.name()))?;
+            let tag = format!("manifest-{}.txt", algorithm.name());
+            let mut file = root.begin_tag(with, &tag)?;
             // As closed as the list of the copy, which knows what it lists.
-            if let Ok(list) = dir.stat(name.as_ref(), false) {
-                file.mode &= list.mode;
-            }
+            let of_list = dir.stat(name.as_ref(), false).map_or(u32::MAX, |list| list.mode);
+            let mode = sys::new_file_mode() & of_list;
             let mut text = ManifestText::of(&records);
             let fail = |error| Error::io("write the manifests of", &root.path, error);
             while text.next_line(&mut file.text).map_err(fail)? {
-                file.flush_much()?;
+                file.flush_much().deed("write", file.path())?;
             }
-            let Some(written) = file.finish()? else { return Ok(None) };
+            let Some(written) = WrittenTag::finish(file, mode)? else { return Ok(None) };
             tags.push(written);
         }
         Ok(Some((tags, format!("{}.{}", found.bytes, found.number))))
     }
 
     /// Writes the tags. Where nothing else is new, the date stays that of the bag. None if the run is to stop.
-    fn info(&self, with: TagWriting<'_>, oxum: String, is_new: bool) -> Result<Option<WrittenTag>> {
+    fn info(
+        &self,
+        with: ListWriting<'_>,
+        oxum: String,
+        is_new: bool,
+    ) -> Result<Option<WrittenTag>> {
         let date_there = self.there.iter().find(|tag| tag.is(DATE) && !is_new);
         let today = Timestamp::now().strftime("%Y-%m-%d").to_string();
         let text = |date: String| {
@@ -153,7 +162,7 @@ impl BagSeal<'_> {
         };
         let same = date_there.map(|tag| text(tag.value().to_owned()));
         let tags = same.filter(|tags| *tags == self.there).unwrap_or_else(|| text(today));
-        with.write(INFO, InfoTag::write_all(&tags).as_bytes())
+        self.root.write_tag(with, INFO, InfoTag::write_all(&tags).as_bytes())
     }
 }
 

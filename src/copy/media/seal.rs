@@ -4,12 +4,13 @@
 use std::{cmp::Ordering, fs::File, io, path::PathBuf};
 
 use crate::{
-    copy::CopyJob, copy::media, copy::media::histories::Histories, copy::media::histories::OwnMark,
-    copy::media::join::Join, copy::media::join::sorted, copy::media::one_history::HistoryRoot,
-    copy::media::one_history::MediaRole, copy::media::one_history::left_out,
-    copy::media::one_history::patterns, copy::media::write, copy::media::write::MediaWriting,
-    copy::media::write::creator, copy::media::write_generations::OpenLists, error::Deed,
-    error::Error, error::Result, event::Stop, path::RelPath, state::Secret, sys::PartOwner,
+    copy::CopyJob, copy::list_file::ListWriting, copy::media, copy::media::histories::Histories,
+    copy::media::histories::OwnMark, copy::media::join::Join, copy::media::join::sorted,
+    copy::media::one_history::HistoryRoot, copy::media::one_history::MediaRole,
+    copy::media::one_history::left_out, copy::media::one_history::patterns, copy::media::write,
+    copy::media::write::MediaWriting, copy::media::write::creator,
+    copy::media::write_generations::OpenLists, error::Deed, error::Error, error::Result,
+    event::Stop, hash::Algorithm, hash::Algorithms, path::RelPath, state::Secret, sys::PartOwner,
     tree::RecordOrder, tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::names::compare,
 };
 
@@ -70,13 +71,14 @@ impl<'a> MediaSeal<'a> {
 
     fn writing(&self) -> MediaWriting<'_> {
         let Self { job, stop, parts, mode, .. } = *self;
-        MediaWriting {
+        let lists = ListWriting {
+            parts,
+            algorithms: Algorithms::default().with(Algorithm::C4),
             durable: job.options.sync,
             verify: job.options.verify.is_some(),
-            stop,
-            parts,
-            mode,
-        }
+            stop: Some(stop),
+        };
+        MediaWriting { lists, mode }
     }
 
     fn generations(

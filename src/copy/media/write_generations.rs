@@ -3,21 +3,21 @@
 //!
 //! A generation gets its name when it is whole and durable, and its chain after it, in place of the old one.
 
-use std::{io, path::Path, path::PathBuf};
+use std::{io, path::Path, path::PathBuf, sync::Arc};
 
 use crate::{
-    copy::media::histories::Histories, copy::media::histories::OpenHistory,
-    copy::media::histories::OwnMark, copy::media::join::Joined, copy::media::join::ToList,
-    copy::media::join::old_name, copy::media::one_history::HistoryRoot,
-    copy::media::one_history::MediaRole, copy::media::one_history::patterns,
-    copy::media::seal::PathReader, copy::media::seal::PathRecord, copy::media::write::MediaFile,
-    copy::media::write::MediaWriting, copy::media::write::below, copy::media::write::date_of,
-    copy::media::write::folder, copy::media::write::ordered, copy::media::write::place,
-    copy::media::write::remove_leftovers, error::Deed, error::Error, error::Result, hash::Digest,
-    hash::hex, manifest::ChainLink, manifest::Creator, manifest::DirHash, manifest::KeptFile,
+    copy::list_file::ListFile, copy::list_file::remove_all, copy::media::histories::Histories,
+    copy::media::histories::OpenHistory, copy::media::histories::OwnMark,
+    copy::media::join::Joined, copy::media::join::ToList, copy::media::join::old_name,
+    copy::media::one_history::HistoryRoot, copy::media::one_history::MediaRole,
+    copy::media::one_history::patterns, copy::media::seal::PathReader,
+    copy::media::seal::PathRecord, copy::media::write::MediaWriting, copy::media::write::below,
+    copy::media::write::date_of, copy::media::write::folder, copy::media::write::ordered,
+    copy::media::write::place, error::Deed, error::Error, error::Result, hash::Digest, hash::hex,
+    manifest::ChainLink, manifest::Creator, manifest::DirHash, manifest::KeptFile,
     manifest::MediaEntry, manifest::MhlWriter, manifest::archive::mhl::CHAIN,
     manifest::archive::mhl::HISTORY, manifest::archive::mhl::OF_HISTORIES,
-    manifest::archive::mhl::read_chain, path::RelPath, sys::Dir, sys::Uninterrupted,
+    manifest::archive::mhl::read_chain, path::RelPath, sys, sys::Dir, sys::Uninterrupted,
     sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::names::is_within,
 };
 
@@ -48,7 +48,7 @@ pub struct OpenLevel<'a> {
 
 /// The directory of a history.
 struct HistoryDir {
-    dir: Dir,
+    dir: Arc<Dir>,
     path: PathBuf,
     history: OpenHistory,
     /// True if its chain has all generations.
@@ -59,12 +59,12 @@ struct HistoryDir {
 
 struct OpenList<'a> {
     /// The directory of the history, and what it was, if it had to be opened up for its owner.
-    dir: Dir,
+    dir: Arc<Dir>,
     closed: Option<Stat>,
     path: PathBuf,
     links: Vec<ChainLink>,
     name: String,
-    writer: MhlWriter<MediaFile<'a>>,
+    writer: MhlWriter<ListFile<'a>>,
     references: Vec<ChainLink>,
 }
 
@@ -183,7 +183,7 @@ impl<'a> OpenLists<'a> {
         let stamp = self.role.started.strftime("%Y-%m-%d_%H%M%SZ");
         let folder = folder(&rel.full_path(self.root.path));
         let name = format!("{:04}_{folder}_{stamp}.mhl", links.len() + 1);
-        let file = MediaFile::begin(self.with, &dir, path.join(&name))?;
+        let file = ListFile::new(self.with.lists, &dir, path.join(&name)).begin()?;
         let ignored = patterns(&its, self.ignored);
         let writer = MhlWriter::generation(file, &self.creator, hashes, &ignored);
         let writer = writer.map_err(|error| self.fail(error))?;
@@ -204,10 +204,10 @@ impl<'a> OpenLists<'a> {
         written.and(close_up(&dir, closed, &path))
     }
 
-    fn write_chain(&self, dir: &Dir, path: &Path, links: &[ChainLink]) -> Result<()> {
-        let chain = MediaFile::begin(self.with, dir, path.join(CHAIN))?;
+    fn write_chain(&self, dir: &Arc<Dir>, path: &Path, links: &[ChainLink]) -> Result<()> {
+        let chain = ListFile::new(self.with.lists, dir, path.join(CHAIN)).begin()?;
         let chain = MhlWriter::chain(chain, links).map_err(|error| self.fail(error))?;
-        chain.publish(true).map(drop)
+        self.with.publish(chain, true).map(drop)
     }
 
     /// Opens the directory of the history of `rel`, which is made if it is not there.
@@ -225,16 +225,16 @@ impl<'a> OpenLists<'a> {
             let made = above.make_dir(HISTORY.as_ref(), false);
             close_up(&above, closed, &path)?;
             made.map_err(|error| fail("make the directory", error))?;
-            if self.with.durable {
+            if self.with.lists.durable {
                 above.persist().map_err(|error| fail("make durable", error))?;
             }
         }
         let dir = above.open_dir(HISTORY.as_ref(), false).map_err(|error| fail("open", error))?;
         let closed = open_up(&dir).map_err(|error| fail("open up", error))?;
-        remove_leftovers(&dir).map_err(|error| fail("remove leftovers in", error))?;
+        remove_all(&dir, sys::is_part_name).map_err(|error| fail("remove leftovers in", error))?;
         let history = self.histories.all.get(rel).cloned().unwrap_or_default();
         let has_all = has_chain(&dir, &path, &history.links)?;
-        Ok(HistoryDir { dir, path, history, has_all, closed })
+        Ok(HistoryDir { dir: Arc::new(dir), path, history, has_all, closed })
     }
 
     /// Ends the list of the innermost directory, and refers to it in that of the one above.
@@ -243,10 +243,11 @@ impl<'a> OpenLists<'a> {
         let OpenList { dir, closed, path, mut links, name, writer, references } = list;
         let mut file = writer.finish_generation(&references).map_err(|error| self.fail(error))?;
         if let Some(mark) = &self.mark {
-            file.mark(&|digest| mark.text(&name, links.last(), digest))?;
+            let text = mark.text(&name, links.last(), &file.digests()?.proof);
+            file.text.extend_from_slice(text.as_bytes());
         }
         let generation = path.join(&name);
-        let digest = Some(file.publish(false)?);
+        let digest = Some(self.with.publish(file, false)?);
         links.push(ChainLink { number: links.len() as u64 + 1, name: name.clone(), digest });
         let written = self.write_chain(&dir, &path, &links);
         written.and(close_up(&dir, closed, &path))?;

@@ -3,16 +3,15 @@
 //! A name proves nothing: a user may keep a file of that name. A list of ours was last written to when its manifest
 //! was, was not touched since, and the first file that it names is one that the manifest lists.
 
-use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, path::PathBuf, sync::Arc};
+use std::{ffi::OsStr, fs::File, io, path::Path, path::PathBuf, sync::Arc};
 
 use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile, copy::CopyJob,
     copy::commit::Committer, copy::media::one_history::HistoryRoot,
-    copy::media::seal::MediaFinding, copy::media::seal::MediaSeal, error::Error, hash::Algorithm,
-    hash::Algorithms, hash::Digest, hash::Hasher, io::Durability, io::ReadBack, manifest::Entries,
-    manifest::Form, manifest::ManifestName, manifest::Parsed, manifest::Readers,
-    manifest::readers::ours, staged::StagedFile, sys, sys::Dir, sys::Medium, sys::PartOwner,
-    sys::stat::Kind, sys::stat::Stat, tree::OutputDir,
+    copy::media::seal::MediaFinding, copy::media::seal::MediaSeal, error::Error, hash::Algorithms,
+    hash::Digest, io::Durability, manifest::Entries, manifest::Form, manifest::ManifestName,
+    manifest::Parsed, manifest::Readers, manifest::readers::ours, sys::Dir, sys::stat::Kind,
+    sys::stat::Stat, tree::OutputDir,
 };
 
 /// Time, in seconds, after its last line within which a manifest gets its final name: in between, everything that was
@@ -180,179 +179,5 @@ impl Committer<'_> {
             let error = Error::io("write the states of large files to", path, error);
             self.accounting.warn(&error.with_note("; checks of these take longer"));
         }
-    }
-}
-
-// A list among the files of an output while it is written: it takes the place of what was there only where that is an
-// earlier one.
-
-const NO_FILE: &str =
-    "what has its name is a directory, a link or a special file; it stays: move it away";
-
-/// Number of bytes that wait at most.
-const BUFFER: usize = 256 << 10;
-
-/// A list that is not complete. It has a file only when that is needed.
-pub struct NearFile {
-    name: OsString,
-    part: Option<StagedFile>,
-    hasher: Hasher,
-    text: Vec<u8>,
-    /// Whose part file it is.
-    owner: PartOwner,
-    /// Who may read what it lists.
-    readers: Readers,
-}
-
-/// A list that is complete, under the name of a part file.
-pub struct WrittenNearFile {
-    pub name: OsString,
-    pub digest: Digest,
-    /// Its part file, and whether that takes the place of something; none where the same is there.
-    part: Option<(StagedFile, bool)>,
-}
-
-/// The files that may give way to a list.
-pub enum Yields<'a> {
-    /// No file may, for this reason.
-    Nothing(&'static str),
-    /// Files with such a digest, and a reason for keeping all others.
-    Files(&'a dyn Fn(Digest) -> bool, &'static str),
-}
-
-impl NearFile {
-    /// Begins the list `name`, in the directory that the other methods are given.
-    pub fn new(name: &OsStr, owner: PartOwner) -> Self {
-        let hasher = Algorithm::Sha256.start();
-        let readers = Readers::default();
-        Self { name: name.to_owned(), part: None, hasher, text: Vec::new(), owner, readers }
-    }
-
-    /// The name that it is to have.
-    pub fn name(&self) -> &OsStr {
-        &self.name
-    }
-
-    /// The text to be appended; written when there is much of it.
-    pub fn text(&mut self) -> &mut Vec<u8> {
-        &mut self.text
-    }
-
-    /// It lists the file `name` of its directory.
-    pub fn lists(&mut self, dir: &Dir, name: &[u8]) {
-        let stat = sys::name_from_bytes(name).and_then(|name| dir.stat(name, false));
-        self.readers.join(Readers::of(stat.ok().as_ref()));
-    }
-
-    /// True if nothing came.
-    pub fn is_empty(&self) -> bool {
-        self.part.is_none() && self.text.is_empty()
-    }
-
-    /// Writes what waits, if that is much.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn flush_much(&mut self, dir: &Dir) -> io::Result<()> {
-        if self.text.len() < BUFFER { Ok(()) } else { self.flush(dir) }
-    }
-
-    fn flush(&mut self, dir: &Dir) -> io::Result<()> {
-        let part = match &mut self.part {
-            Some(part) => part,
-            none => none.insert(StagedFile::in_tree(dir, self.owner)?),
-        };
-        self.hasher.update(&self.text);
-        sys::write_all(part.file()?, &self.text)?;
-        self.text.clear();
-        Ok(())
-    }
-
-    /// Gives it up.
-    pub fn discard(self, dir: &Dir) {
-        if let Some(part) = self.part {
-            // The next run removes one that stays.
-            let _ = part.remove(dir);
-        }
-    }
-
-    /// It is complete: it waits to be published, durable if `durable`.
-    ///
-    /// # Errors
-    /// It cannot be written, or what is there does not give way.
-    pub fn finish(
-        mut self,
-        dir: &Dir,
-        yields: &Yields<'_>,
-        durable: bool,
-    ) -> io::Result<WrittenNearFile> {
-        let completed = self.complete(dir, yields);
-        let part = match (&completed, self.part.take()) {
-            (Ok((_, Some(replaces))), Some(part)) => Some((part.close(dir, durable)?, *replaces)),
-            // What matters is the first error.
-            (_, Some(part)) => part.remove(dir).err().and(None),
-            (_, None) => None,
-        };
-        let (digest, _) = completed?;
-        Ok(WrittenNearFile { name: self.name, digest, part })
-    }
-
-    /// Its digest, and whether it takes the place of something; none where the same is there.
-    fn complete(&mut self, dir: &Dir, yields: &Yields<'_>) -> io::Result<(Digest, Option<bool>)> {
-        let mut hasher = self.hasher.clone();
-        hasher.update(&self.text);
-        let digest = hasher.finish().ok_or_else(|| io::Error::other("it has no digest"))?;
-        let there = self.there(dir)?;
-        match (&there, yields) {
-            (Some(Some(there)), _) if *there == digest => return Ok((digest, None)),
-            (Some(Some(there)), Yields::Files(gives_way, _)) if gives_way(*there) => {}
-            (Some(None), Yields::Files(..)) => return Err(io::Error::other(NO_FILE)),
-            (Some(_), Yields::Files(_, why) | Yields::Nothing(why)) => {
-                return Err(io::Error::other(*why));
-            }
-            (None, _) => {}
-        }
-        self.flush(dir)?;
-        if let Some(part) = &self.part {
-            sys::let_read(part.file()?, |group| self.readers.mode(group))?;
-        }
-        Ok((digest, Some(there.is_some())))
-    }
-
-    /// The digest of what has its name; of something that is no file none.
-    fn there(&self, dir: &Dir) -> io::Result<Option<Option<Digest>>> {
-        match dir.stat(&self.name, false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Ok(stat) if stat.kind != Kind::File => return Ok(Some(None)),
-            stat => stat?,
-        };
-        let file = dir.open_file(&self.name, false)?;
-        let hashed =
-            ReadBack::new().hash(Medium::any(&file), Algorithm::Sha256, || false, |_| ())?;
-        Ok(Some(hashed.and_then(|hashed| hashed.digest)))
-    }
-}
-
-impl WrittenNearFile {
-    /// Gives it its name in `dir`.
-    ///
-    /// # Errors
-    /// Fails if that cannot be done; the part file is removed then.
-    pub fn publish(&self, dir: &Dir) -> io::Result<()> {
-        let Some((part, replaces)) = &self.part else { return Ok(()) };
-        part.publish(dir, &self.name, *replaces)
-    }
-
-    /// Gives it up.
-    pub fn discard(&self, dir: &Dir) {
-        if let Some((part, _)) = &self.part {
-            // The next run removes one that stays.
-            let _ = part.remove(dir);
-        }
-    }
-
-    /// True if it is another than the one that was there.
-    pub fn is_new(&self) -> bool {
-        self.part.is_some()
     }
 }

@@ -4,16 +4,15 @@
 //! its end that is sorted by directory, the lists are written, and the list beside the manifest becomes one of these
 //! lists.
 
-use std::{io, io::Read};
+use std::{io, io::Read, sync::Arc};
 
 use crate::{
-    copy::record::beside::NearFile, copy::record::beside::WrittenNearFile,
-    copy::record::beside::Yields, copy::record::listing::read_field,
-    copy::record::listing::write_field, copy::record::rotation::newest_with, error::Error,
-    hash::Algorithm, hash::Algorithms, hash::Digest, io::Durability, manifest::Entries,
-    manifest::Form, manifest::Index, manifest::ListKind, manifest::ListSink, manifest::Lookup,
-    manifest::Parsed, manifest::line, path::RelPath, sys, sys::Attributes, sys::Dir,
-    sys::stat::Stat, tree::OutputDir, tree::SortedRecords, tree::Sorter,
+    copy::list_file::ListFile, copy::list_file::ListWriting, copy::record::listing::read_field,
+    copy::record::listing::write_field, copy::record::rotation::newest_with, error::Deed,
+    error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, io::Durability,
+    manifest::Entries, manifest::Form, manifest::Index, manifest::ListKind, manifest::ListSink,
+    manifest::Lookup, manifest::Parsed, manifest::Readers, manifest::line, path::RelPath, sys,
+    sys::Attributes, sys::Dir, sys::stat::Stat, tree::OutputDir, tree::SortedRecords, tree::Sorter,
 };
 
 /// Number of lists that are made durable together.
@@ -27,6 +26,8 @@ const FILE: u8 = b'A';
 /// … and this and more in one of a digest, according to its algorithm, so that it comes after that of a file.
 const DIGEST: u8 = b'B';
 
+const NO_FILE: &str =
+    "what has its name is a directory, a link or a special file; it stays: move it away";
 const TAKEN: &str = "a file that was copied has its name";
 const FOREIGN: &str = "what has its name was not written by the last run; it stays (--overwrite-policy update replaces it)";
 
@@ -55,7 +56,7 @@ struct NearWriting<'a, 'b> {
 /// A directory that lists are written into.
 struct NearDir {
     rel: RelPath,
-    handle: Dir,
+    handle: Arc<Dir>,
     /// Its metadata before.
     before: Stat,
     /// True if it was opened up for its owner.
@@ -134,8 +135,8 @@ impl NearWriting<'_, '_> {
     /// Removes what waits to be published.
     fn discard(&mut self) {
         let Some(at) = self.at.take() else { return };
-        at.lists.into_iter().for_each(|(_, list)| list.discard(&at.handle));
-        at.written.iter().for_each(|list| list.discard(&at.handle));
+        at.lists.into_iter().for_each(|(_, mut list)| list.list.discard());
+        at.written.into_iter().for_each(|mut list| list.list.discard());
         if at.is_opened_up {
             // The next run sees it as one that was opened up.
             let _ = at.handle.close_up(&at.before);
@@ -154,23 +155,36 @@ impl NearWriting<'_, '_> {
             Ok((handle.open_up(&before)?, before, handle))
         });
         let (is_opened_up, before, handle) = match opened {
-            Ok(opened) => opened,
+            Ok((is_opened_up, before, handle)) => (is_opened_up, before, Arc::new(handle)),
             Err(error) => {
                 let path = self.with.output.path_below(&rel);
                 return (self.with.tell)(Error::io("write lists in", path, error));
             }
         };
-        let (mut lists, parts) = (Vec::new(), self.with.output.volume.parts);
+        let (lists, taken, written) = (Vec::new(), Algorithms::default(), Vec::new());
+        let mut at = NearDir { rel, handle, before, is_opened_up, lists, taken, written };
         if self.kind.form() == Form::Dirs {
             for algorithm in self.kind.algorithms().iter() {
                 let name = self.kind.form().near_name(algorithm, b"");
-                lists.extend(
-                    sys::name_from_bytes(&name).map(|name| (algorithm, NearFile::new(name, parts))),
-                );
+                let list = self.list_in(&at, &name);
+                at.lists.extend(list.map(|list| (algorithm, list)));
             }
         }
-        let (taken, written) = (Algorithms::default(), Vec::new());
-        self.at = Some(NearDir { rel, handle, before, is_opened_up, lists, taken, written });
+        self.at = Some(at);
+    }
+
+    /// Begins a list of this name in a directory.
+    fn list_in(&self, at: &NearDir, name: &[u8]) -> io::Result<NearFile> {
+        let path = self.with.output.path_below(&at.rel.join(sys::name_from_bytes(name)?));
+        let with = ListWriting {
+            parts: self.with.output.volume.parts,
+            algorithms: Algorithms::default().with(Algorithm::Sha256),
+            durable: self.with.durability == (Durability::Grouped { at_once: false }),
+            verify: false,
+            stop: None,
+        };
+        let list = ListFile::new(with, &at.handle, path);
+        Ok(NearFile { list, readers: Readers::default() })
     }
 
     /// There is this file in the directory.
@@ -191,13 +205,11 @@ impl NearWriting<'_, '_> {
         is_taken: bool,
         out: &mut ListSink,
     ) -> io::Result<()> {
-        let Some(at) = &mut self.at else { return Ok(()) };
-        if self.kind.form() == Form::Sides {
+        if let Some(at) = self.at.as_ref().filter(|_| self.kind.form() == Form::Sides) {
             let ending = Form::Sides.near_name(digest.algorithm(), b"");
             let file = name.strip_suffix(&ending[..]).unwrap_or(name);
-            let mut side =
-                NearFile::new(sys::name_from_bytes(name)?, self.with.output.volume.parts);
-            if line::write_for_program(side.text(), &digest, file) {
+            let mut side = self.list_in(at, name)?;
+            if line::write_for_program(&mut side.list.text, &digest, file) {
                 side.lists(&at.handle, file);
                 self.finish(side, is_taken);
             } else {
@@ -206,6 +218,7 @@ impl NearWriting<'_, '_> {
             let is_much = self.at.as_ref().is_some_and(|at| at.written.len() >= BATCH);
             return if is_much { self.settle(out) } else { Ok(()) };
         }
+        let Some(at) = &mut self.at else { return Ok(()) };
         // A list lists neither itself nor its like.
         let is_list = |of: Algorithm| Form::Dirs.near_name(of, b"") == name;
         if self.kind.algorithms().iter().any(is_list) {
@@ -213,12 +226,12 @@ impl NearWriting<'_, '_> {
         }
         let list = at.lists.iter_mut().find(|(algorithm, _)| *algorithm == digest.algorithm());
         let Some((_, list)) = list else { return Ok(()) };
-        if !line::write_for_program(list.text(), &digest, name) {
+        if !line::write_for_program(&mut list.list.text, &digest, name) {
             self.tell_unwritable(name);
             return Ok(());
         }
         list.lists(&at.handle, name);
-        list.flush_much(&at.handle)
+        list.list.flush_much()
     }
 
     fn tell_unwritable(&mut self, name: &[u8]) {
@@ -237,7 +250,7 @@ impl NearWriting<'_, '_> {
         let lists = self.at.as_mut().map(|at| std::mem::take(&mut at.lists)).unwrap_or_default();
         for (algorithm, list) in lists {
             let is_taken = self.at.as_ref().is_some_and(|at| at.taken.has(algorithm));
-            if !list.is_empty() {
+            if !list.list.is_empty() {
                 self.finish(list, is_taken);
             }
         }
@@ -254,7 +267,7 @@ impl NearWriting<'_, '_> {
     /// A list is complete, and waits to be published.
     fn finish(&mut self, list: NearFile, is_taken: bool) {
         let Some(at) = &mut self.at else { return };
-        let path = at.rel.join(list.name());
+        let path = at.rel.join(list.list.name());
         let (replaces, earlier) = (self.with.replaces, self.earlier.as_ref());
         let is_ours = |there: Digest| {
             let listed = earlier.and_then(|earlier| earlier.peek(path.as_bytes()).ok());
@@ -264,31 +277,27 @@ impl NearWriting<'_, '_> {
             true => Yields::Nothing(TAKEN),
             false => Yields::Files(&is_ours, FOREIGN),
         };
-        let durable = self.with.durability == (Durability::Grouped { at_once: false });
-        match list.finish(&at.handle, &yields, durable) {
+        match list.finish(&yields) {
             Ok(written) => at.written.push(written),
-            Err(error) => {
-                let path = self.with.output.path_below(&path);
-                (self.with.tell)(Error::io(DEED, path, error));
-            }
+            Err(error) => (self.with.tell)(error.of_deed(DEED)),
         }
     }
 
     /// Publishes the lists that wait, and lists them.
     fn settle(&mut self, out: &mut ListSink) -> io::Result<()> {
         let Some(at) = &mut self.at else { return Ok(()) };
-        let is_new = at.written.iter().any(WrittenNearFile::is_new);
+        let is_new = at.written.iter().any(|list| list.replaces.is_some());
         if is_new && self.with.durability == (Durability::Grouped { at_once: true }) {
             self.root.persist_all()?;
         }
         let mut lines = Vec::new();
-        for list in at.written.drain(..) {
-            let path = at.rel.join(&list.name);
-            match list.publish(&at.handle) {
-                Ok(()) => line::write_path(&mut lines, &list.digest, path.as_bytes()),
-                Err(error) => {
-                    (self.with.tell)(Error::io(DEED, self.with.output.path_below(&path), error));
+        for WrittenNearFile { mut list, digest, replaces } in at.written.drain(..) {
+            match list.publish(replaces.unwrap_or(false)) {
+                Ok(()) => {
+                    let path = at.rel.join(list.name());
+                    line::write_path(&mut lines, &digest, path.as_bytes());
                 }
+                Err(error) => (self.with.tell)(error.of_deed(DEED)),
             }
         }
         if is_new {
@@ -301,6 +310,60 @@ impl NearWriting<'_, '_> {
             }
         }
         out.write(&lines)
+    }
+}
+
+// A list among the files while it is written: it takes the place of what was there only where that is an earlier one.
+
+/// A list that is not complete. It has a file only when that is needed.
+struct NearFile {
+    list: ListFile<'static>,
+    /// Who may read what it lists.
+    readers: Readers,
+}
+
+/// A list that is complete, and waits for its name.
+struct WrittenNearFile {
+    list: ListFile<'static>,
+    digest: Digest,
+    /// True if it takes the place of something; none where the same is there.
+    replaces: Option<bool>,
+}
+
+/// The files that may give way to a list.
+enum Yields<'a> {
+    /// No file may, for this reason.
+    Nothing(&'static str),
+    /// Files with such a digest, and a reason for keeping all others.
+    Files(&'a dyn Fn(Digest) -> bool, &'static str),
+}
+
+impl NearFile {
+    /// It lists the file `name` of its directory.
+    fn lists(&mut self, dir: &Dir, name: &[u8]) {
+        let stat = sys::name_from_bytes(name).and_then(|name| dir.stat(name, false));
+        self.readers.join(Readers::of(stat.ok().as_ref()));
+    }
+
+    /// It is complete: it waits to be published.
+    ///
+    /// # Errors
+    /// It cannot be written, or what is there does not give way.
+    fn finish(mut self, yields: &Yields<'_>) -> Result<WrittenNearFile> {
+        let digest = self.list.digests()?.proof;
+        let replaces = self.list.there().and_then(|there| match (there, yields) {
+            (Some(Some(there)), _) if there == digest => Ok(None),
+            (Some(Some(there)), Yields::Files(gives_way, _)) if gives_way(there) => Ok(Some(true)),
+            (Some(None), Yields::Files(..)) => Err(io::Error::other(NO_FILE)),
+            (Some(_), Yields::Files(_, why) | Yields::Nothing(why)) => Err(io::Error::other(*why)),
+            (None, _) => Ok(Some(false)),
+        });
+        match replaces {
+            Ok(Some(_)) => drop(self.list.end(|group| self.readers.mode(group))?),
+            Ok(None) | Err(_) => self.list.discard(),
+        }
+        let replaces = replaces.deed(DEED, self.list.path())?;
+        Ok(WrittenNearFile { list: self.list, digest, replaces })
     }
 }
 

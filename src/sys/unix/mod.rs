@@ -66,9 +66,9 @@ pub use transfer::{capacity, pipe, splice, tee, widen};
 #[cfg(target_os = "linux")]
 pub use volume::reserve;
 pub use volume::{
-    allow_holes, close_file, flush_file, has_exact_sizes, is_device_error, is_disk_full,
-    is_for_want_of_means, is_output_gone, is_synthetic, longest_name, may_lack_owners, most_below,
-    next_extent, persist_file, room,
+    allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
+    is_output_gone, is_synthetic, longest_name, may_lack_owners, most_below, next_extent,
+    persist_file, room,
 };
 pub use volumes::{is_on_turning_disk, place_on_disk};
 pub use volumes::{mounted_volumes, volume_details, volume_label, volume_uuid};

@@ -40,9 +40,9 @@ pub use process::{
 pub use process::{host_name, lock_holder};
 pub use stream::{StreamEnd, let_read, may_read, new_file_mode, touch};
 pub use volume::{
-    allow_holes, close_file, flush_file, has_exact_sizes, is_device_error, is_disk_full,
-    is_for_want_of_means, is_output_gone, is_synthetic, longest_name, may_lack_owners, most_below,
-    next_extent, persist_file, room,
+    allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
+    is_output_gone, is_synthetic, longest_name, may_lack_owners, most_below, next_extent,
+    persist_file, room,
 };
 pub use volume::{is_on_turning_disk, place_on_disk};
 pub use volume::{mounted_volumes, volume_details, volume_label, volume_uuid};

@@ -102,11 +102,6 @@ pub fn close_file(file: File) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks for what [`close_file`] would be told: nothing here.
-pub fn flush_file(_: &File) -> io::Result<()> {
-    Ok(())
-}
-
 /// The free space of the volume that `at` lies on.
 pub fn room(at: impl AsHandle) -> io::Result<FreeSpace> {
     let told: FILE_FS_FULL_SIZE_INFORMATION =
