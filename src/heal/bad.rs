@@ -8,12 +8,12 @@ use std::{
 
 use crate::{
     chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
-    hash::Digest, heal::copies::FileCopy, heal::copies::Parents, heal::new_file::ClosedFile,
-    manifest::archive::mhl::is_chain, path::RelPath, path::Shown, state::Missing, state::Note,
-    state::OpenedDir, state::PrivateDir, state::private_dir::NAME, sys::Dir,
-    sys::is_on_turning_disk, sys::stat::Identity, tree::Patience, verify::Finding,
-    verify::ManifestLines, verify::Mend, verify::NameHasher, verify::PartOf, verify::SeenNames,
-    verify::Target, verify::TargetSpec, verify::Verdict,
+    hash::Digest, heal::copies::FileCopy, heal::copies::Parents, manifest::archive::mhl::is_chain,
+    path::RelPath, path::Shown, staged::StagedFile, state::Missing, state::Note, state::OpenedDir,
+    state::PrivateDir, state::private_dir::NAME, sys::Dir, sys::is_on_turning_disk,
+    sys::stat::Identity, tree::Patience, verify::Finding, verify::ManifestLines, verify::Mend,
+    verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target, verify::TargetSpec,
+    verify::Verdict,
 };
 
 /// Bytes of what is remembered of bad files. What is left out is told, and is found again by the next run.
@@ -167,7 +167,7 @@ pub struct Filled {
 /// A file that is whole by now, and waits to take the place of the bad one.
 pub struct ReadyFile {
     pub parents: Parents,
-    pub file: ClosedFile,
+    pub file: StagedFile,
     /// True if there is a bad one.
     pub replaces: bool,
 }

@@ -12,9 +12,9 @@ use crate::{
     heal::bad::Tree, heal::bad::Unmended, heal::copies::DirPlace, heal::copies::FileCopy,
     heal::copies::LinkProver, heal::copies::OpenCopies, heal::copies::Parents,
     heal::copies::Source, heal::copies::lets_more_into_root, heal::new_file::NewFile,
-    heal::new_file::has_digest, io::ChainedContent, io::LinkCheck, io::LinkReads, io::ReadBack,
-    io::link_check::Helpers, path::Shown, sys, sys::Attributes, sys::Dir, sys::Medium,
-    sys::stat::Stat, verify::Mend,
+    heal::new_file::has_digest, heal::new_file::publish, io::ChainedContent, io::LinkCheck,
+    io::LinkReads, io::ReadBack, io::link_check::Helpers, path::Shown, sys, sys::Attributes,
+    sys::Dir, sys::Medium, sys::stat::Stat, verify::Mend,
 };
 
 /// The reason not to go on where directories of a good tree were not the ones that its copy was opened in.
@@ -388,7 +388,7 @@ impl Mender<'_> {
         let (_, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
         let name = sys::name_from_bytes(name).deed("open", path)?;
         let published = match parents.dir() {
-            Some(dir) => file.publish(dir, name, path, replaces).map_err(Unmended::from),
+            Some(dir) => publish(&file, dir, name, path, replaces).map_err(Unmended::from),
             None => Err(Unmended::Nowhere),
         };
         match (published, parents.settle(path.parent().unwrap_or(path), private, self.warn)) {

@@ -1,13 +1,11 @@
 //! The file that takes the place of a bad one: made beside it, read back as a whole, and renamed.
 
-use std::{
-    ffi::OsStr, ffi::OsString, fs::File, io, io::Seek, io::SeekFrom, path::Path, path::PathBuf,
-};
+use std::{ffi::OsStr, fs::File, io, io::Seek, io::SeekFrom, path::Path};
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Digest, io::ReadBack, io::Segment,
-    io::hash_thread::segments, staged, sys, sys::Attributes, sys::Cloned, sys::Dir, sys::Medium,
-    sys::stat::Stat,
+    io::hash_thread::segments, staged::StagedFile, sys, sys::Attributes, sys::Cloned, sys::Dir,
+    sys::Medium, sys::stat::Stat,
 };
 
 /// Read and written at once where a whole file is copied.
@@ -16,9 +14,7 @@ const BLOCK: usize = 1 << 20;
 /// A file that is not complete, under a name by which a later run knows it.
 pub struct NewFile<'a> {
     dir: &'a Dir,
-    /// The temporary name.
-    part: OsString,
-    file: Option<File>,
+    staged: StagedFile,
     /// Where it is to be, for messages.
     path: &'a Path,
     /// True if runs of zeros become holes.
@@ -37,10 +33,8 @@ impl<'a> NewFile<'a> {
         path: &'a Path,
         is_data: &dyn Fn(&OsStr) -> bool,
     ) -> Result<Self> {
-        staged::sweep(dir, name, is_data);
-        let made = staged::create(dir, name, true);
-        let (file, part) = made.deed("create", path)?;
-        Ok(Self { dir, part, file: Some(file), path, makes_holes: false })
+        let staged = StagedFile::of(dir, name, true, is_data).deed("create", path)?;
+        Ok(Self { dir, staged, path, makes_holes: false })
     }
 
     /// Lets it share the data of `base`; whether that is possible.
@@ -162,8 +156,8 @@ impl<'a> NewFile<'a> {
 
     /// True if it has the owner and the group of `like`, as far as can be told.
     pub fn has_owner_of(&self, like: &Stat) -> bool {
-        let now = self.file.as_ref().and_then(|file| Dir::stat_file(file).ok());
-        now.is_none_or(|now| (now.uid, now.gid) == (like.uid, like.gid))
+        let now = self.staged.file().and_then(Dir::stat_file);
+        now.map_or(true, |now| (now.uid, now.gid) == (like.uid, like.gid))
     }
 
     /// Reads it from its device; whether it has the digest that is `listed`. `None` if `is_to_stop` says so before.
@@ -187,32 +181,21 @@ impl<'a> NewFile<'a> {
             .map_err(|error| self.cannot("read back", error))
     }
 
-    /// Closes it: it waits for its name.
+    /// Closes it: it waits for its name, for [`publish`] to give it.
     ///
     /// # Errors
     /// The system's; nothing of this file is left.
-    pub fn close(mut self) -> Result<ClosedFile> {
-        let closed = self.file.take().map_or(Ok(()), sys::close_file);
-        let part = std::mem::take(&mut self.part);
-        let closed_file = ClosedFile { part };
-        match closed {
-            Ok(()) => Ok(closed_file),
-            Err(error) => {
-                let error = self.cannot("close", error);
-                Err(closed_file.discarded_for(error, self.dir, self.path))
-            }
-        }
+    pub fn close(self) -> Result<StagedFile> {
+        self.staged.close(self.dir, false).deed("close", self.path)
     }
 
     /// Removes it; why it stays behind, if it does.
-    pub fn discard(mut self) -> Option<Error> {
-        self.file = None;
-        ClosedFile { part: std::mem::take(&mut self.part) }.remove(self.dir, self.path).err()
+    pub fn discard(self) -> Option<Error> {
+        remove(&self.staged, self.dir, self.path).err()
     }
 
     fn file(&self) -> Result<&File> {
-        let closed = || self.cannot("write", io::ErrorKind::BrokenPipe.into());
-        self.file.as_ref().ok_or_else(closed)
+        self.staged.file().deed("write", self.path)
     }
 
     fn cannot(&self, deed: &'static str, error: io::Error) -> Error {
@@ -220,39 +203,29 @@ impl<'a> NewFile<'a> {
     }
 }
 
-/// A new file that is complete, proven and closed.
-pub struct ClosedFile {
-    part: OsString,
-}
-
-impl ClosedFile {
-    /// Gives it the name `name` in `dir`, where it was made, in the place of the bad file if there is one that
-    /// `replaces` says.
-    ///
-    /// # Errors
-    /// The bad file stays what it was; nothing of this one is left.
-    pub fn publish(self, dir: &Dir, name: &OsStr, path: &Path, replaces: bool) -> Result<()> {
-        dir.publish(&self.part, name, replaces)
-            .map_err(|error| self.discarded_for(Error::io("publish", path, error), dir, path))
-    }
-
-    /// Removes it because of `error`, which is returned.
-    fn discarded_for(&self, error: Error, dir: &Dir, path: &Path) -> Error {
-        match self.remove(dir, path) {
+/// Gives a file that is complete, proven and closed the name `name` in `dir`, where it was made, in the place of the
+/// bad file if there is one that `replaces` says.
+///
+/// # Errors
+/// The bad file stays what it was; nothing of this one is left.
+pub fn publish(
+    file: &StagedFile,
+    dir: &Dir,
+    name: &OsStr,
+    path: &Path,
+    replaces: bool,
+) -> Result<()> {
+    file.publish(dir, name, replaces).map_err(|error| {
+        let error = Error::io("publish", path, error);
+        match remove(file, dir, path) {
             Ok(()) => error,
             Err(stays) => error.with_note(format!("; and {stays}")),
         }
-    }
+    })
+}
 
-    fn remove(&self, dir: &Dir, path: &Path) -> Result<()> {
-        match dir.remove(&self.part) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let part: PathBuf = path.with_file_name(&self.part);
-                Err(Error::io("remove the part file", part, error))
-            }
-            _ => Ok(()),
-        }
-    }
+fn remove(file: &StagedFile, dir: &Dir, path: &Path) -> Result<()> {
+    file.remove(dir).deed_at("remove the part file", || path.with_file_name(file.name()))
 }
 
 /// True if a file has the digest that is `listed`. If not, it is read once more: the digest may be of the algorithm

@@ -8,8 +8,8 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Hasher, hash::Sha256,
     manifest::ListKind, manifest::ListSink, manifest::ManifestName, manifest::Readers,
     manifest::name::both, manifest::name::is_absent, manifest::name::next,
-    manifest::readers::HashedReader, manifest::readers::Rewrite, sys, sys::Dir, sys::PartOwner,
-    sys::stat::Time,
+    manifest::readers::HashedReader, manifest::readers::Rewrite, staged::StagedFile, sys, sys::Dir,
+    sys::PartOwner, sys::stat::Time,
 };
 
 /// So far ahead of the clock runs of one second get in each other's way.
@@ -206,27 +206,21 @@ impl ManifestFile {
         let fail = |error| Error::io("write anew the list", self.path.join(name), error);
         let file = self.root.open_file(name.as_ref(), false).map_err(fail)?;
         let mut text = HashedReader { file, hasher: Algorithm::Sha256.start() };
-        let (file, part) = self.root.create_part(parts).map_err(fail)?;
-        let mut out = ListSink { file, hasher: Algorithm::Sha256.start() };
-        let written = rewrite(&mut text, &mut out);
-        let ListSink { file, hasher } = out;
-        drop(text);
-        let replaced = written.and_then(|is_done| {
-            if is_done {
-                sys::let_read(&file, |group| self.readers.mode(group))?;
-                if durable {
-                    sys::persist_file(&file)?;
-                }
-                sys::close_file(file)?;
-                self.root.publish(&part, name.as_ref(), true)?;
-            }
-            Ok(is_done)
+        let (mut hasher, staged) = (None, StagedFile::in_tree(&self.root, parts).map_err(fail)?);
+        let filled = staged.fill(&self.root, |file| {
+            let mut out = ListSink { file: file.try_clone()?, hasher: Algorithm::Sha256.start() };
+            let is_done = rewrite(&mut text, &mut out)?;
+            hasher = Some(out.hasher).filter(|_| is_done);
+            sys::let_read(file, |group| self.readers.mode(group))
         });
-        if !matches!(replaced, Ok(true)) {
-            // What matters is the first error.
-            let _ = self.root.remove(&part);
-        }
-        Ok(replaced.map_err(fail)?.then_some(hasher))
+        // An open file cannot be replaced everywhere.
+        drop(text);
+        let replaced = filled.and_then(|staged| match hasher.is_some() {
+            true => staged.close(&self.root, durable)?.publish(&self.root, name.as_ref(), true),
+            false => staged.remove(&self.root),
+        });
+        replaced.map_err(fail)?;
+        Ok(hasher)
     }
 
     /// Gives the lists their final names, made durable first if `durable`; in the directory that is made durable

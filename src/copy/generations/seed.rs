@@ -11,11 +11,11 @@ use std::{ffi::OsStr, fs::File, io, path::Path, sync::Arc, thread::sleep, time::
 
 use crate::{
     error::Error, error::Result, event::Stop, hash::Digest, io::ReadBack, path::DirPath,
-    state::Belief, state::Knowledge, state::PrivateDir, state::RecordFile, state::Remembered,
-    state::Row, state::RowPlace, state::Trace, state::private_dir::NAME, state::private_dir::TRASH,
-    sys, sys::Attributes, sys::Cloned, sys::Dir, sys::DirReader, sys::Medium, sys::PartOwner,
-    sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, transfer::outcome::may_be_as,
-    tree::Classifier, tree::Inclusion,
+    staged::StagedFile, state::Belief, state::Knowledge, state::PrivateDir, state::RecordFile,
+    state::Remembered, state::Row, state::RowPlace, state::Trace, state::private_dir::NAME,
+    state::private_dir::TRASH, sys, sys::Attributes, sys::Cloned, sys::Dir, sys::DirReader,
+    sys::Medium, sys::PartOwner, sys::stat::Inode, sys::stat::Kind, sys::stat::Stat,
+    transfer::outcome::may_be_as, tree::Classifier, tree::Inclusion,
 };
 
 /// Number of bytes of rows that are recorded at a time.
@@ -319,26 +319,23 @@ impl Seeding<'_> {
         let from = top.last.open_file(name, false)?;
         let of_source = top.source.open_file(name, self.classifier.selection.follow_links)?;
         let attributes = Attributes::read(&of_source)?;
-        let (part, part_name) = top.new.create_part(self.parts)?;
-        let mut failed = None;
-        let cloned = sys::clone_file(&from, &part).and_then(|cloned| {
-            if !matches!(cloned, Cloned::Yes) {
-                return Ok(false);
+        let (mut is_cloned, dir) = (false, &top.new);
+        let staged = StagedFile::in_tree(dir, self.parts)?.fill(dir, |part| {
+            if !matches!(sys::clone_file(&from, part)?, Cloned::Yes) {
+                return Ok(());
             }
-            attributes.apply(&part, source, false, |_, error| failed = Some(error));
+            let mut failed = None;
+            attributes.apply(&*part, source, false, |_, error| failed = Some(error));
             if !self.new.can_persist_all() {
-                sys::persist_file(&part)?;
+                sys::persist_file(part)?;
             }
             // What was cloned is what the record knows.
-            Ok(failed.is_none() && Trace::of(&Dir::stat_file(&from)?) == Trace::of(there))
-        });
-        match cloned {
-            Ok(true) => top.new.publish(&part_name, name, false).map(|()| true),
-            other => {
-                top.new.remove(&part_name)?;
-                other
-            }
-        }
+            let now = Trace::of(&Dir::stat_file(&from)?);
+            is_cloned = failed.is_none() && now == Trace::of(there);
+            Ok(())
+        })?;
+        let ended = if is_cloned { staged.publish(dir, name, false) } else { staged.remove(dir) };
+        ended.map(|()| is_cloned)
     }
 
     /// Records the rows that wait, when the clock has moved on.
