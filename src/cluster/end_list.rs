@@ -1,11 +1,14 @@
 //! The work that is left to the end of a plan: symbolic links, and directories with their modes and times, the deepest
 //! first; and further names of files, in the order of the shards that have their first.
 
-use std::{cmp::Ordering, fmt::Write, io};
+use std::{cmp::Ordering, io};
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
     path::RelPath, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
-    tree::RecordReader, tree::Sorter, tree::Ways, tree::names::compare,
+    tree::PathRecord, tree::RecordReader, tree::Sorter, tree::Ways, tree::by_words,
+    tree::names::compare,
 };
 
 /// The list of links and directories.
@@ -15,89 +18,58 @@ pub const FINISH: &str = "finish";
 pub const LINKS: &str = "links";
 
 /// An entry of the list of links and directories.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndEntry {
     /// A directory, whose attributes are set; it is `fresh` if the plan made it.
-    Dir { path: RelPath, stat: Stat, fresh: bool, ways: Ways },
+    Dir { path: RelPath, label: DirLabel, fresh: bool, ways: Ways },
     /// A symbolic link, and the ways to the directory that it is in.
     Symlink(RelPath, Ways),
     /// A further name of a symbolic link, and the first.
     FurtherSymlink(RelPath, RelPath),
 }
 
-/// The separator between two paths of a record: no path has an empty component.
-const BETWEEN: &[u8] = b"//";
+/// The attributes of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirLabel {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    mtime: Time,
+}
 
-impl EndEntry {
-    /// Appends the entry without what ends a record.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        match self {
-            EndEntry::Dir { path, stat, fresh, ways } => {
-                let Stat { mode, uid, gid, mtime, .. } = stat;
-                let Time { secs, nanos } = mtime;
-                let kind = if *fresh { 'D' } else { 'd' };
-                let text = format!("{kind} {mode:o} {uid} {gid} {secs}.{nanos:09} ");
-                out.extend_from_slice(text.as_bytes());
-                ways.write(out);
-                out.push(b' ');
-                out.extend_from_slice(path.as_bytes());
-            }
-            EndEntry::Symlink(path, ways) => {
-                out.extend_from_slice(b"l ");
-                ways.write(out);
-                out.push(b' ');
-                out.extend_from_slice(path.as_bytes());
-            }
-            EndEntry::FurtherSymlink(path, first) => {
-                out.extend_from_slice(b"h ");
-                out.extend_from_slice(&[first.as_bytes(), BETWEEN, path.as_bytes()].concat());
-            }
-        }
+impl DirLabel {
+    pub fn of(stat: &Stat) -> Self {
+        let Stat { mode, uid, gid, mtime, .. } = *stat;
+        Self { mode, uid, gid, mtime }
     }
 
-    /// Takes a record apart; `None` if it is none, or leads out of the tree.
-    pub fn parse(record: &[u8]) -> Option<Self> {
-        let (kind, rest) = record.split_at_checked(2)?;
-        match kind {
-            b"D " | b"d " => {
-                let mut parts = rest.splitn(6, |&byte| byte == b' ');
-                let mut text = || std::str::from_utf8(parts.next()?).ok();
-                let mode = u32::from_str_radix(text()?, 8).ok().filter(|mode| *mode <= 0o7777)?;
-                let (uid, gid) = (text()?.parse().ok()?, text()?.parse().ok()?);
-                let (secs, nanos) = text()?.split_once('.')?;
-                let mtime = Time { secs: secs.parse().ok()?, nanos: nanos.parse().ok()? };
-                let stat = Stat {
-                    kind: Kind::Dir,
-                    size: 0,
-                    allocated: 0,
-                    mtime,
-                    ctime: mtime,
-                    id: Identity::default(),
-                    links: 1,
-                    mode,
-                    uid,
-                    gid,
-                };
-                let ways = Ways::parse(parts.next()?)?;
-                let path = path_or_root(parts.next()?)?;
-                Some(EndEntry::Dir { path, stat, fresh: kind == b"D ", ways })
-            }
-            b"l " => {
-                let at = memchr::memchr(b' ', rest)?;
-                let (ways, path) = (Ways::parse(&rest[..at])?, &rest[at + 1..]);
-                Some(EndEntry::Symlink(RelPath::parse(path).ok()?, ways))
-            }
-            b"h " => {
-                let (first, path) = split(rest)?;
-                Some(EndEntry::FurtherSymlink(path, first))
-            }
-            _ => None,
-        }
+    /// The metadata of a directory that has them.
+    pub fn stat(self) -> Stat {
+        let Self { mode, uid, gid, mtime } = self;
+        let (kind, id, ctime) = (Kind::Dir, Identity::default(), mtime);
+        Stat { kind, size: 0, allocated: 0, mtime, ctime, id, links: 1, mode, uid, gid }
     }
 }
 
-fn path_or_root(bytes: &[u8]) -> Option<RelPath> {
-    if bytes.is_empty() { Some(RelPath::root()) } else { RelPath::parse(bytes).ok() }
+impl EndEntry {
+    /// Its record.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn to_record(&self) -> io::Result<Vec<u8>> {
+        Ok(serde_json::to_vec(self)?)
+    }
+
+    /// Reads a record; `None` if it is none, or leads out of the tree.
+    pub fn parse(record: &[u8]) -> Option<Self> {
+        serde_json::from_slice(record).ok().filter(|entry| match entry {
+            Self::Dir { label: DirLabel { mode, mtime, .. }, .. } => {
+                *mode <= 0o7777 && mtime.nanos < 1_000_000_000
+            }
+            Self::Symlink(path, _) => !path.is_root(),
+            Self::FurtherSymlink(path, first) => !path.is_root() && !first.is_root(),
+        })
+    }
 }
 
 /// A further name of a file.
@@ -109,24 +81,30 @@ pub struct FurtherName {
     pub path: RelPath,
 }
 
+/// The separator between the two paths in the record of a further name: no path has an empty component.
+const BETWEEN: &[u8] = b"//";
+
 impl FurtherName {
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(format!("{:010} ", self.shard).as_bytes());
-        out.extend_from_slice(&[self.first.as_bytes(), BETWEEN, self.path.as_bytes()].concat());
+    /// Has it sorted, in [this order](Self::order).
+    ///
+    /// # Errors
+    /// Those of the sorter.
+    pub fn add_to(&self, sorter: &mut Sorter) -> io::Result<()> {
+        let paths = [self.first.as_bytes(), BETWEEN, self.path.as_bytes()].concat();
+        sorter.add(format!("{:010}", self.shard), &paths)
     }
 
     /// Takes a record apart; `None` if it is none, or leads out of the tree.
     pub fn parse(record: &[u8]) -> Option<Self> {
-        let at = memchr::memchr(b' ', record)?;
-        let shard = std::str::from_utf8(&record[..at]).ok()?.parse().ok()?;
-        let (first, path) = split(&record[at + 1..])?;
-        Some(Self { shard, first, path })
+        let (shard, paths) = PathRecord::told(record);
+        let (first, path) = split(paths)?;
+        Some(Self { shard: shard.parse().ok()?, first, path })
     }
-}
 
-/// The order of records of further names: that of the shards, and in each that of its list.
-pub fn order(one: &[u8], other: &[u8]) -> Ordering {
-    compare(one, other)
+    /// The order of records of further names: that of the shards, and in each that of its list.
+    pub fn order(one: PathRecord<'_>, other: PathRecord<'_>) -> Ordering {
+        one.words.cmp(other.words).then_with(|| compare(one.path, other.path))
+    }
 }
 
 fn split(bytes: &[u8]) -> Option<(RelPath, RelPath)> {
@@ -172,7 +150,7 @@ const ORDER: usize = 16;
 
 impl LinkedNames {
     pub fn new() -> Self {
-        Self { sorter: Sorter::new(Ord::cmp), count: 0 }
+        Self { sorter: Sorter::new(by_words), count: 0 }
     }
 
     /// Adds a name of the file `id`.
@@ -183,11 +161,9 @@ impl LinkedNames {
             LinkedKind::Further => ('n', 0),
             LinkedKind::FurtherSymlink => ('m', 0),
         };
-        let mut head = String::new();
-        // Writing to memory does not fail.
-        let _ = write!(head, "{:016x}{:016x}{:016x}{kind}{shard:010}", id.dev, id.ino, self.count);
+        let head = format!("{:016x}{:016x}{:016x}{kind}{shard}", id.dev, id.ino, self.count);
         self.count += 1;
-        self.sorter.add(&[head.as_bytes(), path.as_bytes()].concat())
+        self.sorter.add(head, path.as_bytes())
     }
 
     pub fn finish(self) -> io::Result<FurtherNames> {
@@ -222,9 +198,9 @@ impl FurtherNames {
 
 /// The identity, the kind, the shard and the path of a record.
 fn parse(record: &[u8]) -> Option<(&[u8], u8, u32, RelPath)> {
-    let (id, rest) = record.split_at_checked(IDENTITY)?;
-    let (&kind, rest) = rest.get(ORDER..)?.split_first()?;
-    let (shard, path) = rest.split_at_checked(10)?;
+    let PathRecord { words, path } = PathRecord::of(record);
+    let (id, rest) = words.split_at_checked(IDENTITY)?;
+    let (&kind, shard) = rest.get(ORDER..)?.split_first()?;
     let shard = std::str::from_utf8(shard).ok()?.parse().ok()?;
     Some((id, kind, shard, RelPath::parse(path).ok()?))
 }
@@ -235,40 +211,38 @@ mod end_list_tests {
 
     #[test]
     fn entries_come_back_and_forged_ones_do_not() {
-        let ways = "0123456789abcdef:fedcba9876543210";
-        for text in [
-            format!("d 755 1 2 -5.000000007 {ways} a b/c"),
-            format!("D 7777 0 0 5.000000000 {ways} "),
-            format!("l {ways} a b"),
-            "h a/b//c d".to_owned(),
+        let rel = |path: &[u8]| RelPath::parse(path).unwrap();
+        let mtime = Time { secs: -5, nanos: 7 };
+        let label = DirLabel { mode: 0o7755, uid: 1, gid: 2, mtime };
+        assert_eq!(DirLabel::of(&label.stat()), label);
+        let ways = Ways::parse(b"0123456789abcdef:fedcba9876543210").unwrap();
+        for entry in [
+            EndEntry::Dir { path: rel(b"a b/c"), label, fresh: false, ways },
+            EndEntry::Dir { path: RelPath::root(), label, fresh: true, ways },
+            EndEntry::Symlink(rel(b"a\n\xff"), ways),
+            EndEntry::FurtherSymlink(rel(b"a/b"), rel(b"c d")),
         ] {
-            let entry = EndEntry::parse(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
-            let mut again = Vec::new();
-            entry.write(&mut again);
-            assert_eq!(String::from_utf8(again).unwrap(), text);
+            let record = entry.to_record().unwrap();
+            assert_eq!(EndEntry::parse(&record), Some(entry));
+            assert_eq!(EndEntry::parse(&record[1..]), None);
         }
-        for text in [
-            "",
-            "l 1:2 ../x",
-            "l 1:2 /x",
-            "l 1:2 ",
-            "l a",
-            "l ",
-            "h a//../b",
-            "h a",
-            "x a",
-            "d 755 1 2 5.0 a",
-            "d 755 1 2 5 1:2 a",
-            "d 77777 1 2 5.0 1:2 a",
-            "d 755 1 2 5.0 1:2 a/../b",
+        let with = |label| EndEntry::Dir { path: rel(b"a"), label, fresh: false, ways };
+        for forged in [
+            with(DirLabel { mode: 0o10_000, ..label }),
+            with(DirLabel { mtime: Time { nanos: 1_000_000_000, ..mtime }, ..label }),
+            EndEntry::Symlink(RelPath::root(), ways),
+            EndEntry::FurtherSymlink(rel(b"a"), RelPath::root()),
         ] {
-            assert!(EndEntry::parse(text.as_bytes()).is_none(), "{text}");
+            assert_eq!(EndEntry::parse(&forged.to_record().unwrap()), None);
         }
-        let name = FurtherName::parse(b"0000000007 a/b//c d").unwrap();
-        let mut again = Vec::new();
-        name.write(&mut again);
-        assert_eq!((name.shard, &*again), (7, b"0000000007 a/b//c d".as_slice()));
-        assert_eq!(FurtherName::parse(b"7 a//../../b"), None);
+        // "../x", in hexadecimal.
+        assert_eq!(EndEntry::parse(br#"{"FurtherSymlink":["2e2e2f78","61"]}"#), None);
+        let name = FurtherName { shard: 7, first: rel(b"a b"), path: rel(b"c\nd") };
+        let mut sorter = Sorter::new(FurtherName::order);
+        name.add_to(&mut sorter).unwrap();
+        let mut names = sorter.finish().unwrap().reader();
+        assert_eq!(names.next_record().unwrap().and_then(FurtherName::parse), Some(name));
+        assert_eq!(FurtherName::parse(b"7\na//../../b"), None);
     }
 }
 

@@ -118,11 +118,11 @@ impl<'a> FinishTree<'a> {
         let next = || {
             while let Some(record) = ends.next_record()? {
                 match EndEntry::parse(record) {
-                    Some(EndEntry::Dir { path, stat, ways, .. }) if path.is_root() => {
-                        root = Some((stat, ways));
+                    Some(EndEntry::Dir { path, label, ways, .. }) if path.is_root() => {
+                        root = Some((label.stat(), ways));
                     }
-                    Some(EndEntry::Dir { path, stat, fresh, ways }) => {
-                        return Ok(Some(PlannedDir { path, stat, fresh, ways }));
+                    Some(EndEntry::Dir { path, label, fresh, ways }) => {
+                        return Ok(Some(PlannedDir { path, stat: label.stat(), fresh, ways }));
                     }
                     Some(_) => {}
                     None => {

@@ -10,8 +10,8 @@ use crate::{
     error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm, hash::Digest,
     manifest::Entries, manifest::Entry, manifest::Fault, manifest::ManifestName, manifest::Parsed,
     manifest::Readers, manifest::Utf16Reader, manifest::line, path::RelPath, path::Shown,
-    path::directory_of, staged::write_whole, sys, sys::Dir, sys::Uninterrupted, tree::RecordReader,
-    tree::SortedRecords, tree::Sorter, tree::names::compare,
+    path::directory_of, staged::write_whole, sys, sys::Dir, sys::Uninterrupted, tree::PathRecord,
+    tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::by_path,
 };
 
 const DEED: &str = "merge manifests into";
@@ -20,9 +20,6 @@ const READ: &str = "merge the manifest";
 
 /// Number of bytes of lines that are written at a time.
 const LINES: usize = 256 << 10;
-
-/// The separator between path and digest in a record: no path has an empty component.
-const BETWEEN: &[u8] = b"//";
 
 /// Manifests that become one.
 #[derive(Clone, Debug)]
@@ -84,7 +81,7 @@ impl MergeLists {
         let name = self.output.file_name().ok_or_else(|| fail(ErrorKind::InvalidInput.into()))?;
         let mut gathered = InputLines {
             observer,
-            sorter: Sorter::new(compare),
+            sorter: Sorter::new(by_path),
             algorithm: None,
             readers: Readers::default(),
             merged: MergedLists::default(),
@@ -183,7 +180,6 @@ impl InputLines<'_> {
         self.readers.join(Readers::of(Some(&stat)));
         let ours = input.file_name().and_then(ManifestName::parse);
         let mut entries = Entries::of_all(Utf16Reader::new(Uninterrupted(file)));
-        let mut record = Vec::new();
         while let Some(entry) = entries.next_entry().map_err(fail)? {
             if self.observer.stop.is_requested() {
                 return Ok(());
@@ -214,12 +210,8 @@ impl InputLines<'_> {
             let digest = ours.map_or(digest, |ours| digest.in_list_of(ours.algorithm()));
             self.check_algorithm(digest.algorithm(), input, line)?;
             self.observer.progress.entries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            record.clear();
-            record.extend_from_slice(path.as_bytes());
-            record.extend_from_slice(BETWEEN);
-            digest.write(&mut record);
-            record.extend_from_slice(format!(" {number} {line}").as_bytes());
-            self.sorter.add(&record).map_err(fail)?;
+            let words = format!("{digest} {number} {line}");
+            self.sorter.add(words, path.as_bytes()).map_err(fail)?;
         }
         Ok(())
     }
@@ -244,12 +236,11 @@ impl FoundLine {
     fn next(records: &mut RecordReader) -> io::Result<Option<Self>> {
         let Some(record) = records.next_record()? else { return Ok(None) };
         let parse = || {
-            let at = memchr::memmem::find(record, BETWEEN)?;
-            let rest = std::str::from_utf8(record.get(at + BETWEEN.len()..)?).ok()?;
-            let mut words = rest.split(' ');
+            let (text, path) = PathRecord::told(record);
+            let mut words = text.split(' ');
             let digest = words.next()?.as_bytes().to_vec();
             let (input, line) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-            Some(Self { path: record[..at].to_vec(), digest, input, line })
+            Some(Self { path: path.to_vec(), digest, input, line })
         };
         parse().map(Some).ok_or_else(|| ErrorKind::InvalidData.into())
     }

@@ -152,7 +152,9 @@ impl<'a> Packer<'a> {
 impl OpenShard {
     fn push(&mut self, planned: PlannedStat, path: &[u8], cost: u64) {
         let start = self.text.len();
-        planned.write(path, &mut self.text);
+        planned.write(&mut self.text);
+        self.text.push(b'\n');
+        self.text.extend_from_slice(path);
         let end = self.text.len();
         let span = [start, end - path.len(), end].map(|at| at as u32);
         self.spans.push(span);

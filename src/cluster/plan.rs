@@ -6,9 +6,9 @@ use std::{
 };
 
 use crate::{
-    cluster::PlanDir, cluster::ShardSize, cluster::end_list::EndEntry, cluster::end_list::FINISH,
-    cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::end_list::LinkedKind,
-    cluster::end_list::LinkedName, cluster::end_list::LinkedNames, cluster::end_list::order,
+    cluster::PlanDir, cluster::ShardSize, cluster::end_list::DirLabel, cluster::end_list::EndEntry,
+    cluster::end_list::FINISH, cluster::end_list::FurtherName, cluster::end_list::LINKS,
+    cluster::end_list::LinkedKind, cluster::end_list::LinkedName, cluster::end_list::LinkedNames,
     cluster::pack::Packer, cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan,
     cluster::plan_dir::RootLabel, cluster::plan_dir::Seal, copy::CopyJob, copy::OutputRun,
     copy::Prepared, copy::Reservations, copy::before::open_source, error::Deed, error::Error,
@@ -257,19 +257,17 @@ impl Planner<'_> {
 
     /// The further names of files, sorted by the shards of their first; those of symbolic links are written.
     fn sort_names(&mut self) -> Result<SortedRecords> {
-        let mut sorter = Sorter::new(order);
+        let mut sorter = Sorter::new(FurtherName::order);
         if let Some(linked) = self.linked.take() {
             let mut names = linked.finish().map_err(|error| self.cannot_sort(error))?;
-            let mut record = Vec::new();
             while let Some(name) = names.next_name().map_err(|error| self.cannot_sort(error))? {
                 match name {
                     LinkedName::Symlink(FurtherName { first, path, .. }) => {
                         self.write(&EndEntry::FurtherSymlink(path, first))?;
                     }
                     LinkedName::File(name) => {
-                        record.clear();
-                        name.write(&mut record);
-                        sorter.add(&record).map_err(|error| self.cannot_sort(error))?;
+                        let added = name.add_to(&mut sorter);
+                        added.map_err(|error| self.cannot_sort(error))?;
                     }
                 }
             }
@@ -281,8 +279,8 @@ impl Planner<'_> {
     fn directory(&mut self, output: &Arc<OutputDir>) -> Result<()> {
         self.seal.directories += 1;
         if let Some((stat, _)) = &output.finish {
-            let (path, stat, ways) = (output.rel.path(), *stat, output.ways);
-            self.write(&EndEntry::Dir { path, stat, fresh: output.fresh, ways })?;
+            let (path, label, ways) = (output.rel.path(), DirLabel::of(stat), output.ways);
+            self.write(&EndEntry::Dir { path, label, fresh: output.fresh, ways })?;
         }
         if !(self.at_once && output.volume.with_root) {
             let persisted = output.persist();
@@ -292,9 +290,8 @@ impl Planner<'_> {
     }
 
     fn write(&mut self, entry: &EndEntry) -> Result<()> {
-        let mut record = Vec::new();
-        entry.write(&mut record);
-        self.ends.add(&record).deed_at("write the plan for", || self.root.path())
+        let written = entry.to_record().and_then(|record| self.ends.add(&record));
+        written.deed_at("write the plan for", || self.root.path())
     }
 
     /// Writes what is left, and says that the plan is complete.

@@ -13,9 +13,9 @@ use crate::{
     copy::links, error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm,
     io::Reflink, manifest::SummedReader, path::RelPath, sys::Attributes, sys::Dir, sys::stat::Stat,
     transfer::BothFiles, tree::Decision, tree::DestinationStat, tree::LastDir, tree::OutputDir,
-    tree::Patience, tree::PlannedStat, tree::Policy, tree::SourceDir, tree::SourceEntry,
-    tree::SourceStat, tree::WalkEvent, tree::WalkItem, tree::dirs::open_source_below,
-    tree::overwrite::decide, volume::times::TimeMatch,
+    tree::PathRecord, tree::Patience, tree::PlannedStat, tree::Policy, tree::SourceDir,
+    tree::SourceEntry, tree::SourceStat, tree::WalkEvent, tree::WalkItem,
+    tree::dirs::open_source_below, tree::overwrite::decide, volume::times::TimeMatch,
 };
 
 const DEED: &str = "find at the output as it is in the source";
@@ -122,7 +122,8 @@ impl RewalkJob {
         for shard in 0..self.seal.shards {
             let header = self.plan.list_header(shard);
             self.each(self.plan.list(shard), &header, rewalk, &mut look, |record| {
-                let (_, path) = PlannedStat::parse(record)?;
+                let PathRecord { words, path } = PathRecord::of(record);
+                PlannedStat::parse(words)?;
                 RelPath::parse(path).ok()
             })?;
         }

@@ -1,6 +1,6 @@
 //! The end of a bag: its manifests, its tags, the lists of all these, and last the file that makes it a bag.
 
-use std::{cmp::Ordering, io, io::Read, path::Path};
+use std::{io, io::Read, path::Path};
 
 use jiff::Timestamp;
 
@@ -13,8 +13,9 @@ use crate::{
     manifest::archive::bag::PAYLOAD, manifest::archive::bag::escaped,
     manifest::archive::bag::unescaped, manifest::archive::bag_list::AGENT,
     manifest::archive::bag_list::DATE, manifest::archive::bag_list::OXUM, path::Shown, sys,
-    sys::Dir, sys::PartOwner, sys::Uninterrupted, sys::stat::Kind, tree::RecordReader,
-    tree::SortedRecords, tree::Sorter, tree::dirs::each_below,
+    sys::Dir, sys::PartOwner, sys::Uninterrupted, sys::stat::Kind, tree::JoinReader,
+    tree::PathRecord, tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::by_bytes,
+    tree::dirs::each_below,
 };
 
 /// More is not read of a text file that is there.
@@ -230,9 +231,6 @@ fn persist(root: &BagRoot, durable: bool) -> Result<()> {
 // Sorted, the manifests of two bags of the same source are the same files, and lists and payload are compared side by
 // side in bounded memory.
 
-/// What stands between the name of a file, which has no line feed as a bag has it, and what is said of it.
-const GAP: u8 = b'\n';
-
 /// Reads the list `name` of the copy in `dir`, which is at `path`, and sorts its lines as a manifest of the bag has
 /// them. None if the run is to stop.
 ///
@@ -247,8 +245,7 @@ pub fn listed(
 ) -> Result<Option<SortedRecords>> {
     let fail = |error| Error::io("read the list", path.join(name), error);
     let mut entries = Entries::of_all(dir.open_file(name.as_ref(), false).map_err(fail)?);
-    let mut sorter = Sorter::new(by_name);
-    let mut record = Vec::new();
+    let mut sorter = Sorter::new(by_bytes);
     while let Some(entry) = entries.next_entry().map_err(fail)? {
         if stop.is_requested() {
             return Ok(None);
@@ -261,31 +258,15 @@ pub fn listed(
             }
         };
         // A name that starts with "-" has this before it.
-        begin(&mut record, found.name.strip_prefix(b"./").unwrap_or(found.name));
-        found.digest.write(&mut record);
-        sorter.add(&record).map_err(fail)?;
+        let path = found.name.strip_prefix(b"./").unwrap_or(found.name);
+        sorter.add(found.digest.to_string(), &in_payload(path)).map_err(fail)?;
     }
     sorter.finish().map(Some).map_err(fail)
 }
 
-/// Begins a record of the file at this path below the payload.
-fn begin(record: &mut Vec<u8>, path: &[u8]) {
-    record.clear();
-    record.extend_from_slice(PAYLOAD.as_bytes());
-    record.push(b'/');
-    record.extend_from_slice(&escaped(path));
-    record.push(GAP);
-}
-
-/// The name in a record, and what is said of it.
-fn parts(record: &[u8]) -> Option<(&[u8], &[u8])> {
-    let gap = memchr::memchr(GAP, record)?;
-    Some((&record[..gap], &record[gap + 1..]))
-}
-
-/// The order of names, whatever is said of them.
-fn by_name(one: &[u8], other: &[u8]) -> Ordering {
-    parts(one).cmp(&parts(other))
+/// The name of the file at this path below the payload, as a manifest has it.
+fn in_payload(path: &[u8]) -> Vec<u8> {
+    [PAYLOAD.as_bytes(), b"/", &escaped(path)].concat()
 }
 
 /// The lines of a manifest.
@@ -311,10 +292,10 @@ impl ManifestText {
             }
             self.last.clear();
             self.last.extend_from_slice(record);
-            let Some((name, digest)) = parts(&self.last) else { continue };
+            let PathRecord { words: digest, path } = PathRecord::of(&self.last);
             out.extend_from_slice(digest);
             out.extend_from_slice(b"  ");
-            out.extend_from_slice(name);
+            out.extend_from_slice(path);
             out.push(b'\n');
             return Ok(true);
         }
@@ -334,13 +315,13 @@ impl FoundPayload {
     /// # Errors
     /// A directory cannot be listed.
     pub fn list(payload: &Dir, path: &Path, stop: &Stop) -> Result<Option<Self>> {
-        let mut sorter = Sorter::new(by_name);
-        let (mut bytes, mut number, mut record) = (0_u64, 0, Vec::new());
+        let mut sorter = Sorter::new(by_bytes);
+        let (mut bytes, mut number) = (0_u64, 0);
         let is_whole = each_below(payload, path, stop, &mut |entry| {
             if entry.stat.kind != Kind::Dir {
                 (bytes, number) = (bytes.saturating_add(entry.stat.size), number + 1);
-                begin(&mut record, entry.path.as_bytes());
-                sorter.add(&record).deed("list", path)?;
+                let name = in_payload(entry.path.as_bytes());
+                sorter.add("", &name).deed("list", path)?;
             }
             Ok(true)
         })?;
@@ -357,53 +338,26 @@ impl FoundPayload {
     /// They are not, or what was sorted cannot be read.
     pub fn check(&self, listed: &SortedRecords, path: &Path) -> Result<()> {
         let fail = |error| Error::io("compare with its lists the payload of", path, error);
-        let mut there = SortedNames::of(&self.files).map_err(fail)?;
-        let mut listed = SortedNames::of(listed).map_err(fail)?;
+        let mut there = JoinReader::of(&self.files).map_err(fail)?;
+        let mut listed = JoinReader::of(listed).map_err(fail)?;
         loop {
-            let order = match (&there.at, &listed.at) {
+            let [here, in_list] = [&there, &listed].map(|it| it.peek().map(|next| next.path));
+            let (name, what) = match (here, in_list) {
                 (None, None) => return Ok(()),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (Some(there), Some(listed)) => there.cmp(listed),
-            };
-            let (name, what) = match order {
-                Ordering::Less => (there.at, "is there and was not copied by this run"),
-                Ordering::Greater => (listed.at, "was copied and is not there"),
-                Ordering::Equal => {
-                    there.advance().and_then(|()| listed.advance()).map_err(fail)?;
+                (Some(here), Some(in_list)) if here == in_list => {
+                    let name = here.to_vec();
+                    there.take_all_of(&name).map_err(fail)?;
+                    listed.take_all_of(&name).map_err(fail)?;
                     continue;
                 }
+                (Some(here), in_list) if in_list.is_none_or(|in_list| here < in_list) => {
+                    (here, "is there and was not copied by this run")
+                }
+                (_, in_list) => (in_list.unwrap_or_default(), "was copied and is not there"),
             };
-            let name = unescaped(name.unwrap_or_default().into());
-            let name = Shown::bytes(&name).to_string();
+            let name = Shown::bytes(&unescaped(name.into())).to_string();
             let finding = format!("{name} {what}, so its lists would not be those of its payload");
             return Err(Error::finding("finish the bag", path, finding));
         }
-    }
-}
-
-/// The names in sorted records, each once.
-struct SortedNames {
-    records: RecordReader,
-    at: Option<Vec<u8>>,
-}
-
-impl SortedNames {
-    fn of(records: &SortedRecords) -> io::Result<Self> {
-        let mut names = Self { records: records.reader(), at: None };
-        names.advance()?;
-        Ok(names)
-    }
-
-    fn advance(&mut self) -> io::Result<()> {
-        let last = self.at.take();
-        while let Some(record) = self.records.next_record()? {
-            let name = parts(record).map(|(name, _)| name);
-            if name.is_some() && name != last.as_deref() {
-                self.at = name.map(<[u8]>::to_vec);
-                break;
-            }
-        }
-        Ok(())
     }
 }

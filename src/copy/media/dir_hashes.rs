@@ -8,9 +8,9 @@
 use std::{cmp::Ordering, io};
 
 use crate::{
-    copy::media::seal::PathReader, copy::media::seal::PathRecord, copy::media::seal::PathSorter,
-    copy::media::seal::RecordBytes, hash::Algorithm, hash::Algorithms, hash::Digest, hash::Hasher,
-    hash::hex, tree::SortedRecords, tree::names::compare,
+    copy::media::seal::sorter, hash::Algorithm, hash::Algorithms, hash::Digest, hash::Hasher,
+    hash::hex, tree::JoinReader, tree::PathRecord, tree::SortedRecords, tree::Sorter,
+    tree::by_path, tree::names::compare,
 };
 
 /// Levels are counted down from here, so that the deepest comes first.
@@ -23,8 +23,7 @@ const LEVEL: usize = 6;
 const PART: &str = "!";
 
 /// By level, then by directory, then by digest.
-fn by_level(one: &[u8], other: &[u8]) -> Ordering {
-    let (one, other) = (RecordBytes::of(one), RecordBytes::of(other));
+fn by_level(one: PathRecord<'_>, other: PathRecord<'_>) -> Ordering {
     let order = one.words.get(..LEVEL).cmp(&other.words.get(..LEVEL));
     order.then_with(|| compare(one.path, other.path)).then_with(|| one.words.cmp(other.words))
 }
@@ -52,13 +51,13 @@ struct PlaceInDir<'a> {
 /// Takes the digests of files.
 pub struct DirHasher {
     algorithms: Vec<Algorithm>,
-    sorter: PathSorter,
+    sorter: Sorter,
 }
 
 impl DirHasher {
     /// Nothing yet.
     pub fn new(algorithms: Algorithms) -> Self {
-        Self { algorithms: algorithms.iter().collect(), sorter: PathSorter::by(by_level) }
+        Self { algorithms: algorithms.iter().collect(), sorter: sorter(by_level) }
     }
 
     /// There is a directory.
@@ -96,12 +95,12 @@ impl DirHasher {
     /// Fails if the sorted records cannot be read.
     pub fn finish(self) -> io::Result<SortedRecords> {
         let all = self.sorter.finish()?;
-        let mut all = PathReader::of(&all)?;
-        let mut results = PathSorter::by_path();
-        let mut below = PathReader::of(&PathSorter::by(by_level).finish()?)?;
+        let mut all = JoinReader::of(&all)?;
+        let mut results = sorter(by_path);
+        let mut below = JoinReader::of(&sorter(by_level).finish()?)?;
         while let Some(first) = all.peek() {
-            let level = first.words.get(..LEVEL).unwrap_or_default().to_owned();
-            let mut above = PathSorter::by(by_level);
+            let level = first.text().get(..LEVEL).unwrap_or_default().to_owned();
+            let mut above = sorter(by_level);
             let mut group: Option<DirGroup> = None;
             while let Some(record) = next_of(&level, &mut all, &mut below)? {
                 let record = PathRecord::of(&record);
@@ -110,12 +109,12 @@ impl DirHasher {
                 }
                 let group =
                     group.get_or_insert_with(|| DirGroup::new(record.path, &self.algorithms));
-                group.take(record.words.get(LEVEL..).unwrap_or_default().trim_start());
+                group.take(record.text().get(LEVEL..).unwrap_or_default().trim_start());
             }
             if let Some(done) = group {
                 done.finish(&self.algorithms, &mut results, &mut above)?;
             }
-            below = PathReader::of(&above.finish()?)?;
+            below = JoinReader::of(&above.finish()?)?;
         }
         results.finish()
     }
@@ -129,12 +128,7 @@ struct DirDigest<'a> {
     bytes: &'a [u8],
 }
 
-fn add_child(
-    sorter: &mut PathSorter,
-    at: usize,
-    path: &[u8],
-    child: DirDigest<'_>,
-) -> io::Result<()> {
+fn add_child(sorter: &mut Sorter, at: usize, path: &[u8], child: DirDigest<'_>) -> io::Result<()> {
     let PlaceInDir { dir, name } = split(path);
     let mut named = child.digest.algorithm().start();
     named.update(name);
@@ -148,7 +142,7 @@ fn add_child(
     Ok(())
 }
 
-fn add_part(sorter: &mut PathSorter, path: &[u8]) -> io::Result<()> {
+fn add_part(sorter: &mut Sorter, path: &[u8]) -> io::Result<()> {
     let PlaceInDir { dir, .. } = split(path);
     sorter.add(&format!("{} {PART}", level(dir)), dir)
 }
@@ -156,18 +150,15 @@ fn add_part(sorter: &mut PathSorter, path: &[u8]) -> io::Result<()> {
 /// The next record of this level from both.
 fn next_of(
     level: &str,
-    one: &mut PathReader,
-    other: &mut PathReader,
+    one: &mut JoinReader,
+    other: &mut JoinReader,
 ) -> io::Result<Option<Vec<u8>>> {
-    let is_of = |reader: &PathReader| reader.peek().is_some_and(|it| it.words.starts_with(level));
-    let takes_first = match (is_of(one), is_of(other)) {
-        (false, false) => return Ok(None),
-        (true, false) => true,
-        (false, true) => false,
-        (true, true) => {
-            let bytes = |reader: &PathReader| reader.peek_bytes().unwrap_or_default().to_vec();
-            by_level(&bytes(one), &bytes(other)) != Ordering::Greater
-        }
+    let is_of = |it: &PathRecord<'_>| it.text().starts_with(level);
+    let takes_first = match (one.peek().filter(is_of), other.peek().filter(is_of)) {
+        (None, None) => return Ok(None),
+        (one, None) => one.is_some(),
+        (None, _) => false,
+        (Some(one), Some(other)) => by_level(one, other) != Ordering::Greater,
     };
     if takes_first { one.take() } else { other.take() }
 }
@@ -206,8 +197,8 @@ impl DirGroup {
     fn finish(
         self,
         algorithms: &[Algorithm],
-        results: &mut PathSorter,
-        above: &mut PathSorter,
+        results: &mut Sorter,
+        above: &mut Sorter,
     ) -> io::Result<()> {
         let is_root = self.path.is_empty();
         if !self.is_whole {
@@ -259,10 +250,10 @@ mod tests {
         dirs.directory(b"part/whole").unwrap();
         dirs.unlisted(b"part/x").unwrap();
         let found = dirs.finish().unwrap();
-        let mut found = PathReader::of(&found).unwrap();
+        let mut found = JoinReader::of(&found).unwrap();
         let mut all = Vec::new();
         while let Some(record) = found.take().unwrap() {
-            let PathRecord { words, path } = PathRecord::of(&record);
+            let (words, path) = PathRecord::told(&record);
             all.push((String::from_utf8(path.to_vec()).unwrap(), words.to_owned()));
         }
         let empty = "ef46db3751d8e999 ef46db3751d8e999";

@@ -10,10 +10,11 @@ use crate::{
     copy::media::one_history::DEED, copy::media::one_history::GenerationsSay,
     copy::media::one_history::HistoryRoot, copy::media::one_history::OneHistory,
     copy::media::one_history::Reference, copy::media::one_history::touched,
-    copy::media::seal::PathReader, copy::media::seal::PathRecord, copy::media::seal::PathSorter,
-    error::Error, error::Result, event::Stop, hash::Algorithm, hash::Algorithms, hash::Digest,
-    hash::Sha256, manifest::ChainLink, manifest::MhlEntry, manifest::archive::mhl::HISTORY,
-    path::RelPath, path::Shown, state::Secret, sys::Dir, sys::Uninterrupted, tree::SortedRecords,
+    copy::media::seal::sorter, error::Error, error::Result, event::Stop, hash::Algorithm,
+    hash::Algorithms, hash::Digest, hash::Sha256, manifest::ChainLink, manifest::MhlEntry,
+    manifest::archive::mhl::HISTORY, path::RelPath, path::Shown, state::Secret, sys::Dir,
+    sys::Uninterrupted, tree::JoinReader, tree::PathRecord, tree::SortedRecords, tree::Sorter,
+    tree::by_path,
 };
 
 /// Where histories are looked for.
@@ -52,7 +53,7 @@ impl Histories {
         let HistorySides { source, output, mark } = sides;
         let mut says = GenerationsSay::default();
         let mut all = BTreeMap::new();
-        let mut known = PathSorter::by_path();
+        let mut known = sorter(by_path);
         for rel in dirs {
             let at = |root: Option<HistoryRoot<'_>>| root.map(|root| OneHistory::open(root, rel));
             let mut of_source = at(Some(source)).transpose()?.flatten();
@@ -94,10 +95,10 @@ impl Histories {
     /// # Errors
     /// Fails if the sorted records cannot be read.
     pub fn algorithms(&self, asked: Algorithms) -> io::Result<Algorithms> {
-        let (mut known, mut algorithms) = (PathReader::of(&self.known)?, asked);
+        let (mut known, mut algorithms) = (JoinReader::of(&self.known)?, asked);
         while let Some(first) = known.peek() {
             let path = first.path.to_vec();
-            let len = first.words.split(' ').next().and_then(|len| len.parse().ok()).unwrap_or(0);
+            let len = first.text().split(' ').next().and_then(|len| len.parse().ok()).unwrap_or(0);
             let of = RelPath::parse(path.get(..len).unwrap_or_default()).unwrap_or_default();
             let file = KnownFile::read(&mut known, &path, &of)?;
             let strongest = file.digests.iter().map(Digest::algorithm).min();
@@ -175,10 +176,10 @@ impl KnownFile {
     ///
     /// # Errors
     /// Fails if the sorted records cannot be read.
-    pub fn read(known: &mut PathReader, path: &[u8], of: &RelPath) -> io::Result<Self> {
+    pub fn read(known: &mut JoinReader, path: &[u8], of: &RelPath) -> io::Result<Self> {
         let mut file = Self::default();
         while let Some(record) = known.take_of(path)? {
-            file.add(PathRecord::of(&record).words, of);
+            file.add(PathRecord::of(&record).text(), of);
         }
         Ok(file)
     }
@@ -205,7 +206,7 @@ impl KnownFile {
 ///
 /// # Errors
 /// The file that it would wait in cannot be made or written.
-pub fn add(known: &mut PathSorter, rel: &RelPath, number: u64, entry: &MhlEntry) -> io::Result<()> {
+pub fn add(known: &mut Sorter, rel: &RelPath, number: u64, entry: &MhlEntry) -> io::Result<()> {
     let below = |path: &str| match rel.is_root() {
         true => path.as_bytes().to_vec(),
         false => [rel.as_bytes(), b"/", path.as_bytes()].concat(),

@@ -6,11 +6,11 @@ use std::{collections::BTreeSet, fs::File, io, path::Path, sync::Arc};
 use crate::{
     copy::media::FoundEntry, copy::media::FoundTree, copy::media::dir_hashes::DirHasher,
     copy::media::histories::Histories, copy::media::histories::KnownFile,
-    copy::media::one_history::MediaRole, copy::media::seal::PIECE, copy::media::seal::PathReader,
-    copy::media::seal::PathRecord, copy::media::seal::PathSorter, copy::media::seal::by_path,
-    error::Error, error::Result, hash::Digest, hash::hex, manifest::HashAction, manifest::KeptFile,
+    copy::media::one_history::MediaRole, copy::media::seal::sorter, error::Error, error::Result,
+    hash::Digest, hash::hex, manifest::HashAction, manifest::KeptFile,
     manifest::archive::mhl_writer::is_text, path::RelPath, path::Shown, tree::Filter,
-    tree::SortedRecords, tree::Sorter,
+    tree::JoinReader, tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_path,
+    tree::by_words,
 };
 
 /// So many paths that are missing are named.
@@ -67,9 +67,10 @@ impl ToList {
 pub fn sorted(kept: File) -> io::Result<SortedRecords> {
     let end = kept.metadata()?.len();
     let records = SortedRecords::File { file: Arc::new(kept), start: 0, end };
-    let (mut reader, mut sorter) = (records.reader(), Sorter::with_pieces_of(PIECE, by_path));
+    let (mut reader, mut sorter) = (records.reader(), sorter(by_path));
     while let Some(record) = reader.next_record()? {
-        sorter.add(record)?;
+        let PathRecord { words, path } = PathRecord::of(record);
+        sorter.add(words, path)?;
     }
     sorter.finish()
 }
@@ -81,9 +82,9 @@ pub struct Join<'a> {
     path: &'a Path,
     /// The filter of histories: a file that they leave out is not missing.
     ignored: &'a Filter,
-    kept: PathReader,
-    known: PathReader,
-    entries: PathSorter,
+    kept: JoinReader,
+    known: JoinReader,
+    entries: Sorter,
     dirs: DirHasher,
     names: Names,
 }
@@ -100,16 +101,16 @@ impl<'a> Join<'a> {
         ignored: &'a Filter,
         kept: &SortedRecords,
     ) -> io::Result<Self> {
-        let known = PathReader::of(&histories.known)?;
+        let known = JoinReader::of(&histories.known)?;
         let names = Names::new(known.peek().is_some());
         Ok(Self {
             role,
             histories,
             path,
             ignored,
-            kept: PathReader::of(kept)?,
+            kept: JoinReader::of(kept)?,
             known,
-            entries: PathSorter::by_path(),
+            entries: sorter(by_path),
             dirs: DirHasher::new(role.algorithms),
             names,
         })
@@ -122,9 +123,9 @@ impl<'a> Join<'a> {
     pub fn run(mut self, tree: &FoundTree, tell: &mut dyn FnMut(Error)) -> Result<Joined> {
         let (path, mut writing) = (self.path, BTreeSet::new());
         let fail = |error| Error::io("compare with its histories what is at", path, error);
-        let mut found = PathReader::of(&tree.entries).map_err(fail)?;
+        let mut found = JoinReader::of(&tree.entries).map_err(fail)?;
         while let Some(record) = found.take().map_err(fail)? {
-            let PathRecord { words, path: at } = PathRecord::of(&record);
+            let (words, at) = PathRecord::told(&record);
             let Some(entry) = FoundEntry::parse(words) else { continue };
             if entry.size.is_none() {
                 let words = format!("{DIR};{}", entry.words());
@@ -174,7 +175,7 @@ impl<'a> Join<'a> {
         self.pass_over(Some(at))?;
         let known = KnownFile::read(&mut self.known, at, of)?;
         let kept = self.kept.last_of(at)?;
-        let words = kept.as_deref().map(|kept| PathRecord::of(kept).words.to_owned());
+        let words = kept.as_deref().map(|kept| PathRecord::of(kept).text().to_owned());
         let kept = words.and_then(|words| {
             let file = KeptFile::parse(&words, self.role.algorithms)?;
             (Some(file.size) == found.size && is_text(at)).then_some((words, file))
@@ -219,9 +220,9 @@ impl<'a> Join<'a> {
             let rel = RelPath::parse(&path).unwrap_or_default();
             let of = self.histories.closest(&rel);
             let mut file = KnownFile::default();
-            file.add(PathRecord::of(&record).words, &of);
+            file.add(PathRecord::of(&record).text(), &of);
             while let Some(more) = self.known.take_of(&path)? {
-                file.add(PathRecord::of(&more).words, &of);
+                file.add(PathRecord::of(&more).text(), &of);
             }
             if file.is_listed && !file.is_renamed && !self.ignored.leaves_out(&rel) {
                 // One that new files have too, so that it can be told to be one of them.
@@ -256,7 +257,7 @@ fn with_those_above(writing: &mut BTreeSet<RelPath>, histories: &BTreeSet<RelPat
 struct Names {
     /// True if a history lists anything, so that a new file may have had another name.
     is_wanted: bool,
-    by_digest: PathSorter,
+    by_digest: Sorter,
     missing: u64,
     examples: Vec<String>,
 }
@@ -273,12 +274,7 @@ const NEW: &str = "2";
 
 impl Names {
     fn new(is_wanted: bool) -> Self {
-        Self {
-            is_wanted,
-            by_digest: PathSorter::by(|one, other| one.cmp(other)),
-            missing: 0,
-            examples: Vec::new(),
-        }
+        Self { is_wanted, by_digest: sorter(by_words), missing: 0, examples: Vec::new() }
     }
 
     fn new_file(&mut self, path: &[u8], digests: &[Digest]) -> io::Result<()> {
@@ -301,11 +297,11 @@ impl Names {
 
     fn finish(self, history_of: &dyn Fn(&RelPath) -> RelPath) -> io::Result<FoundNames> {
         let Self { by_digest, mut missing, mut examples, .. } = self;
-        let mut renames = PathSorter::by_path();
-        let mut all = PathReader::of(&by_digest.finish()?)?;
+        let mut renames = sorter(by_path);
+        let mut all = JoinReader::of(&by_digest.finish()?)?;
         let (mut digest, mut gone) = (String::new(), Vec::<RelPath>::new());
         while let Some(record) = all.take()?.filter(|_| missing > 0) {
-            let PathRecord { words, path } = PathRecord::of(&record);
+            let (words, path) = PathRecord::told(&record);
             let Some((of, kind)) = words.rsplit_once(' ') else { continue };
             if of != digest {
                 of.clone_into(&mut digest);

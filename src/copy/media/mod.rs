@@ -27,12 +27,13 @@ use crate::{
     copy::media::histories::OwnMark, copy::media::one_history::HistoryRoot,
     copy::media::one_history::MediaRole, copy::media::one_history::left_out,
     copy::media::one_history::listed, copy::media::one_history::patterns,
-    copy::media::seal::PathSorter, error::Error, error::Result, event::Event, event::EventObserver,
+    copy::media::seal::sorter, error::Error, error::Result, event::Event, event::EventObserver,
     event::Stop, manifest::ListFormat, manifest::archive::mhl::CHAIN,
     manifest::archive::mhl::HISTORY, manifest::archive::mhl::is_history,
     manifest::archive::mhl::number_of, manifest::archive::mhl_writer::is_text, path::RelPath,
     sys::Dir, sys::stat::Kind, sys::stat::Time, tree::Batch, tree::EntryBelow, tree::Filter,
-    tree::Inclusion, tree::Patience, tree::SortedRecords, tree::WalkEvent, tree::dirs::each_below,
+    tree::Inclusion, tree::Patience, tree::SortedRecords, tree::WalkEvent, tree::by_path,
+    tree::dirs::each_below,
 };
 
 // A run that writes a Media Hash List: what it refuses first, and what it has to know before the tree is copied.
@@ -184,7 +185,7 @@ impl FoundEntry {
 /// A directory cannot be listed, or there are too many histories.
 pub fn list(root: &Dir, path: &Path, ignored: &Filter, stop: &Stop) -> Result<Option<FoundTree>> {
     let fail = |error| Error::io("list", path, error);
-    let (mut sorter, mut histories) = (PathSorter::by_path(), BTreeSet::new());
+    let (mut sorter, mut histories) = (sorter(by_path), BTreeSet::new());
     let modified = root.stat_self().map_err(fail)?.mtime;
     sorter.add(&FoundEntry { size: None, modified }.words(), b"").map_err(fail)?;
     let is_whole = each_below(root, path, stop, &mut |entry| {

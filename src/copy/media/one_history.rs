@@ -9,14 +9,14 @@ use jiff::Timestamp;
 
 use crate::{
     copy::media::histories::Histories, copy::media::histories::OwnMark,
-    copy::media::histories::add, copy::media::seal::PathSorter, error::Error, error::Result,
-    hash::Algorithm, hash::Algorithms, hash::Hasher, manifest::ChainLink, manifest::ListFormat,
-    manifest::MhlEntries, manifest::MhlEntry, manifest::MhlPiece, manifest::Named,
-    manifest::archive::mhl::CHAIN, manifest::archive::mhl::HISTORY,
-    manifest::archive::mhl::OF_HISTORIES, manifest::archive::mhl::OF_LEGACY,
-    manifest::archive::mhl::generations, manifest::archive::mhl::number_of,
-    manifest::archive::mhl::read_chain, path::RelPath, path::Shown, sys::Dir, sys::Uninterrupted,
-    sys::stat::Kind, tree::Filter, tree::Pattern,
+    copy::media::histories::add, error::Error, error::Result, hash::Algorithm, hash::Algorithms,
+    hash::Hasher, manifest::ChainLink, manifest::ListFormat, manifest::MhlEntries,
+    manifest::MhlEntry, manifest::MhlPiece, manifest::Named, manifest::archive::mhl::CHAIN,
+    manifest::archive::mhl::HISTORY, manifest::archive::mhl::OF_HISTORIES,
+    manifest::archive::mhl::OF_LEGACY, manifest::archive::mhl::generations,
+    manifest::archive::mhl::number_of, manifest::archive::mhl::read_chain, path::RelPath,
+    path::Shown, sys::Dir, sys::Uninterrupted, sys::stat::Kind, tree::Filter, tree::Pattern,
+    tree::Sorter,
 };
 
 pub const DEED: &str = "go on with the history in";
@@ -135,7 +135,7 @@ impl OneHistory {
         &self,
         link: &ChainLink,
         rel: &RelPath,
-        known: &mut PathSorter,
+        known: &mut Sorter,
         says: &mut GenerationsSay,
     ) -> Result<()> {
         let path = self.path.join(&link.name);

@@ -6,12 +6,11 @@ use jiff::Timestamp;
 
 use crate::{
     copy::list_file::ListFile, copy::list_file::ListWriting, copy::media::one_history::HistoryRoot,
-    copy::media::one_history::MediaRole, copy::media::seal::PathReader,
-    copy::media::seal::PathRecord, error::Deed, error::Error, error::Result, hash::Algorithm,
+    copy::media::one_history::MediaRole, error::Deed, error::Error, error::Result, hash::Algorithm,
     hash::Digest, manifest::Creator, manifest::HashAction, manifest::KeptFile,
     manifest::MediaEntry, manifest::MhlWriter, manifest::archive::mhl::OF_LEGACY,
     manifest::archive::mhl_writer::is_text, path::RelPath, sys, sys::Dir, sys::stat::Time,
-    tree::SortedRecords,
+    tree::JoinReader, tree::PathRecord, tree::SortedRecords,
 };
 
 // A Media Hash List while it is written.
@@ -115,7 +114,7 @@ pub fn write(
     warn: &mut dyn FnMut(Error),
 ) -> Result<Option<PathBuf>> {
     let fail = |error| Error::io(DEED, root.path, error);
-    let mut files = PathReader::of(kept).map_err(fail)?;
+    let mut files = JoinReader::of(kept).map_err(fail)?;
     if files.peek().is_none() {
         return Ok(None);
     }
@@ -150,12 +149,12 @@ fn fill(
     list: &mut MhlWriter<ListFile<'_>>,
     role: &MediaRole,
     root: &Dir,
-    files: &mut PathReader,
+    files: &mut JoinReader,
     date: &str,
 ) -> io::Result<u64> {
     let (mut done, mut empty) = (None, 0);
     while let Some(record) = files.take()? {
-        let PathRecord { words, path } = PathRecord::of(&record);
+        let (words, path) = PathRecord::told(&record);
         let kept = KeptFile::parse(words, role.algorithms);
         let (Some(kept), Ok(text)) = (kept, std::str::from_utf8(path)) else { continue };
         if done.as_deref() == Some(path) || !is_text(path) {

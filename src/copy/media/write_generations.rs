@@ -10,15 +10,15 @@ use crate::{
     copy::media::histories::OpenHistory, copy::media::histories::OwnMark,
     copy::media::join::Joined, copy::media::join::ToList, copy::media::join::old_name,
     copy::media::one_history::HistoryRoot, copy::media::one_history::MediaRole,
-    copy::media::one_history::patterns, copy::media::seal::PathReader,
-    copy::media::seal::PathRecord, copy::media::write::MediaWriting, copy::media::write::below,
-    copy::media::write::date_of, copy::media::write::folder, copy::media::write::ordered,
-    copy::media::write::place, error::Deed, error::Error, error::Result, hash::Digest, hash::hex,
-    manifest::ChainLink, manifest::Creator, manifest::DirHash, manifest::KeptFile,
-    manifest::MediaEntry, manifest::MhlWriter, manifest::archive::mhl::CHAIN,
-    manifest::archive::mhl::HISTORY, manifest::archive::mhl::OF_HISTORIES,
-    manifest::archive::mhl::read_chain, path::RelPath, sys, sys::Dir, sys::Uninterrupted,
-    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::names::is_within,
+    copy::media::one_history::patterns, copy::media::write::MediaWriting,
+    copy::media::write::below, copy::media::write::date_of, copy::media::write::folder,
+    copy::media::write::ordered, copy::media::write::place, error::Deed, error::Error,
+    error::Result, hash::Digest, hash::hex, manifest::ChainLink, manifest::Creator,
+    manifest::DirHash, manifest::KeptFile, manifest::MediaEntry, manifest::MhlWriter,
+    manifest::archive::mhl::CHAIN, manifest::archive::mhl::HISTORY,
+    manifest::archive::mhl::OF_HISTORIES, manifest::archive::mhl::read_chain, path::RelPath, sys,
+    sys::Dir, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    tree::JoinReader, tree::PathRecord, tree::names::is_within,
 };
 
 const DEED: &str = "write the Media Hash List of";
@@ -88,21 +88,21 @@ impl<'a> OpenLists<'a> {
     fn write_all(&mut self, joined: &Joined) -> Result<()> {
         let path = self.root.path;
         let fail = |error| Error::io(DEED, path, error);
-        let mut entries = PathReader::of(&joined.entries).map_err(fail)?;
-        let mut dirs = PathReader::of(&joined.dirs).map_err(fail)?;
-        let mut renames = PathReader::of(&joined.renames).map_err(fail)?;
+        let mut entries = JoinReader::of(&joined.entries).map_err(fail)?;
+        let mut dirs = JoinReader::of(&joined.dirs).map_err(fail)?;
+        let mut renames = JoinReader::of(&joined.renames).map_err(fail)?;
         while let Some(record) = entries.take().map_err(fail)? {
-            let PathRecord { words, path } = PathRecord::of(&record);
+            let (words, path) = PathRecord::told(&record);
             let Some((file, found)) = ToList::parse(words) else { continue };
             self.leave(path)?;
             if let Some(file) = file {
                 let previous = renames.last_of(path).map_err(fail)?;
-                let previous = previous.and_then(|it| old_name(PathRecord::of(&it).words));
+                let previous = previous.and_then(|it| old_name(PathRecord::of(&it).text()));
                 self.file(path, &file, previous.as_deref())?;
                 continue;
             }
             let hashes = dirs.last_of(path).map_err(fail)?;
-            let hashes = hashes.map(|it| self.hashes(PathRecord::of(&it).words));
+            let hashes = hashes.map(|it| self.hashes(PathRecord::of(&it).text()));
             let hashes = hashes.unwrap_or_default();
             self.directory(path, found.modified, &hashes)?;
             let rel = RelPath::parse(path).unwrap_or_default();

@@ -4,15 +4,15 @@
 //! its end that is sorted by directory, the lists are written, and the list beside the manifest becomes one of these
 //! lists.
 
-use std::{io, io::Read, sync::Arc};
+use std::{cmp::Ordering, io, io::Read, sync::Arc};
 
 use crate::{
-    copy::list_file::ListFile, copy::list_file::ListWriting, copy::record::listing::read_field,
-    copy::record::listing::write_field, copy::record::rotation::newest_with, error::Deed,
-    error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, io::Durability,
-    manifest::Entries, manifest::Form, manifest::Index, manifest::ListKind, manifest::ListSink,
-    manifest::Lookup, manifest::Parsed, manifest::Readers, manifest::line, path::RelPath, sys,
-    sys::Attributes, sys::Dir, sys::stat::Stat, tree::OutputDir, tree::SortedRecords, tree::Sorter,
+    copy::list_file::ListFile, copy::list_file::ListWriting, copy::record::rotation::newest_with,
+    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest,
+    io::Durability, manifest::Entries, manifest::Form, manifest::Index, manifest::ListKind,
+    manifest::ListSink, manifest::Lookup, manifest::Parsed, manifest::Readers, manifest::line,
+    path::RelPath, sys, sys::Attributes, sys::Dir, sys::stat::Stat, tree::OutputDir,
+    tree::PathRecord, tree::SortedRecords, tree::Sorter,
 };
 
 /// Number of lists that are made durable together.
@@ -100,30 +100,29 @@ impl NearWriting<'_, '_> {
     fn all(&mut self, records: &SortedRecords, out: &mut ListSink) -> io::Result<bool> {
         let (kind, is_to_stop) = (self.kind, self.with.is_to_stop);
         let mut reader = records.reader();
-        let (mut dir, mut at_dir) = (Vec::new(), None);
-        let (mut name, mut file) = (Vec::new(), Vec::new());
+        let (mut at_dir, mut file) = (None::<Vec<u8>>, Vec::new());
         while let Some(record) = reader.next_record()? {
             if is_to_stop() {
                 return Ok(false);
             }
-            let rest = read_field(record, &mut dir);
-            let rest = read_field(rest, &mut name);
-            if at_dir.as_ref() != Some(&dir) {
+            let PathRecord { words, path } = PathRecord::of(record);
+            let (dir, name) = split(path);
+            if at_dir.as_deref() != Some(dir) {
                 self.leave(out)?;
-                self.enter(&dir);
-                at_dir = Some(dir.clone());
+                self.enter(dir);
+                at_dir = Some(dir.to_vec());
             }
-            match rest.split_first() {
+            match words.split_first() {
                 Some((&FILE, _)) => {
-                    self.file(&name);
-                    file.clone_from(&name);
+                    self.file(name);
+                    file = name.to_vec();
                 }
                 Some((number, text)) => {
                     let number = number.checked_sub(DIGEST).map(usize::from);
                     let algorithm = number.and_then(|number| kind.algorithms().iter().nth(number));
                     let digest = algorithm.and_then(|algorithm| Digest::parse(algorithm, text));
                     let digest = digest.ok_or(io::ErrorKind::InvalidData)?;
-                    self.digest(&name, digest, file == name, out)?;
+                    self.digest(name, digest, file == name, out)?;
                 }
                 None => return Err(io::ErrorKind::InvalidData.into()),
             }
@@ -367,6 +366,19 @@ impl NearFile {
     }
 }
 
+/// The directory of a path, and the name in it.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match memchr::memrchr(b'/', path) {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}
+
+/// By directory, then by name.
+fn by_dir(one: PathRecord<'_>, other: PathRecord<'_>) -> Ordering {
+    (split(one.path), one.words).cmp(&(split(other.path), other.words))
+}
+
 /// The lines of the lists, in the order of directories and names. None if the run is to stop.
 fn sorted(
     kind: ListKind,
@@ -374,8 +386,7 @@ fn sorted(
     is_to_stop: &dyn Fn() -> bool,
 ) -> io::Result<Option<SortedRecords>> {
     let mut entries = Entries::of_all(text);
-    let mut sorter = Sorter::new(|one, other| one.cmp(other));
-    let mut record = Vec::new();
+    let mut sorter = Sorter::new(by_dir);
     while let Some(entry) = entries.next_entry()? {
         if is_to_stop() {
             return Ok(None);
@@ -385,31 +396,19 @@ fn sorted(
         };
         // A name that starts with "-" has this before it.
         let path = found.name.strip_prefix(b"./").unwrap_or(found.name);
-        let (dir, name) = match memchr::memrchr(b'/', path) {
-            Some(slash) => (&path[..slash], &path[slash + 1..]),
-            None => (&b""[..], path),
-        };
         let algorithm = found.digest.algorithm();
-        let begin = |record: &mut Vec<u8>, name: &[u8]| {
-            record.clear();
-            write_field(record, dir);
-            write_field(record, name);
-        };
-        begin(&mut record, name);
-        record.push(FILE);
-        sorter.add(&record)?;
-        let is_side = |of: Algorithm| name.ends_with(&Form::Sides.near_name(of, b""));
+        sorter.add([FILE], path)?;
+        let is_side = |of: Algorithm| path.ends_with(&Form::Sides.near_name(of, b""));
         if kind.form() == Form::Sides && kind.algorithms().iter().any(is_side) {
             continue;
         }
         let number = kind.algorithms().iter().position(|of| of == algorithm).unwrap_or_default();
+        let mut words = vec![DIGEST + u8::try_from(number).unwrap_or_default()];
+        found.digest.write(&mut words);
         match kind.form() {
-            Form::Sides => begin(&mut record, &kind.form().near_name(algorithm, name)),
-            _ => begin(&mut record, name),
+            Form::Sides => sorter.add(words, &kind.form().near_name(algorithm, path))?,
+            _ => sorter.add(words, path)?,
         }
-        record.push(DIGEST + u8::try_from(number).unwrap_or_default());
-        found.digest.write(&mut record);
-        sorter.add(&record)?;
     }
     sorter.finish().map(Some)
 }

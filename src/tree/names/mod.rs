@@ -11,7 +11,8 @@ use std::{
 
 use crate::{
     error::Error, error::Result, path::PathFault, path::RelPath, path::Shown, sys::Uninterrupted,
-    tree::PlannedStat, tree::RecordReader, tree::SortedRecords, tree::Sorter,
+    tree::PathRecord, tree::PlannedStat, tree::RecordReader, tree::SortedRecords, tree::Sorter,
+    tree::by_path,
 };
 
 // The names that a copy is to take, read from a list of the user's or from one of a plan, in the order of a walk.
@@ -64,7 +65,7 @@ impl NameList {
     pub fn read(input: impl Read, separator: NameEnd, path: &Path) -> Result<Self> {
         let fail = |error| Error::io("read the list of names", path, error);
         let (mut input, mut sorter) =
-            (BufReader::with_capacity(64 << 10, Uninterrupted(input)), Sorter::new(compare));
+            (BufReader::with_capacity(64 << 10, Uninterrupted(input)), Sorter::new(by_path));
         let end = if separator == NameEnd::Nul { 0 } else { b'\n' };
         let (mut name, mut number, mut is_empty) = (Vec::new(), 0_u64, true);
         loop {
@@ -90,7 +91,7 @@ impl NameList {
             }
             let checked = plain(&mut name)
                 .map_err(|fault| refuse(path, number, &name, &fault.to_string(), separator))?;
-            sorter.add(checked.as_bytes()).map_err(fail)?;
+            sorter.add("", checked.as_bytes()).map_err(fail)?;
             is_empty = false;
         }
         Ok(Self { records: sorter.finish().map_err(fail)?, is_empty, changed: None })
@@ -123,13 +124,10 @@ impl NameReader {
     pub(crate) fn next_name(&mut self) -> io::Result<Option<NamedEntry<'_>>> {
         let planned = loop {
             let Some(record) = self.records.next_record()? else { return Ok(None) };
-            let (planned, path) = match self.is_planned {
-                true => {
-                    let parsed = PlannedStat::parse(record);
-                    let (planned, path) = parsed.ok_or(io::ErrorKind::InvalidData)?;
-                    (Some(planned), path)
-                }
-                false => (None, record),
+            let PathRecord { words, path } = PathRecord::of(record);
+            let planned = match self.is_planned {
+                true => Some(PlannedStat::parse(words).ok_or(io::ErrorKind::InvalidData)?),
+                false => None,
             };
             if self.last.as_deref() != Some(path) {
                 let last = self.last.get_or_insert_default();

@@ -1,11 +1,13 @@
-//! The metadata of a file in a plan: a record of a shard's list.
+//! The metadata of a file in a plan: the words of a record of a shard's list.
 //!
 //! Where it says all that a copy asks of the source, a shard need not ask again: it opens the file, and whether it is
 //! still what was planned shows by the look at it when it was read, which every copy takes.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     hash::Algorithm, hash::hex, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time,
+    sys::stat::Time, tree::PathRecord,
 };
 
 /// The metadata of a file in a plan.
@@ -53,8 +55,8 @@ impl PlannedStat {
         Some(Stat { kind, size, allocated, mtime, ctime, id, links: 1, mode, uid, gid })
     }
 
-    /// Appends what a plan says of the file at `path`, without what ends a record.
-    pub fn write(&self, path: &[u8], out: &mut Vec<u8>) {
+    /// Appends the words of a plan about the file.
+    pub fn write(&self, out: &mut Vec<u8>) {
         write_number(self.size, out);
         out.push(b' ');
         write_time(self.mtime, out);
@@ -79,13 +81,11 @@ impl PlannedStat {
         }
         out.push(b' ');
         self.ways.write(out);
-        out.push(b' ');
-        out.extend_from_slice(path);
     }
 
-    /// Takes a record of a plan apart; `None` if it is not one that [`write`](Self::write) makes.
-    pub fn parse(record: &[u8]) -> Option<(Self, &[u8])> {
-        let mut parts = record.splitn(6, |&byte| byte == b' ');
+    /// Takes such words apart; `None` if they are none that [`write`](Self::write) makes.
+    pub fn parse(words: &[u8]) -> Option<Self> {
+        let mut parts = words.splitn(5, |&byte| byte == b' ');
         let size = read_number(parts.next()?)?;
         let mtime = read_time(parts.next()?)?;
         let ino = read_number(parts.next()?)?;
@@ -94,7 +94,7 @@ impl PlannedStat {
             text => Some(PlannedLabels::parse(text, mtime)?),
         };
         let ways = Ways::parse(parts.next()?)?;
-        Some((Self { size, mtime, ino, ways, labels }, parts.next()?))
+        Some(Self { size, mtime, ino, ways, labels })
     }
 }
 
@@ -118,32 +118,16 @@ impl PlannedLabels {
 /// A record has at most so many bytes before its path.
 pub const MOST_BEFORE_PATH: usize = 200;
 
-/// Number of blanks that stand between the size and the path.
-const BLANKS: u8 = 4;
-
 /// The size and the path that a record of a plan states; the rest of it is not looked at.
 pub fn planned_size(record: &[u8]) -> Option<(u64, &[u8])> {
-    // The words are short, so a search for what ends each would cost more than to look at every byte.
-    let end = record.iter().position(|&byte| byte == b' ').filter(|end| *end > 0)?;
-    let size = record[..end].iter().try_fold(0_u64, |size, &byte| {
+    let PathRecord { words, path } = PathRecord::of(record);
+    // The number is short, so a search for what ends it would cost more than to look at every byte.
+    let end = words.iter().position(|&byte| byte == b' ').filter(|end| *end > 0)?;
+    let size = words[..end].iter().try_fold(0_u64, |size, &byte| {
         let digit = Some(byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9)?;
         size.checked_mul(10)?.checked_add(digit.into())
     })?;
-    let rest = &record[end + 1..];
-    let (mut blanks, mut from) = (0, 0);
-    // Counting those of an array needs no branch for each byte.
-    for piece in rest.as_chunks::<16>().0 {
-        let here = piece.iter().map(|&byte| u8::from(byte == b' ')).sum::<u8>();
-        if blanks + here >= BLANKS {
-            break;
-        }
-        (blanks, from) = (blanks + here, from + piece.len());
-    }
-    let last = rest[from..].iter().position(|&byte| {
-        blanks += u8::from(byte == b' ');
-        blanks == BLANKS
-    })?;
-    Some((size, &rest[from + last + 1..]))
+    Some((size, path))
 }
 
 /// Appends a number in digits, without what formatting costs: there are several for each file.
@@ -190,11 +174,11 @@ fn read_time(text: &[u8]) -> Option<Time> {
 // the end of the plan hold theirs against it, by the directories that they have open.
 
 /// A way down, on one side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Way(u64);
 
 /// The ways from both roots down to a directory of the source and to its counterpart at the output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ways {
     source: Way,
     output: Way,
@@ -282,9 +266,10 @@ mod planned_tests {
                     for (dev, links) in [(Some(7), 1), (Some(8), 1), (None, 1), (Some(7), 2)] {
                         let planned = PlannedStat::of(&Stat { links, ..stat }, dev, ways);
                         let mut record = Vec::new();
-                        planned.write(b"a b/c  d", &mut record);
-                        let path = &b"a b/c  d"[..];
-                        assert_eq!(PlannedStat::parse(&record), Some((planned, path)));
+                        planned.write(&mut record);
+                        assert_eq!(PlannedStat::parse(&record), Some(planned));
+                        let path = &b"a b/c\n d"[..];
+                        record.extend_from_slice(&[b"\n", path].concat());
                         assert_eq!(planned_size(&record), Some((size, path)));
                         assert!(planned.is(&stat) && record.len() - path.len() <= MOST_BEFORE_PATH);
                         let told = planned.stat(9);
@@ -304,22 +289,21 @@ mod planned_tests {
 
     #[test]
     fn what_is_no_record_is_refused() {
-        for record in [
+        for words in [
             "",
-            "1 2.3 4 1:2 a",
+            "1 2.3 4 1:2",
             "1 2.3 4 - 1:2 ",
-            "1 2.3 4 - 1 a",
-            "+1 2.3 4 - 1:2 a",
-            "1 2 4 - 1:2 a",
-            "1 2.1000000000 4 - 1:2 a",
-            "1 2.3 x - 1:2 a",
-            "1 2.3 4 1:2 1:2 a",
-            "1 2.3 4 99999:0:0: 1:2 a",
-            "1 2.3 4 1:0:0::dense 1:2 a",
-            "1 2.3 4 1:0:0:5 1:2 a",
+            "1 2.3 4 - 1",
+            "+1 2.3 4 - 1:2",
+            "1 2 4 - 1:2",
+            "1 2.1000000000 4 - 1:2",
+            "1 2.3 x - 1:2",
+            "1 2.3 4 1:2 1:2",
+            "1 2.3 4 99999:0:0: 1:2",
+            "1 2.3 4 1:0:0::dense 1:2",
+            "1 2.3 4 1:0:0:5 1:2",
         ] {
-            let found = PlannedStat::parse(record.as_bytes());
-            assert!(found.is_none_or(|(_, path)| path.is_empty()), "{record:?}: {found:?}");
+            assert_eq!(PlannedStat::parse(words.as_bytes()), None, "{words:?}");
         }
     }
 }

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Sha256,
-    io::HashedFrom, manifest::SummedReader, manifest::SummedWriter, manifest::read::escape,
-    path::RelPath, path::Shown, path::directory_of, staged::write_whole, sys::Dir, sys::stat::Kind,
-    tree::SortedRecords, tree::Sorter, verify::Bag, verify::CheckShard, verify::Checked,
-    verify::Finding, verify::ManifestAt, verify::PartOf, verify::ShardCoverage, verify::Target,
-    verify::TargetSpec, verify::Verdict, verify::lines::shards::LineSum,
+    io::HashedFrom, manifest::SummedReader, manifest::SummedWriter, path::RelPath, path::Shown,
+    path::directory_of, staged::write_whole, sys::Dir, sys::stat::Kind, tree::PathRecord,
+    tree::SortedRecords, tree::Sorter, tree::by_words, verify::Bag, verify::CheckShard,
+    verify::Checked, verify::Finding, verify::ManifestAt, verify::PartOf, verify::ShardCoverage,
+    verify::Target, verify::TargetSpec, verify::Verdict, verify::lines::shards::LineSum,
 };
 
 // A shard of a check from its refusals to its result.
@@ -145,7 +145,7 @@ impl ShardRun {
 // what was bad. A result appears by a rename, when its shard is done, and has a sum at its end.
 
 /// The first line of every result.
-const HEADER: &str = "# dircopy checked 2";
+const HEADER: &str = "# dircopy checked 3";
 
 const ENDING: &str = "checked";
 
@@ -236,7 +236,7 @@ impl ResultsDir {
     pub fn write(&self, shard: CheckShard, result: &ShardResult, noted: &ShardNoted) -> Result<()> {
         let name = Self::name(shard);
         let fill = |file: &mut File| {
-            let mut writer = SummedWriter::new(file, b'\n', HEADER)?;
+            let mut writer = SummedWriter::new(file, 0, HEADER)?;
             writer.add(&serde_json::to_vec(result).map_err(io::Error::from)?)?;
             let mut bad = noted.bad.reader();
             while let Some(record) = bad.next_record()? {
@@ -284,7 +284,7 @@ fn read(
     if !is_file {
         return Err(Error::finding(READ, path, "it is no regular file"));
     }
-    let mut reader = SummedReader::open_to(READ, path, b'\n', HEADER)?;
+    let mut reader = SummedReader::open_to(READ, path, 0, HEADER)?;
     let first = match reader.next_record()? {
         Some(record) => serde_json::from_slice::<ShardResult>(record).ok(),
         None => None,
@@ -311,9 +311,6 @@ fn read(
 
 // The notes on a shard while it is checked: which lines were answered, and which files are bad.
 
-/// The separator between a name and its verdict: no path has an empty component.
-const BETWEEN: &[u8] = b"//";
-
 /// The notes of a shard.
 #[derive(Debug)]
 pub struct ShardNotes {
@@ -332,7 +329,7 @@ pub struct ShardNoted {
 
 impl Default for ShardNotes {
     fn default() -> Self {
-        let bad = Sorter::new(|one, other| one.cmp(other));
+        let bad = Sorter::new(by_words);
         Self { answered: LineSum::default(), bad, failed: None }
     }
 }
@@ -342,8 +339,8 @@ impl ShardNotes {
     pub fn note(&mut self, finding: &Finding) {
         let Finding::File { line, path, listed, verdict, .. } = finding else { return };
         self.answered.add(*line, path, listed);
-        if let Some(record) = record(*line, path, listed, verdict)
-            && let Err(error) = self.bad.add(&record)
+        if let Some(words) = words(*line, listed, verdict)
+            && let Err(error) = self.bad.add(words, path.as_bytes())
         {
             self.failed = Some(error);
         }
@@ -361,8 +358,8 @@ impl ShardNotes {
     }
 }
 
-/// The record of a file; nothing for a good one.
-fn record(line: u64, path: &RelPath, listed: &Digest, verdict: &Verdict) -> Option<Vec<u8>> {
+/// The words of the record of a file: the number of its line, and more in JSON; nothing for a good one.
+fn words(line: u64, listed: &Digest, verdict: &Verdict) -> Option<String> {
     let (word, text) = match verdict {
         Verdict::Good(_) => return None,
         Verdict::Differs(HashedFrom::Device, _) => ("differs", String::new()),
@@ -374,30 +371,19 @@ fn record(line: u64, path: &RelPath, listed: &Digest, verdict: &Verdict) -> Opti
         Verdict::Refused(why) => ("refused", why.clone()),
     };
     let name = listed.algorithm().name();
-    let mut record = format!("{line:020} {word} {name}:{listed} ").into_bytes();
-    escape::escape(path.as_bytes(), &mut record);
-    record.extend_from_slice(BETWEEN);
-    let text: Vec<u8> = text.bytes().filter(|&byte| byte != 0).collect();
-    escape::escape(&text, &mut record);
-    Some(record)
+    let json = serde_json::to_string(&(word, name, listed.to_string(), text)).ok()?;
+    Some(format!("{line:020} {json}"))
 }
 
 /// The finding in a record of a bad file of a target; `None` if it is none.
 pub fn finding(record: &[u8], target: &Target) -> Option<Finding> {
-    let mut words = record.splitn(4, |&byte| byte == b' ');
-    let mut word = || std::str::from_utf8(words.next()?).ok();
-    let (line, what, listed) = (word()?.parse().ok()?, word()?, word()?);
-    let (name, hex) = listed.split_once(':')?;
-    let listed = Digest::parse(Algorithm::named(name)?, hex.as_bytes())?;
-    let rest = words.next()?;
-    let at = memchr::memmem::find(rest, BETWEEN)?;
-    let plain = |escaped: &[u8]| {
-        let mut plain = Vec::new();
-        escape::unescape(escaped, &mut plain).ok().map(|()| plain)
-    };
-    let path = RelPath::parse(&plain(&rest[..at])?).ok()?;
-    let text = String::from_utf8(plain(&rest[at + BETWEEN.len()..])?).ok()?;
-    let verdict = match what {
+    let (words, path) = PathRecord::told(record);
+    let (line, json) = words.split_once(' ')?;
+    let (word, name, hex, text): (String, String, String, String) =
+        serde_json::from_str(json).ok()?;
+    let listed = Digest::parse(Algorithm::named(&name)?, hex.as_bytes())?;
+    let (line, path) = (line.parse().ok()?, RelPath::parse(path).ok()?);
+    let verdict = match &*word {
         "differs" => Verdict::Differs(HashedFrom::Device, None),
         "differs-in-cache" => Verdict::Differs(HashedFrom::Cache, None),
         "missing" => Verdict::Missing,
@@ -422,6 +408,10 @@ mod tests {
     #[test]
     fn what_is_noted_of_bad_files_comes_back() {
         let path = RelPath::parse(b"a \n\\ b/\xff c").unwrap();
+        let record = |line, listed: &Digest, verdict: &Verdict| {
+            let words = words(line, listed, verdict)?;
+            Some([words.as_bytes(), b"\n", path.as_bytes()].concat())
+        };
         let listed = Digest::sha256([7; 32]);
         let error = || Error::finding("read", "x", "line\nfeed");
         for verdict in [
@@ -433,22 +423,24 @@ mod tests {
             Verdict::Unreadable(error()),
             Verdict::Refused("it // is".into()),
         ] {
-            let text = record(12, &path, &listed, &verdict).unwrap();
-            assert!(!text.contains(&b'\n') && !text.contains(&0));
+            let text = record(12, &listed, &verdict).unwrap();
+            assert!(!text.contains(&0));
             let Some(Finding::File { line, path: back, listed: digest, verdict: same, .. }) =
                 finding(&text, &Target::none())
             else {
                 panic!("{verdict:?}")
             };
             assert_eq!((line, back, digest), (12, path.clone(), listed));
-            assert_eq!(record(12, &path, &listed, &same).unwrap(), text, "{verdict:?}");
+            assert_eq!(record(12, &listed, &same).unwrap(), text, "{verdict:?}");
         }
-        assert_eq!(record(1, &path, &listed, &Verdict::Good(HashedFrom::Device)), None);
-        let good = record(1, &path, &listed, &Verdict::Missing).unwrap();
-        for cut in 0..good.len() - 2 {
+        assert_eq!(record(1, &listed, &Verdict::Good(HashedFrom::Device)), None);
+        let good = record(1, &listed, &Verdict::Missing).unwrap();
+        for cut in 0..good.len() - path.as_bytes().len() {
             assert!(finding(&good[..cut], &Target::none()).is_none(), "{cut}");
         }
-        let out = String::from_utf8_lossy(&good).replace("a \\n", "../a");
-        assert!(finding(out.as_bytes(), &Target::none()).is_none());
+        let head = &good[..good.len() - path.as_bytes().len()];
+        for out in [&b"../a"[..], b"/a", b""] {
+            assert!(finding(&[head, out].concat(), &Target::none()).is_none());
+        }
     }
 }

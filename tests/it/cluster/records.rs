@@ -107,7 +107,10 @@ fn a_list_that_is_torn_or_forged_is_not_copied() {
 
 /// The list with a name that leads out, and with the sum that belongs to it.
 fn forged(whole: &[u8]) -> Vec<u8> {
-    listed_anew(whole, |records| records[1] = b"1 5.000000000 7 - ../stolen".to_vec())
+    listed_anew(whole, |records| {
+        let words = records[1].split(|&b| b == b'\n').next().unwrap();
+        records[1] = [words, b"\n../stolen"].concat();
+    })
 }
 
 /// The list with other records, and with the end that belongs to them.

@@ -110,7 +110,7 @@ fn only_shards_share_an_output() {
     let number = (0..shards)
         .find(|shard| {
             let list = cluster.plan_dir().join(format!("shards/{shard:04}.list"));
-            std::fs::read(list).unwrap().windows(5).any(|it| it == b" huge")
+            std::fs::read(list).unwrap().windows(5).any(|it| it == b"\nhuge")
         })
         .unwrap()
         .to_string();
