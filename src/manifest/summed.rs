@@ -151,8 +151,12 @@ impl SummedFile {
     /// It cannot be opened, or is no plain file.
     pub fn open(path: &Path) -> io::Result<Self> {
         // A FIFO in its place would be waited for.
-        let file = Uninterrupted(sys::open_plain(path, PlainUse::Read)?);
-        Ok(Self { file, hasher: SUM.start(), held: Vec::new(), sum: None })
+        sys::open_plain(path, PlainUse::Read).map(Self::of)
+    }
+
+    /// A file that is open, from where it stands.
+    fn of(file: File) -> Self {
+        Self { file: Uninterrupted(file), hasher: SUM.start(), held: Vec::new(), sum: None }
     }
 
     pub fn into_file(self) -> File {
@@ -241,6 +245,11 @@ impl SummedReader {
     pub fn open_to(deed: &'static str, path: &Path, end: u8, header: &str) -> Result<Self> {
         let blocks = SummedFile::open(path).deed(deed, path)?;
         Self::begin(blocks, deed, path, end, header)
+    }
+
+    /// Reads such a file that is open, which is at `path`.
+    pub fn of(file: File, deed: &'static str, path: &Path, end: u8, header: &str) -> Result<Self> {
+        Self::begin(SummedFile::of(file), deed, path, end, header)
     }
 
     pub fn into_file(self) -> File {

@@ -5,17 +5,16 @@
 
 use std::{
     collections::BTreeMap, collections::HashSet, ffi::OsStr, ffi::OsString, fs::File,
-    fs::FileTimes, hash::BuildHasher, hash::RandomState, io, io::BufRead, io::BufReader,
-    io::BufWriter, io::Write, path::Path, path::PathBuf, time::Duration, time::SystemTime,
-    time::UNIX_EPOCH,
+    fs::FileTimes, hash::BuildHasher, hash::RandomState, io, path::Path, path::PathBuf,
+    time::Duration, time::SystemTime, time::UNIX_EPOCH,
 };
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hash::hex, path::RelPath, state::Note, state::PrivateDir, state::note, state::note::Bound, sys,
-    sys::Attributes, sys::Dir, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time, sys::traits::Traits,
+    hash::hex, manifest::SummedReader, manifest::SummedWriter, path::RelPath, state::Note,
+    state::PrivateDir, state::note, state::note::Bound, sys, sys::Attributes, sys::Dir,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::traits::Traits,
 };
 
 impl Note for Traits {
@@ -128,8 +127,8 @@ impl OpenedDir {
 
 const DEPARTING_FILE: &str = "departing";
 
-/// Longer paths are not believed.
-const MOST_PATH: u64 = 1 << 20;
+/// Begins each record: no path is taken for what ends the file.
+const BEFORE_PATH: &[u8] = b"\n";
 
 /// The entries that an earlier run was about to move, and may not have moved.
 #[derive(Debug, Default)]
@@ -139,32 +138,23 @@ pub struct Departing {
 }
 
 impl Departing {
-    /// Reads what is noted; nothing if that cannot be read.
+    /// Reads what is noted; nothing if that cannot be read to its end.
     pub fn read(private: &PrivateDir) -> Self {
+        Self::read_whole(private).unwrap_or_default()
+    }
+
+    fn read_whole(private: &PrivateDir) -> Option<Self> {
+        let (file, _) = private.dir().open_ours(DEPARTING_FILE.as_ref()).ok()??;
+        // Of which output, and which making of the file, the paths are.
+        let head = private.mark().of_file(&file).text().to_owned();
+        let (deed, path) = ("read what was about to be moved in", private.path());
+        let mut paths = SummedReader::of(file, deed, path, 0, &head).ok()?;
         let mut departing = Self::default();
-        let Ok(Some((file, _))) = private.dir().open_ours(DEPARTING_FILE.as_ref()) else {
-            return departing;
-        };
-        let mark = private.mark().of_file(&file);
-        let (mut reader, mut path) = (BufReader::new(Uninterrupted(file)), Vec::new());
-        // The first says of which output, and which making of the file, the others are.
-        let mut is_first = true;
-        loop {
-            path.clear();
-            let read = io::Read::take(&mut reader, MOST_PATH).read_until(0, &mut path);
-            // It appeared whole: what does not end was not written by a run.
-            if read.is_err() || path.pop() != Some(0) {
-                return departing;
-            }
-            if std::mem::take(&mut is_first) {
-                if path != mark.text().as_bytes() {
-                    return departing;
-                }
-                continue;
-            }
-            let hash = departing.hasher.hash_one(&path);
-            departing.paths.insert(hash);
+        while let Some(record) = paths.next_record().ok()? {
+            let path = record.strip_prefix(BEFORE_PATH)?.to_vec();
+            departing.paths.insert(departing.hasher.hash_one(path));
         }
+        Some(departing)
     }
 
     /// True if the file at `path`, or a directory above it, was about to be moved.
@@ -183,15 +173,12 @@ impl Departing {
     /// They cannot be written.
     pub fn write(private: &PrivateDir, paths: impl Iterator<Item = RelPath>) -> io::Result<()> {
         private.write(DEPARTING_FILE.as_ref(), true, |file| {
-            let mark = private.mark().of_file(file);
-            let mut writer = BufWriter::new(Uninterrupted(file));
-            writer.write_all(mark.text().as_bytes())?;
-            writer.write_all(b"\0")?;
+            let head = private.mark().of_file(file).text().to_owned();
+            let mut writer = SummedWriter::new(file, 0, &head)?;
             for path in paths {
-                writer.write_all(path.as_bytes())?;
-                writer.write_all(b"\0")?;
+                writer.add(&[BEFORE_PATH, path.as_bytes()].concat())?;
             }
-            writer.flush()
+            writer.finish(0).map(drop)
         })
     }
 
@@ -430,13 +417,28 @@ mod departing_tests {
     fn what_was_noted_is_covered() {
         let (_root, _, private) = scratch();
         assert!(!Departing::read(&private).covers(b"a"));
-        let paths = ["a/b", "c\nd"].map(|path| RelPath::parse(path.as_bytes()).unwrap());
+        let paths =
+            ["a/b", "c\nd", "# end 1 2 3"].map(|path| RelPath::parse(path.as_bytes()).unwrap());
         Departing::write(&private, paths.into_iter()).unwrap();
         let departing = Departing::read(&private);
-        for (path, covered) in
-            [("a/b", true), ("a/b/c", true), ("a", false), ("a/bc", false), ("c\nd", true)]
-        {
+        for (path, covered) in [
+            ("a/b", true),
+            ("a/b/c", true),
+            ("a", false),
+            ("a/bc", false),
+            ("c\nd", true),
+            ("# end 1 2 3", true),
+        ] {
             assert_eq!(departing.covers(path.as_bytes()), covered, "{path}");
+        }
+        // One that is torn, and that of a version before, whose paths had no sum.
+        let path = private.path().join(DEPARTING_FILE);
+        let whole = std::fs::read(&path).unwrap();
+        let head = &whole[..memchr::memchr(0, &whole).unwrap() + 1];
+        for text in [&whole[..whole.len() - 1], &[head, b"a/b\0"].concat()] {
+            let mut file = File::options().write(true).truncate(true).open(&path).unwrap();
+            std::io::Write::write_all(&mut file, text).unwrap();
+            assert!(!Departing::read(&private).covers(b"a/b"));
         }
         Departing::forget(&private).unwrap();
         Departing::forget(&private).unwrap();
