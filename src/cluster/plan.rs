@@ -10,11 +10,12 @@ use crate::{
     cluster::end_list::FINISH, cluster::end_list::FurtherName, cluster::end_list::LINKS,
     cluster::end_list::LinkedKind, cluster::end_list::LinkedName, cluster::end_list::LinkedNames,
     cluster::pack::Packer, cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan,
-    cluster::plan_dir::RootLabel, cluster::plan_dir::Seal, copy::CopyJob, copy::OutputRun,
-    copy::Prepared, copy::Reservations, copy::before::open_source, error::Deed, error::Error,
-    error::Result, event::Event, event::EventObserver, manifest::SummedWriter,
-    manifest::readers::ours, sys, sys::Dir, sys::stat::Kind, tree::OutputDir, tree::Patience,
-    tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
+    cluster::plan_dir::RootLabel, cluster::plan_dir::Seal, cluster::plan_dir::list_name,
+    copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations, copy::before::open_source,
+    error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
+    manifest::SummedWriter, manifest::readers::ours, staged::StagedFile, staged::write_whole,
+    sys::Dir, sys::stat::Kind, tree::OutputDir, tree::Patience, tree::SortedRecords, tree::Sorter,
+    tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
 };
 
 /// A plan to be made.
@@ -41,7 +42,9 @@ pub struct PlanReport {
 struct Planner<'a> {
     observer: &'a EventObserver<'a>,
     packer: Packer<'a>,
+    /// The list of links and directories, and its file.
     ends: SummedWriter<File>,
+    staged: StagedFile,
     /// Only where hard links are kept.
     linked: Option<LinkedNames>,
     seal: Seal,
@@ -156,10 +159,13 @@ impl PlanJob {
         root: Arc<OutputDir>,
     ) -> Result<Planner<'a>> {
         let fail = |error| Error::io("write the plan", &plan.path, error);
-        let file = File::create_new(unfinished(plan, FINISH)).map_err(fail)?;
+        let dir = Dir::open(&plan.path).map_err(fail)?;
+        let staged = StagedFile::of(&dir, &list_name(FINISH), false, &|_| false).map_err(fail)?;
+        let file = staged.file().and_then(File::try_clone).map_err(fail)?;
         Ok(Planner {
             observer,
             packer: Packer::new(plan, self.size),
+            staged,
             ends: SummedWriter::new(file, 0, &plan.end_header(FINISH)).map_err(fail)?,
             linked: self.job.options.selection.hard_links.then(LinkedNames::new),
             seal: Seal { plan: plan.plan.plan, ..Seal::default() },
@@ -167,11 +173,6 @@ impl PlanJob {
             root,
         })
     }
-}
-
-/// Where a list is while it is written.
-fn unfinished(plan: &PlanDir, name: &str) -> PathBuf {
-    plan.path.join(format!("{name}.unfinished"))
 }
 
 impl Planner<'_> {
@@ -307,24 +308,20 @@ impl Planner<'_> {
             (packed.shards, packed.files, packed.bytes);
         self.seal.shards_sum = packed.sum;
         self.seal.finish_sum = self.ends.finish(0).map_err(fail)?.sum.to_string();
-        publish(plan, FINISH)?;
-        let file = File::create_new(unfinished(plan, LINKS)).map_err(fail)?;
-        let mut links = SummedWriter::new(file, 0, &plan.end_header(LINKS)).map_err(fail)?;
-        let mut reader = sorted.reader();
-        while let Some(record) = reader.next_record().map_err(fail)? {
-            links.add(record).map_err(fail)?;
-        }
-        self.seal.links_sum = links.finish(0).map_err(fail)?.sum.to_string();
-        publish(plan, LINKS)?;
+        let dir = Dir::open(&plan.path).map_err(fail)?;
+        let closed = self.staged.close(&dir, true);
+        closed.and_then(|it| it.publish(&dir, &list_name(FINISH), false)).map_err(fail)?;
+        let fill = |file: &mut File| {
+            let mut links = SummedWriter::new(file, 0, &plan.end_header(LINKS))?;
+            let mut reader = sorted.reader();
+            while let Some(record) = reader.next_record()? {
+                links.add(record)?;
+            }
+            self.seal.links_sum = links.finish(0)?.sum.to_string();
+            Ok(())
+        };
+        write_whole(&dir, &list_name(LINKS), false, false, fill).map_err(fail)?;
         plan.write_seal(&self.seal)?;
         Ok(self.seal)
     }
-}
-
-/// Gives a list that is complete its name.
-fn publish(plan: &PlanDir, name: &str) -> Result<()> {
-    let (from, to) = (unfinished(plan, name), plan.end_list(name));
-    let fail = |error| Error::io("write the plan", &to, error);
-    sys::persist_file(&File::open(&from).map_err(fail)?).map_err(fail)?;
-    std::fs::rename(&from, &to).map_err(fail)
 }

@@ -3,7 +3,9 @@
 //! It belongs to one user and is closed to others, so that nothing in it can be forged by them; all the same what is
 //! read from it is checked.
 
-use std::{fs, io, io::Read, path::Path, path::PathBuf, time::Duration, time::UNIX_EPOCH};
+use std::{
+    ffi::OsString, fs, io, io::Read, path::Path, path::PathBuf, time::Duration, time::UNIX_EPOCH,
+};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -328,7 +330,7 @@ impl PlanDir {
 
     /// Where the list `name` for the end of the plan is, …
     pub fn end_list(&self, name: &str) -> PathBuf {
-        self.path.join(format!("{name}.list"))
+        self.path.join(list_name(name))
     }
 
     /// … and what it begins with.
@@ -340,6 +342,11 @@ impl PlanDir {
     pub fn below(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
+}
+
+/// The name of the list `name` for the end of the plan.
+pub fn list_name(name: &str) -> OsString {
+    format!("{name}.list").into()
 }
 
 /// The number of the shard that a file in the directory is of.
