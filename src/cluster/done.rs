@@ -237,8 +237,7 @@ pub fn totals(path: &Path) -> Option<DoneTotals> {
     Uninterrupted(file).take(TAIL).read_to_end(&mut tail).ok()?;
     let text = String::from_utf8_lossy(&tail);
     let mut lines = text.lines().rev();
-    let mut parts = lines.next()?.strip_prefix("# end ")?.split(' ');
-    let (records, bytes) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let Trailer { records, bytes, .. } = Trailer::parse(lines.next()?.as_bytes())?;
     let files = lines.next().and_then(|line| line.as_bytes().strip_prefix(FILES));
     let counted = files.and_then(|counted| std::str::from_utf8(counted).ok()?.split_once(" gone "));
     let (files, gone) = match counted {

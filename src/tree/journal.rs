@@ -2,6 +2,8 @@
 
 use std::{ffi::OsStr, ffi::OsString, fs::File, io, io::Read, io::Seek, io::SeekFrom};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     hash::Algorithm, hash::ChainingState, hash::Sha256, hash::chain::MOST_STATES, sys, sys::Dir,
     sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
@@ -21,18 +23,14 @@ use crate::{
 // directory, so a journal that was planted is none. Numbers are little-endian.
 //
 // ```text
-// header, at 0:            "dircopy journal 3\n", length of what follows (u16), size (u64), mtime and
-//                          ctime (i64 seconds, u32 nanoseconds each) and inode number (u64) of the
-//                          source, inode number of the part file (u64) and time of its making (as above; all 0
-//                          where it is not known), algorithm (u8, 1 is SHA-256), length of the part file's name
-//                          (u8), that name, the final name; sum (32 bytes)
+// header, at 0:            "dircopy journal 4\n", length of what follows (u16), the subject in JSON; sum (32 bytes)
 // slots, at 4096 and 8192: offset (u64), length of the state (u16), the state; sum (32 bytes). Behind the state of
 //                          the digest stand those of further ones, each behind its length (u16)
 // from 12288 on:           the states of the file's chain (`noted_states`)
 // ```
 
 /// The number is that of the format, the form of the digest's state included.
-const MAGIC: &[u8] = b"dircopy journal 3\n";
+const MAGIC: &[u8] = b"dircopy journal 4\n";
 
 /// Header and slots start at multiples of this, so that one is torn without the others.
 const BLOCK: usize = 4096;
@@ -42,7 +40,7 @@ const MOST: usize = 3 * BLOCK;
 
 /// A version of a source file, as far as the system can tell: not the device, whose number may be
 /// another after a restart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
     size: u64,
     mtime: Time,
@@ -58,7 +56,7 @@ impl Version {
 }
 
 /// The subject of a journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     pub name: OsString,
     /// The part file's name, in the same directory.
@@ -211,33 +209,13 @@ fn decode(
     (name_of(&subject.name, secret) == name).then_some((subject, header, slots))
 }
 
+/// `None` if it is too long, or the state of its algorithm cannot be noted.
 fn encode_header(subject: &Subject, secret: &Sha256) -> Option<Vec<u8>> {
-    let Subject { name, part, ino, birth, source, algorithm } = subject;
-    let put_time = |body: &mut Vec<u8>, time: Time| {
-        body.extend(time.secs.to_le_bytes());
-        body.extend(time.nanos.to_le_bytes());
-    };
-    let mut body = source.size.to_le_bytes().to_vec();
-    put_time(&mut body, source.mtime);
-    put_time(&mut body, source.ctime);
-    body.extend(source.ino.to_le_bytes());
-    body.extend(ino.to_le_bytes());
-    put_time(&mut body, birth.unwrap_or_default());
-    body.push(code(*algorithm)?);
-    body.push(u8::try_from(part.len()).ok()?);
-    body.extend(part.as_encoded_bytes());
-    body.extend(name.as_encoded_bytes());
-    let mut header = MAGIC.to_vec();
-    header.extend(u16::try_from(body.len()).ok()?.to_le_bytes());
-    header.extend(body);
+    let body = serde_json::to_vec(subject).ok().filter(|_| subject.algorithm.can_go_on())?;
+    let mut header = [MAGIC, &u16::try_from(body.len()).ok()?.to_le_bytes(), &body].concat();
     let Sha256(sum) = Sha256::of(&[&secret.0, &header]);
     header.extend(sum);
     (header.len() <= BLOCK).then_some(header)
-}
-
-/// The code of an algorithm; nothing for one whose state cannot be noted.
-fn code(algorithm: Algorithm) -> Option<u8> {
-    algorithm.can_go_on().then_some(algorithm as u8 + 1)
 }
 
 /// The subject in the header, and the sum that slots build on.
@@ -248,22 +226,9 @@ fn decode_header(bytes: &[u8], secret: &Sha256) -> Option<(Subject, Sha256)> {
     if Sha256::of(&[&secret.0, &header[..len]]).0[..] != header[len..] {
         return None;
     }
-    let mut body = &header[MAGIC.len() + 2..len];
-    let source = Version {
-        size: u64::from_le_bytes(take(&mut body)?),
-        mtime: take_time(&mut body)?,
-        ctime: take_time(&mut body)?,
-        ino: u64::from_le_bytes(take(&mut body)?),
-    };
-    let (ino, born) = (u64::from_le_bytes(take(&mut body)?), take_time(&mut body)?);
-    let birth = (born != Time::default()).then_some(born);
-    let [hashed, part_len] = take(&mut body)?;
-    let algorithm = Algorithm::listed().find(|algorithm| code(*algorithm) == Some(hashed))?;
-    let (part, name) = body.split_at_checked(usize::from(part_len))?;
-    let part = sys::name_from_bytes(part).ok()?.to_os_string();
-    let name = sys::name_from_bytes(name).ok()?.to_os_string();
-    let subject = Subject { name, part, ino, birth, source, algorithm };
-    sys::is_part_name(&subject.part).then(|| (subject, Sha256::of(&[&secret.0, header])))
+    let subject: Subject = serde_json::from_slice(&header[MAGIC.len() + 2..len]).ok()?;
+    let is_one = sys::is_part_name(&subject.part) && subject.algorithm.can_go_on();
+    is_one.then(|| (subject, Sha256::of(&[&secret.0, header])))
 }
 
 fn encode_slot(checkpoint: &Checkpoint, header: &Sha256) -> Vec<u8> {
@@ -291,11 +256,6 @@ fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = from.split_first_chunk()?;
     *from = rest;
     Some(*taken)
-}
-
-fn take_time(from: &mut &[u8]) -> Option<Time> {
-    let secs = i64::from_le_bytes(take(from)?);
-    Some(Time { secs, nanos: u32::from_le_bytes(take(from)?) })
 }
 
 // The states of a chain in a journal: what a file that is gone on with has of its beginning.
@@ -466,6 +426,8 @@ mod journal_file_tests {
         }
         let other = encode_header(&Subject { name: "other".into(), ..subject() }, &SECRET).unwrap();
         assert!(open(&other).is_none(), "under the name of another file's journal");
+        let before = [b"dircopy journal 3\n", &journal(&[7])[MAGIC.len()..]].concat();
+        assert!(open(&before).is_none(), "of a version before");
         let long = Subject { name: "x".repeat(BLOCK).into(), ..subject() };
         assert!(encode_header(&long, &SECRET).is_none());
         let dir = tempfile::tempdir().unwrap();

@@ -65,7 +65,7 @@ impl DirHasher {
     /// # Errors
     /// It cannot be sorted.
     pub fn directory(&mut self, path: &[u8]) -> io::Result<()> {
-        self.sorter.add(&level(path), path)
+        self.sorter.add(level(path), path)
     }
 
     /// There is a file with these digests, in the order of the algorithms.
@@ -144,7 +144,7 @@ fn add_child(sorter: &mut Sorter, at: usize, path: &[u8], child: DirDigest<'_>) 
 
 fn add_part(sorter: &mut Sorter, path: &[u8]) -> io::Result<()> {
     let PlaceInDir { dir, .. } = split(path);
-    sorter.add(&format!("{} {PART}", level(dir)), dir)
+    sorter.add(format!("{} {PART}", level(dir)), dir)
 }
 
 /// The next record of this level from both.

@@ -214,13 +214,13 @@ pub fn add(known: &mut Sorter, rel: &RelPath, number: u64, entry: &MhlEntry) -> 
     let head = format!("{:05} {number:06}", rel.as_bytes().len());
     let path = below(&entry.path);
     if entry.digests.is_empty() {
-        known.add(&format!("{head} {NO_DIGEST}"), &path)?;
+        known.add(format!("{head} {NO_DIGEST}"), &path)?;
     }
     for digest in &entry.digests {
-        known.add(&format!("{head} {} {digest}", digest.algorithm().name()), &path)?;
+        known.add(format!("{head} {} {digest}", digest.algorithm().name()), &path)?;
     }
     match entry.previous.as_deref().filter(|previous| *previous != entry.path) {
-        Some(previous) => known.add(&format!("{head} {RENAMED}"), &below(previous)),
+        Some(previous) => known.add(format!("{head} {RENAMED}"), &below(previous)),
         None => Ok(()),
     }
 }

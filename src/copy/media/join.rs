@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeSet, fs::File, io, path::Path, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     copy::media::FoundEntry, copy::media::FoundTree, copy::media::dir_hashes::DirHasher,
     copy::media::histories::Histories, copy::media::histories::KnownFile,
@@ -21,7 +23,7 @@ const MOST_ALIKE: usize = 1000;
 
 /// The entries to write, and the totals.
 pub struct Joined {
-    /// Directories, and the files that are listed, as [`ToList`] reads them.
+    /// Directories, and the files that are listed.
     pub entries: SortedRecords,
     /// The digests of directories.
     pub dirs: SortedRecords,
@@ -36,31 +38,20 @@ pub struct Joined {
     pub examples: Vec<String>,
 }
 
+/// What is said of a path in [`Joined::entries`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JoinedEntry {
+    Dir(FoundEntry),
+    File(ToList),
+}
+
 /// A file to list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToList {
     pub action: HashAction,
     pub found: FoundEntry,
     /// The run's notes about it, in words.
     pub kept: String,
-}
-
-const DIR: &str = "dir";
-
-impl ToList {
-    fn words(&self) -> String {
-        format!("{};{};{}", self.action.name(), self.found.words(), self.kept)
-    }
-
-    /// Reads a record of [`Joined::entries`]: a file to list, or none for a directory; and what was found.
-    pub fn parse(words: &str) -> Option<(Option<Self>, FoundEntry)> {
-        let mut parts = words.split(';');
-        let kind = parts.next()?;
-        let found = FoundEntry::parse(parts.next()?)?;
-        let action = HashAction::ALL.into_iter().find(|action| action.name() == kind);
-        let kept = parts.next().unwrap_or_default().to_owned();
-        Some((action.map(|action| Self { action, found, kept }), found))
-    }
 }
 
 /// Reads what a run kept of its files, sorted by path.
@@ -125,12 +116,11 @@ impl<'a> Join<'a> {
         let fail = |error| Error::io("compare with its histories what is at", path, error);
         let mut found = JoinReader::of(&tree.entries).map_err(fail)?;
         while let Some(record) = found.take().map_err(fail)? {
-            let (words, at) = PathRecord::told(&record);
-            let Some(entry) = FoundEntry::parse(words) else { continue };
+            let at = PathRecord::of(&record).path;
+            let Some(entry) = PathRecord::of(&record).json::<FoundEntry>() else { continue };
             if entry.size.is_none() {
-                let words = format!("{DIR};{}", entry.words());
                 self.entries
-                    .add(&words, at)
+                    .add_json(&JoinedEntry::Dir(entry), at)
                     .and_then(|()| self.dirs.directory(at))
                     .map_err(fail)?;
                 continue;
@@ -138,9 +128,9 @@ impl<'a> Join<'a> {
             let rel = RelPath::parse(at).unwrap_or_default();
             let of = closest(&rel, &tree.histories);
             let listed = self.file(entry, &rel, &of).map_err(fail)?;
-            if let Some(ToList { action, .. }) = &listed {
+            if let Some(action) = listed {
                 writing.insert(of);
-                if *action == HashAction::Failed {
+                if action == HashAction::Failed {
                     let finding =
                         "its content is not what its history has; it is listed there as failed";
                     let full = rel.full_path(path);
@@ -164,13 +154,13 @@ impl<'a> Join<'a> {
         })
     }
 
-    /// The entry to list for a file that is there and belongs to the history of `of`.
+    /// Lists a file that is there and belongs to the history of `of`, if it is to be; what is said of it.
     fn file(
         &mut self,
         found: FoundEntry,
         rel: &RelPath,
         of: &RelPath,
-    ) -> io::Result<Option<ToList>> {
+    ) -> io::Result<Option<HashAction>> {
         let at = rel.as_bytes();
         self.pass_over(Some(at))?;
         let known = KnownFile::read(&mut self.known, at, of)?;
@@ -204,8 +194,8 @@ impl<'a> Join<'a> {
             self.names.new_file(at, &file.digests)?;
         }
         let listed = ToList { action, found, kept: words };
-        self.entries.add(&listed.words(), at)?;
-        Ok(Some(listed))
+        self.entries.add_json(&JoinedEntry::File(listed), at)?;
+        Ok(Some(action))
     }
 
     /// Takes what is known of paths before `at`, or of all that are left: they are not there.
@@ -279,7 +269,7 @@ impl Names {
 
     fn new_file(&mut self, path: &[u8], digests: &[Digest]) -> io::Result<()> {
         for digest in digests.iter().filter(|_| self.is_wanted) {
-            self.by_digest.add(&format!("{digest:?} {NEW}"), path)?;
+            self.by_digest.add(format!("{digest:?} {NEW}"), path)?;
         }
         Ok(())
     }
@@ -290,7 +280,7 @@ impl Names {
             self.examples.push(Shown::bytes(path).to_string());
         }
         match digest {
-            Some(digest) => self.by_digest.add(&format!("{digest:?} {MISSING}"), path),
+            Some(digest) => self.by_digest.add(format!("{digest:?} {MISSING}"), path),
             None => Ok(()),
         }
     }
@@ -317,7 +307,7 @@ impl Names {
             let is_of_same = |old: &RelPath| history_of(old) == history_of(&rel);
             let Some(at) = gone.iter().position(is_of_same) else { continue };
             let old = gone.remove(at);
-            renames.add(&hex::text(old.as_bytes()), path)?;
+            renames.add(hex::text(old.as_bytes()), path)?;
             missing -= 1;
             let shown = Shown::bytes(old.as_bytes()).to_string();
             examples.retain(|example| *example != shown);

@@ -19,6 +19,7 @@ mod write_generations;
 use std::{collections::BTreeSet, ffi::OsStr, path::Path, sync::Arc};
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::CopyJob, copy::Prepared, copy::Report, copy::before::fit::Fit,
@@ -152,31 +153,11 @@ pub struct FoundTree {
 }
 
 /// An entry of a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundEntry {
     /// The size of a file; a directory has none.
     pub size: Option<u64>,
     pub modified: Time,
-}
-
-impl FoundEntry {
-    /// The words of its record.
-    pub fn words(&self) -> String {
-        let Self { size, modified: Time { secs, nanos } } = self;
-        match size {
-            Some(size) => format!("{secs} {nanos} {size}"),
-            None => format!("{secs} {nanos}"),
-        }
-    }
-
-    /// Reads what [`words`](Self::words) wrote.
-    pub fn parse(words: &str) -> Option<Self> {
-        let mut words = words.split(' ');
-        let secs = words.next()?.parse().ok()?;
-        let nanos = words.next()?.parse().ok()?;
-        let size = words.next().map(str::parse).transpose().ok()?;
-        Some(Self { size, modified: Time { secs, nanos } })
-    }
 }
 
 /// Lists what is in `root`, which is at `path`. None if the run is to stop.
@@ -187,7 +168,7 @@ pub fn list(root: &Dir, path: &Path, ignored: &Filter, stop: &Stop) -> Result<Op
     let fail = |error| Error::io("list", path, error);
     let (mut sorter, mut histories) = (sorter(by_path), BTreeSet::new());
     let modified = root.stat_self().map_err(fail)?.mtime;
-    sorter.add(&FoundEntry { size: None, modified }.words(), b"").map_err(fail)?;
+    sorter.add_json(&FoundEntry { size: None, modified }, b"").map_err(fail)?;
     let is_whole = each_below(root, path, stop, &mut |entry| {
         let EntryBelow { dir, above, name, path: at, stat } = entry;
         let is_dir = stat.kind == Kind::Dir;
@@ -203,7 +184,7 @@ pub fn list(root: &Dir, path: &Path, ignored: &Filter, stop: &Stop) -> Result<Op
             return Ok(false);
         }
         let found = FoundEntry { size: (!is_dir).then_some(stat.size), modified: stat.mtime };
-        sorter.add(&found.words(), at.as_bytes()).map_err(fail)?;
+        sorter.add_json(&found, at.as_bytes()).map_err(fail)?;
         Ok(true)
     })?;
     if !is_whole {

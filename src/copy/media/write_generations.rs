@@ -8,14 +8,14 @@ use std::{io, path::Path, path::PathBuf, sync::Arc};
 use crate::{
     copy::list_file::ListFile, copy::list_file::remove_all, copy::media::histories::Histories,
     copy::media::histories::OpenHistory, copy::media::histories::OwnMark,
-    copy::media::join::Joined, copy::media::join::ToList, copy::media::join::old_name,
-    copy::media::one_history::HistoryRoot, copy::media::one_history::MediaRole,
-    copy::media::one_history::patterns, copy::media::write::MediaWriting,
-    copy::media::write::below, copy::media::write::date_of, copy::media::write::folder,
-    copy::media::write::ordered, copy::media::write::place, error::Deed, error::Error,
-    error::Result, hash::Digest, hash::hex, manifest::ChainLink, manifest::Creator,
-    manifest::DirHash, manifest::KeptFile, manifest::MediaEntry, manifest::MhlWriter,
-    manifest::archive::mhl::CHAIN, manifest::archive::mhl::HISTORY,
+    copy::media::join::Joined, copy::media::join::JoinedEntry, copy::media::join::ToList,
+    copy::media::join::old_name, copy::media::one_history::HistoryRoot,
+    copy::media::one_history::MediaRole, copy::media::one_history::patterns,
+    copy::media::write::MediaWriting, copy::media::write::below, copy::media::write::date_of,
+    copy::media::write::folder, copy::media::write::ordered, copy::media::write::place,
+    error::Deed, error::Error, error::Result, hash::Digest, hash::hex, manifest::ChainLink,
+    manifest::Creator, manifest::DirHash, manifest::KeptFile, manifest::MediaEntry,
+    manifest::MhlWriter, manifest::archive::mhl::CHAIN, manifest::archive::mhl::HISTORY,
     manifest::archive::mhl::OF_HISTORIES, manifest::archive::mhl::read_chain, path::RelPath, sys,
     sys::Dir, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
     tree::JoinReader, tree::PathRecord, tree::names::is_within,
@@ -92,15 +92,18 @@ impl<'a> OpenLists<'a> {
         let mut dirs = JoinReader::of(&joined.dirs).map_err(fail)?;
         let mut renames = JoinReader::of(&joined.renames).map_err(fail)?;
         while let Some(record) = entries.take().map_err(fail)? {
-            let (words, path) = PathRecord::told(&record);
-            let Some((file, found)) = ToList::parse(words) else { continue };
+            let path = PathRecord::of(&record).path;
             self.leave(path)?;
-            if let Some(file) = file {
-                let previous = renames.last_of(path).map_err(fail)?;
-                let previous = previous.and_then(|it| old_name(PathRecord::of(&it).text()));
-                self.file(path, &file, previous.as_deref())?;
-                continue;
-            }
+            let found = match PathRecord::of(&record).json() {
+                Some(JoinedEntry::Dir(found)) => found,
+                Some(JoinedEntry::File(file)) => {
+                    let previous = renames.last_of(path).map_err(fail)?;
+                    let previous = previous.and_then(|it| old_name(PathRecord::of(&it).text()));
+                    self.file(path, &file, previous.as_deref())?;
+                    continue;
+                }
+                None => continue,
+            };
             let hashes = dirs.last_of(path).map_err(fail)?;
             let hashes = hashes.map(|it| self.hashes(PathRecord::of(&it).text()));
             let hashes = hashes.unwrap_or_default();

@@ -9,6 +9,7 @@ use quick_xml::{
     Writer, events::BytesDecl, events::BytesEnd, events::BytesStart, events::BytesText,
     events::Event,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{hash::Algorithm, hash::Digest, manifest::ChainLink, sys};
 
@@ -19,7 +20,7 @@ pub fn is_text(bytes: &[u8]) -> bool {
 }
 
 /// The `action` attribute of a digest in a history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HashAction {
     /// The file was not in the history.
     Original,
@@ -30,9 +31,6 @@ pub enum HashAction {
 }
 
 impl HashAction {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Original, Self::Verified, Self::Failed];
-
     /// Its word.
     pub fn name(self) -> &'static str {
         match self {

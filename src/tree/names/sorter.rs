@@ -6,6 +6,8 @@
 
 use std::{cmp::Ordering, fs::File, io, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{sys, tree::names::compare};
 
 /// A record taken apart.
@@ -32,6 +34,11 @@ impl<'a> PathRecord<'a> {
     /// The words as text; none if they are no text.
     pub fn text(self) -> &'a str {
         std::str::from_utf8(self.words).unwrap_or_default()
+    }
+
+    /// What the words say in JSON.
+    pub fn json<T: Deserialize<'a>>(self) -> Option<T> {
+        serde_json::from_slice(self.words).ok()
     }
 
     /// The text and the path of a record.
@@ -128,6 +135,14 @@ impl Sorter {
         self.piece.push(0);
         self.ends.push(self.piece.len());
         Ok(())
+    }
+
+    /// Adds what is said of `path`, in JSON.
+    ///
+    /// # Errors
+    /// Those of [`add`](Self::add).
+    pub fn add_json(&mut self, said: &impl Serialize, path: &[u8]) -> io::Result<()> {
+        self.add(serde_json::to_vec(said)?, path)
     }
 
     /// The piece in its order.
@@ -381,7 +396,8 @@ mod tests {
         for (order, expected) in [(by_bytes as RecordOrder, bytes), (by_path, walk)] {
             let mut sorter = Sorter::new(order);
             for path in bytes.iter().rev() {
-                ["2 \x01", "1"].map(|words| sorter.add(words, path).unwrap());
+                sorter.add("2 \x01", path).unwrap();
+                sorter.add("1", path).unwrap();
             }
             let mut reader = JoinReader::of(&sorter.finish().unwrap()).unwrap();
             for path in expected {
