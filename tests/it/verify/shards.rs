@@ -184,7 +184,7 @@ fn a_result_of_other_lines_does_not_count() {
     let mut forged = text.clone();
     forged.replace_range(sum_at..=sum_at, other);
     let body = &forged[..=forged.rfind(' ').unwrap()];
-    fs::write(&path, format!("{body}{}\n", blake3::hash(body.as_bytes()).to_hex())).unwrap();
+    fs::write(&path, format!("{body}{}\0", blake3::hash(body.as_bytes()).to_hex())).unwrap();
     merge(&scene).assert_code(1).assert_says("are not those of shard 2");
 }
 
