@@ -120,7 +120,7 @@ for shard in range(shards):
     names = [b"%05d/some-directory/a-name-of-a-file-%09d" % (shard, number) for number in numbers]
     digest = hashlib.sha256(b"").hexdigest().encode()
     kind = f"6 {seal['plan']:08x} {shard}"
-    listed = [b"1000 1700000000.123456789 %d 420:0:0:1700000001.987654321 0:0\n%s" % (number, name) for number, name in zip(numbers, names)]
+    listed = [b"[1000,[1700000000,123456789],%d,[420,0,0,[1700000001,987654321],false],[0,0]]\n%s" % (number, name) for number, name in zip(numbers, names)]
     sums += write(plan / f"shards/{shard:04}.list", b"\0", f"# dircopy shard {kind}".encode(), listed, 1000 * len(names))
     lines = [digest + b"  " + name for name in names]
     write(plan / f"done/{shard:04}.sha256sum", b"\n", f"# dircopy done {kind}".encode(), lines, 1000 * len(names))

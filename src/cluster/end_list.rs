@@ -215,7 +215,7 @@ mod end_list_tests {
         let mtime = Time { secs: -5, nanos: 7 };
         let label = DirLabel { mode: 0o7755, uid: 1, gid: 2, mtime };
         assert_eq!(DirLabel::of(&label.stat()), label);
-        let ways = Ways::parse(b"0123456789abcdef:fedcba9876543210").unwrap();
+        let ways = Ways::default().into_source(&label.stat()).into_output(&label.stat());
         for entry in [
             EndEntry::Dir { path: rel(b"a b/c"), label, fresh: false, ways },
             EndEntry::Dir { path: RelPath::root(), label, fresh: true, ways },

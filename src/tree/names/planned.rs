@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hash::Algorithm, hash::hex, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time, tree::PathRecord,
+    hash::Algorithm, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    tree::PathRecord,
 };
 
 /// The metadata of a file in a plan.
@@ -55,65 +55,39 @@ impl PlannedStat {
         Some(Stat { kind, size, allocated, mtime, ctime, id, links: 1, mode, uid, gid })
     }
 
-    /// Appends the words of a plan about the file.
+    /// Appends the words of a plan about the file: numbers in JSON, the size first.
     pub fn write(&self, out: &mut Vec<u8>) {
-        write_number(self.size, out);
-        out.push(b' ');
-        write_time(self.mtime, out);
-        out.push(b' ');
-        write_number(self.ino, out);
-        out.push(b' ');
-        match &self.labels {
-            None => out.push(b'-'),
-            Some(PlannedLabels { mode, uid, gid, ctime, is_sparse }) => {
-                for number in [mode, uid, gid] {
-                    write_number((*number).into(), out);
-                    out.push(b':');
-                }
-                // The same as of the content, for most files that were made where they are.
-                if *ctime != self.mtime {
-                    write_time(*ctime, out);
-                }
-                if *is_sparse {
-                    out.extend_from_slice(b":sparse");
-                }
-            }
-        }
-        out.push(b' ');
-        self.ways.write(out);
+        let Self { size, mtime, ino, ways, labels } = self;
+        let pair = |time: &Time| (time.secs, time.nanos);
+        let labels = labels.as_ref().map(|PlannedLabels { mode, uid, gid, ctime, is_sparse }| {
+            // The same as of the content, for most files that were made where they are.
+            let ctime = Some(ctime).filter(|ctime| *ctime != mtime).map(pair);
+            (mode, uid, gid, ctime, is_sparse)
+        });
+        let ways = [ways.source, ways.output];
+        // Writing to memory does not fail.
+        let _ = serde_json::to_writer(out, &(size, pair(mtime), ino, labels, ways));
     }
 
     /// Takes such words apart; `None` if they are none that [`write`](Self::write) makes.
     pub fn parse(words: &[u8]) -> Option<Self> {
-        let mut parts = words.splitn(5, |&byte| byte == b' ');
-        let size = read_number(parts.next()?)?;
-        let mtime = read_time(parts.next()?)?;
-        let ino = read_number(parts.next()?)?;
-        let labels = match parts.next()? {
-            b"-" => None,
-            text => Some(PlannedLabels::parse(text, mtime)?),
+        let (size, mtime, ino, labels, [source, output]): Words =
+            serde_json::from_slice(words).ok()?;
+        let time = |(secs, nanos)| (nanos < 1_000_000_000).then_some(Time { secs, nanos });
+        let mtime = time(mtime)?;
+        let label = |(mode, uid, gid, ctime, is_sparse): LabelWords| {
+            let ctime = ctime.map_or(Some(mtime), time)?;
+            (mode <= 0o7777).then_some(PlannedLabels { mode, uid, gid, ctime, is_sparse })
         };
-        let ways = Ways::parse(parts.next()?)?;
-        Some(Self { size, mtime, ino, ways, labels })
+        let labels = labels.map_or(Some(None), |it| label(it).map(Some))?;
+        Some(Self { size, mtime, ino, ways: Ways { source, output }, labels })
     }
 }
 
-impl PlannedLabels {
-    fn parse(text: &[u8], mtime: Time) -> Option<Self> {
-        let mut parts = text.splitn(5, |&byte| byte == b':');
-        let mut number = || u32::try_from(read_number(parts.next()?)?).ok();
-        let (mode, uid, gid) = (number().filter(|mode| *mode <= 0o7777)?, number()?, number()?);
-        let ctime = match parts.next()? {
-            b"" => mtime,
-            text => read_time(text)?,
-        };
-        let is_sparse = match parts.next() {
-            None => false,
-            Some(word) => (word == b"sparse").then_some(true)?,
-        };
-        Some(Self { mode, uid, gid, ctime, is_sparse })
-    }
-}
+/// Size, modification time, inode number, labels, ways; and of the labels permissions, owner, group, change time unless
+/// it is the same as the other, and whether the file is sparse.
+type Words = (u64, (i64, u32), u64, Option<LabelWords>, [Way; 2]);
+type LabelWords = (u32, u32, u32, Option<(i64, u32)>, bool);
 
 /// A record has at most so many bytes before its path.
 pub const MOST_BEFORE_PATH: usize = 200;
@@ -121,49 +95,14 @@ pub const MOST_BEFORE_PATH: usize = 200;
 /// The size and the path that a record of a plan states; the rest of it is not looked at.
 pub fn planned_size(record: &[u8]) -> Option<(u64, &[u8])> {
     let PathRecord { words, path } = PathRecord::of(record);
+    let words = words.strip_prefix(b"[")?;
     // The number is short, so a search for what ends it would cost more than to look at every byte.
-    let end = words.iter().position(|&byte| byte == b' ').filter(|end| *end > 0)?;
+    let end = words.iter().position(|&byte| byte == b',').filter(|end| *end > 0)?;
     let size = words[..end].iter().try_fold(0_u64, |size, &byte| {
         let digit = Some(byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9)?;
         size.checked_mul(10)?.checked_add(digit.into())
     })?;
     Some((size, path))
-}
-
-/// Appends a number in digits, without what formatting costs: there are several for each file.
-fn write_number(mut number: u64, out: &mut Vec<u8>) {
-    let (mut digits, mut at) = ([0; 20], 20);
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
-fn write_time(Time { secs, nanos }: Time, out: &mut Vec<u8>) {
-    if secs < 0 {
-        out.push(b'-');
-    }
-    write_number(secs.unsigned_abs(), out);
-    out.push(b'.');
-    write_number(nanos.into(), out);
-}
-
-fn read_number(digits: &[u8]) -> Option<u64> {
-    let is_plain = !digits.is_empty() && digits[0] != b'+';
-    std::str::from_utf8(digits).ok().filter(|_| is_plain)?.parse().ok()
-}
-
-/// Seconds and nanoseconds, which are two numbers and no fraction.
-fn read_time(text: &[u8]) -> Option<Time> {
-    let at = memchr::memchr(b'.', text)?;
-    let secs = std::str::from_utf8(&text[..at]).ok()?.parse().ok()?;
-    let nanos = u32::try_from(read_number(&text[at + 1..])?).ok()?;
-    (nanos < 1_000_000_000).then_some(Time { secs, nanos })
 }
 
 // The directories on the way from a root down to one, as a number that tells whether an earlier walk met the same.
@@ -214,23 +153,6 @@ impl Ways {
         Self { output: self.output.into_dir([dir.id.ino, 0, 0, 0]), ..self }
     }
 
-    /// Appends both in hexadecimal digits, with a colon between them.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend(hex::digits(&self.source.0.to_be_bytes()));
-        out.push(b':');
-        out.extend(hex::digits(&self.output.0.to_be_bytes()));
-    }
-
-    /// Reads what [`write`](Self::write) wrote; `None` if it is anything else.
-    pub fn parse(text: &[u8]) -> Option<Self> {
-        let (source, output) = std::str::from_utf8(text).ok()?.split_once(':')?;
-        let way = |digits: &str| {
-            let is_plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-            u64::from_str_radix(digits, 16).ok().filter(|_| is_plain).map(Way)
-        };
-        Some(Self { source: way(source)?, output: way(output)? })
-    }
-
     /// The difference of these ways from `planned`, those of a plan; `None` if there is none.
     pub fn difference(&self, planned: &Self) -> Option<&'static str> {
         match self.source == planned.source {
@@ -258,7 +180,7 @@ mod planned_tests {
     #[test]
     fn records_come_back() {
         let time = |secs, nanos| Time { secs, nanos };
-        let ways = Ways::parse(b"ffffffffffffffff:0").unwrap();
+        let ways = Ways { source: Way(u64::MAX), output: Way(0) };
         for (size, allocated) in [(0, 0), (5, 4096), (u64::MAX, 0)] {
             for mtime in [time(0, 0), time(-5, 7), time(i64::MIN, 999_999_999), time(i64::MAX, 1)] {
                 for ctime in [mtime, time(1, 2)] {
@@ -289,21 +211,20 @@ mod planned_tests {
 
     #[test]
     fn what_is_no_record_is_refused() {
-        for words in [
-            "",
-            "1 2.3 4 1:2",
-            "1 2.3 4 - 1:2 ",
-            "1 2.3 4 - 1",
-            "+1 2.3 4 - 1:2",
-            "1 2 4 - 1:2",
-            "1 2.1000000000 4 - 1:2",
-            "1 2.3 x - 1:2",
-            "1 2.3 4 1:2 1:2",
-            "1 2.3 4 99999:0:0: 1:2",
-            "1 2.3 4 1:0:0::dense 1:2",
-            "1 2.3 4 1:0:0:5 1:2",
+        for (words, is_one) in [
+            ("[1,[2,3],4,null,[1,2]]", true),
+            ("[1,[-2,3],4,[420,0,0,[5,6],true],[1,2]]", true),
+            ("", false),
+            ("[1,[2,3],4,null,[1]]", false),
+            ("[1,[2,3],4,null]", false),
+            ("[-1,[2,3],4,null,[1,2]]", false),
+            ("[1,[2,1000000000],4,null,[1,2]]", false),
+            ("[1,[2,3],\"x\",null,[1,2]]", false),
+            ("[1,[2,3],4,[99999,0,0,null,false],[1,2]]", false),
+            ("[1,[2,3],4,[420,0,0,[5,1000000000],false],[1,2]]", false),
+            ("[1,[2,3],4,null,[1,2]] ../x", false),
         ] {
-            assert_eq!(PlannedStat::parse(words.as_bytes()), None, "{words:?}");
+            assert_eq!(PlannedStat::parse(words.as_bytes()).is_some(), is_one, "{words:?}");
         }
     }
 }
@@ -325,13 +246,6 @@ mod way_tests {
         ];
         for (at, way) in ways.iter().enumerate() {
             assert!(!ways[..at].contains(way) && *way != Way::default());
-        }
-        let ways = Ways { source: ways[1], output: Way(0) };
-        let mut text = Vec::new();
-        ways.write(&mut text);
-        assert_eq!(Ways::parse(&text), Some(ways));
-        for text in ["", ":", "1", "1:", "1:g", "+1:2", "1:2:3", "11111111111111111:0"] {
-            assert_eq!(Ways::parse(text.as_bytes()), None, "{text}");
         }
     }
 }
