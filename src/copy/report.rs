@@ -1,12 +1,12 @@
 //! The report of a run: counts, times, and how it ended.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use serde::{Serialize, Serializer};
 
 use crate::{
-    error::Error, event::StageTiming, event::Stop, event::Timings, fanout::Slot, io::HashedFrom,
-    part::Tally, part::content::Method, sys::ResidentBytes, sys::VolumeDetails,
+    error::Error, event::Progress, event::StageTiming, event::Stop, event::Timings, fanout::Slot,
+    io::HashedFrom, part::Tally, part::content::Method, sys::ResidentBytes, sys::VolumeDetails,
 };
 
 /// The entries by outcome. For a run that was not stopped, `seen = copied + replaced + linked + symlinks + unchanged +
@@ -54,6 +54,8 @@ pub struct Counts {
     pub resumed: u64,
     /// Bytes of them that were not read again.
     pub resumed_bytes: u64,
+    /// Bytes of what the source's file system calls holes, which were believed and not read.
+    pub believed_bytes: u64,
     /// Files whose beginning is left to the next run, because this one was asked to stop; not part of `seen`
     /// as those that are done.
     pub suspended: u64,
@@ -119,10 +121,12 @@ impl Counts {
         missing + self.not_departed + self.closed + self.unlisted + self.unheld == 0
     }
 
-    /// Takes over what is told of an output among several.
-    pub(crate) fn shared(&mut self, slot: Slot<'_>) {
-        self.fallback = slot.read_alone();
-        self.reread = slot.forgotten();
+    /// Takes over what is counted elsewhere: beside the files, and of an output among several.
+    pub(crate) fn take_over(&mut self, slot: Option<Slot<'_>>, progress: &Progress) {
+        self.believed_bytes = progress.believed.load(Relaxed);
+        if let Some(slot) = slot {
+            (self.fallback, self.reread) = (slot.read_alone(), slot.forgotten());
+        }
     }
 
     /// Counts a file of so many bytes that was read back and found right.

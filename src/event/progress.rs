@@ -14,6 +14,8 @@ pub struct Progress {
     /// Number of these that were neither read nor written by this run: files and beginnings of files that were there
     /// already. A rate is of the others.
     pub skipped: AtomicU64,
+    /// Bytes of what was called a hole and was not read.
+    pub believed: AtomicU64,
     /// Bytes of copies that were read back from their medium.
     pub read_back: AtomicU64,
     /// Files and links that are done, whatever became of them.

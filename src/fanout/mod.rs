@@ -2,7 +2,7 @@
 
 mod shared_file;
 
-pub use shared_file::{Data, Slot, Subscription};
+pub use shared_file::{Chunk, Data, Slot, Subscription};
 
 use std::{
     collections::BTreeMap, collections::HashMap, hash::BuildHasher, hash::RandomState, sync::Arc,
@@ -11,11 +11,10 @@ use std::{
 };
 
 use crate::{
-    error::Result, event::Stop, fanout::shared_file::Chunk, fanout::shared_file::FileKey,
-    fanout::shared_file::HeldChunk, fanout::shared_file::NextChunk,
-    fanout::shared_file::SharedFile, io::Block, io::Control, io::PausedFile, io::RateLimit,
-    io::SharedBlocks, io::WatchedFile, sys::CachePolicy, sys::stat::Stat, tree::SourceDir,
-    tree::SourceEntry,
+    error::Result, event::Stop, fanout::shared_file::FileKey, fanout::shared_file::HeldChunk,
+    fanout::shared_file::NextChunk, fanout::shared_file::SharedFile, io::Block, io::Control,
+    io::PausedFile, io::RateLimit, io::SharedBlocks, io::WatchedFile, sys::CachePolicy,
+    sys::stat::Stat, tree::SourceDir, tree::SourceEntry,
 };
 
 // The hub, which the outputs of a run share: chunks of what was read, and the waiting for each other.

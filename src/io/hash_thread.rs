@@ -413,8 +413,9 @@ pub fn segments(bytes: &[u8]) -> impl Iterator<Item = Segment<'_>> {
     })
 }
 
-fn is_zero(unit: &[u8]) -> bool {
-    unit.iter().fold(0, |or, byte| or | byte) == 0
+/// True if all bytes are zeros: the first one is, and each is as the one before.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    bytes.split_first().is_none_or(|(first, rest)| *first == 0 && *rest == bytes[..rest.len()])
 }
 
 #[cfg(test)]

@@ -257,3 +257,10 @@ impl<'a> WatchedFile<'a> {
         Error::io(deed, (self.path)(), error)
     }
 }
+
+/// The warning that there is data where the source's file system says that there is a hole.
+pub fn data_in_a_hole(path: PathBuf) -> Error {
+    let finding = "its file system calls a hole what holds data, which was read and copied";
+    let note = "; a copy of it by programs that believe that has zeros there";
+    Error::finding("believe the holes of", path, finding).with_note(note)
+}

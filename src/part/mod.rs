@@ -218,12 +218,14 @@ impl Part {
     /// Takes runs of zeros for holes if the source has holes that are to be kept: its content comes as a
     /// whole, without a word of where they are.
     pub fn keep_holes(&mut self, options: &Options, source: &Stat) {
-        if let Some(content) =
-            self.content.as_mut().filter(|_| options.asked.sparse == Sparse::Auto)
-            && source.is_sparse()
-        {
-            content.make_holes();
+        if options.asked.sparse == Sparse::Auto && source.is_sparse() {
+            self.make_holes();
         }
+    }
+
+    /// From now on takes runs of zeros for holes.
+    pub fn make_holes(&mut self) {
+        self.content.iter_mut().for_each(PartContent::make_holes);
     }
 
     /// True if zeros are to become holes, so that the bytes must be looked at.

@@ -80,8 +80,9 @@ pub fn begin(
     if let (Some(name), Ok(Inode { stat, birth })) = (part.name(), part.inode()) {
         let (name, part_name) = (entry.name.to_os_string(), name.to_os_string());
         let (source, algorithm) = (Version::of(&entry.stat), options.asked.algorithm);
+        let believed = options.asked.holes.are_believed(&entry.stat);
         let ino = stat.id.ino;
-        let subject = Subject { name, part: part_name, ino, birth, source, algorithm };
+        let subject = Subject { name, part: part_name, ino, birth, source, algorithm, believed };
         // Without a journal the file is copied just as well.
         if let Ok(journal) = Journal::create(dir, &subject, &journaling.secret) {
             part.keep_journal(journal);
@@ -158,8 +159,11 @@ fn take_up(
     let Found { journal, subject, checkpoint, mut states } = found;
     let unfit = |subject, why: Option<String>| ResumeState::Unfit { subject, why };
     let is_of_this = subject.source == Version::of(&entry.stat);
-    let fits =
-        is_of_this && *subject.name == *entry.name && subject.algorithm == options.asked.algorithm;
+    let fits = is_of_this
+        && *subject.name == *entry.name
+        && subject.algorithm == options.asked.algorithm
+        // Nothing is gone on with that this run would have read.
+        && (!subject.believed || options.asked.holes.are_believed(&entry.stat));
     let Some(checkpoint) = checkpoint.filter(|at| fits && at.offset <= entry.stat.size) else {
         return unfit(subject, None);
     };

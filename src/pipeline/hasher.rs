@@ -114,6 +114,7 @@ impl HashRoute {
                 due = self.marks.pass(len, &self.hasher);
                 FileStep::Hole(len)
             }
+            FileStep::Unmapped => FileStep::Unmapped,
             FileStep::Checkpoint(checkpoint) => FileStep::Checkpoint(checkpoint),
             FileStep::End(end) => {
                 let none = ChainHasher::without(context.options.asked.algorithm.start());
@@ -184,6 +185,11 @@ impl Writing {
         Self { large, part }
     }
 
+    /// From now on zeros become holes.
+    fn make_holes(&mut self) {
+        self.part.iter_mut().for_each(Part::make_holes);
+    }
+
     /// Empties the part file for a file that begins again as `large`, from now on without a journal,
     /// because that is about the earlier content.
     fn begin_again(self, large: Arc<LargeFile>, checkpoints: &mut Checkpoints) -> Self {
@@ -229,6 +235,11 @@ pub fn write_blocks(
             }
             (Ok(FileStep::Hole(len)), open) => {
                 writing = open.map(|open| open.with_part(|part| part.skip(len)));
+                continue;
+            }
+            (Ok(FileStep::Unmapped), mut open) => {
+                open.iter_mut().for_each(Writing::make_holes);
+                writing = open;
                 continue;
             }
             (Ok(FileStep::Checkpoint(at)), open) => {

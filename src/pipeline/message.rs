@@ -7,8 +7,8 @@ use crossbeam_channel::{Receiver, RecvError, RecvTimeoutError, Sender, bounded, 
 use crate::{
     error::Error, event::FileInHand, event::StageTiming, event::Timer, fanout::Data,
     fanout::OwnOrigin, fanout::Subscription, io::BlockPool, io::Sparse, io::WatchedFile,
-    part::Part, part::Resumed, part::Transfer, sys, sys::Attributes, transfer::Context,
-    tree::Batch, tree::Checkpoint,
+    io::data_in_a_hole, io::is_zero, part::Part, part::Resumed, part::Transfer, sys,
+    sys::Attributes, transfer::Context, tree::Batch, tree::Checkpoint,
 };
 
 /// A stage before that sends nothing for this long may hang in a call.
@@ -54,8 +54,10 @@ pub enum FileStep<E> {
     /// All of the file so far is void: it changed while it was read, and begins again as this.
     Again(Arc<LargeFile>),
     Data(Data),
-    /// The next so many bytes are a hole.
+    /// The next so many bytes are zeros, in what is called a hole.
     Hole(u64),
+    /// There is data in what is called a hole: from here on zeros come as data, and are to become holes.
+    Unmapped,
     /// Up to here the file is to be made durable: from the hasher.
     Checkpoint(Checkpoint),
     /// The end of the file, good or bad.
@@ -270,17 +272,18 @@ impl ContentReader<'_> {
         large: &LargeFile,
         from: ContentFrom<'_>,
         total: &mut u64,
+        warnings: &mut Vec<Error>,
     ) -> Result<bool, ReadError> {
         let file = from.file();
         let is_sparse = large.transfer.entry().stat.is_sparse();
         if is_sparse && self.context.options.asked.sparse != Sparse::Never {
-            self.read_extents(large, from, total)?;
+            self.read_extents(large, from, total, warnings)?;
         } else if *total > 0 {
             self.seek(file, *total)?;
         }
         // Also after the extents: a file that grew is read to its end, and found to have grown.
         while !file.is_all(*total) && !from.ends_at(*total)? {
-            if !self.read_block(large, from, u64::MAX, total)? {
+            if !self.send_block(large, from, u64::MAX, total)? {
                 if let ContentFrom::Shared(..) = from {
                     return Ok(false);
                 }
@@ -291,30 +294,31 @@ impl ContentReader<'_> {
         Ok(true)
     }
 
-    /// Reads the data of a file with holes and names the holes. It comes nowhere where the file
-    /// system does not tell where the holes are.
+    /// Reads a file with holes, and tells the writer of them. It comes nowhere where the file system does not tell
+    /// where the holes are, and ends early where it told wrong.
     fn read_extents(
         &self,
         large: &LargeFile,
         from: ContentFrom<'_>,
         at: &mut u64,
+        warnings: &mut Vec<Error>,
     ) -> Result<(), ReadError> {
-        let (file, size, start) = (from.file(), large.transfer.entry().stat.size, *at);
+        let stat = &large.transfer.entry().stat;
+        let (file, size, start) = (from.file(), stat.size, *at);
+        let believed = self.context.options.asked.holes.are_believed(stat);
         while *at < size {
             let extent = sys::next_extent(file.file(), *at, size)
                 .map_err(|error| file.error("find the holes of", error))?;
             let Some(extent) = extent else { break };
-            while *at < extent.start {
-                self.continue_unless_stopped(large)?;
-                // In parts, so that there are checkpoints in a long one.
-                let hole = (extent.start - *at).min(large.checkpoints.unwrap_or(u64::MAX));
-                self.advance(hole);
-                self.send(FileStep::Hole(hole))?;
-                *at += hole;
+            if believed {
+                self.pass_hole(large, extent.start, at)?;
             }
             self.seek(file, *at)?;
+            if !self.read_hole(large, from, extent.start, at, warnings)? {
+                return Ok(());
+            }
             while *at < extent.end {
-                if !self.read_block(large, from, extent.end - *at, at)? {
+                if !self.send_block(large, from, extent.end - *at, at)? {
                     return Ok(());
                 }
             }
@@ -322,14 +326,66 @@ impl ContentReader<'_> {
         if *at == start { self.seek(file, start) } else { Ok(()) }
     }
 
+    /// Believes that up to `end` is a hole.
+    fn pass_hole(&self, large: &LargeFile, end: u64, at: &mut u64) -> Result<(), ReadError> {
+        while *at < end {
+            self.continue_unless_stopped(large)?;
+            // In parts, so that there are checkpoints in a long one.
+            let hole = (end - *at).min(large.checkpoints.unwrap_or(u64::MAX));
+            self.advance(hole);
+            self.context.control.progress.believed.fetch_add(hole, Relaxed);
+            self.send(FileStep::Hole(hole))?;
+            *at += hole;
+        }
+        Ok(())
+    }
+
+    /// Reads what is called a hole up to `end`; false if the file has ended, or was found to have data there, which is
+    /// sent: its file system tells wrong where its holes are.
+    fn read_hole(
+        &self,
+        large: &LargeFile,
+        from: ContentFrom<'_>,
+        end: u64,
+        at: &mut u64,
+        warnings: &mut Vec<Error>,
+    ) -> Result<bool, ReadError> {
+        while *at < end {
+            let Some(data) = self.read_block(large, from, end - *at, at)? else {
+                return Ok(false);
+            };
+            if !is_zero(&data) {
+                warnings.push(data_in_a_hole(large.transfer.source_path()));
+                self.send(FileStep::Unmapped)?;
+                self.send(FileStep::Data(data))?;
+                return Ok(false);
+            }
+            self.send(FileStep::Hole(data.len() as u64))?;
+        }
+        Ok(true)
+    }
+
     /// Reads and sends a block of at most `limit` bytes, adding to `total`; false at the end.
-    fn read_block(
+    fn send_block(
         &self,
         large: &LargeFile,
         from: ContentFrom<'_>,
         limit: u64,
         total: &mut u64,
     ) -> Result<bool, ReadError> {
+        let Some(data) = self.read_block(large, from, limit, total)? else { return Ok(false) };
+        self.send(FileStep::Data(data))?;
+        Ok(true)
+    }
+
+    /// Reads a block of at most `limit` bytes, adding to `total`; `None` at the end.
+    fn read_block(
+        &self,
+        large: &LargeFile,
+        from: ContentFrom<'_>,
+        limit: u64,
+        total: &mut u64,
+    ) -> Result<Option<Data>, ReadError> {
         let clock = &self.context.control.timings.read;
         self.continue_unless_stopped(large)?;
         let file = match from {
@@ -337,13 +393,12 @@ impl ContentReader<'_> {
             ContentFrom::Shared(subscription, own) => {
                 let busy = Timer::start(&clock.busy);
                 let Some(chunk) = subscription.next(own, *total, limit) else {
-                    return Ok(false);
+                    return Ok(None);
                 };
                 drop(busy);
                 *total += chunk.len() as u64;
                 self.advance(chunk.len() as u64);
-                self.send(FileStep::Data(Data::Shared(chunk)))?;
-                return Ok(true);
+                return Ok(Some(Data::Shared(chunk)));
             }
         };
         let mut block = self.pool.take(clock);
@@ -366,11 +421,7 @@ impl ContentReader<'_> {
             }
         }
         drop(busy);
-        if block.is_empty() {
-            return Ok(false);
-        }
-        self.send(FileStep::Data(Data::Own(block)))?;
-        Ok(true)
+        Ok((!block.is_empty()).then_some(Data::Own(block)))
     }
 
     /// Counts bytes that were read.

@@ -221,6 +221,7 @@ fn take(
         }
         FileStep::Data(data) => passing.iter_mut().for_each(|file| file.hasher.update(data)),
         FileStep::Hole(len) => passing.iter_mut().for_each(|file| file.hash_hole(context, *len)),
+        FileStep::Unmapped => {}
         FileStep::Checkpoint(checkpoint) => {
             // Every one of them can be written down where there are checkpoints.
             let states = passing.as_ref().and_then(|file| file.hasher.states());

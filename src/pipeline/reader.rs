@@ -7,8 +7,8 @@ use crossbeam_channel::Sender;
 
 use crate::{
     error::Error, event::Timer, fanout::OwnOrigin, fanout::Subscription, hash::Algorithm,
-    io::BlockPool, io::ReadBack, io::WatchedFile, manifest::NextLine, part::ReadyPart,
-    part::Resumed, part::Transfer, part::resume, pipeline::message::ContentFrom,
+    io::BlockPool, io::COSTLY_HOLES, io::ReadBack, io::WatchedFile, manifest::NextLine,
+    part::ReadyPart, part::Resumed, part::Transfer, part::resume, pipeline::message::ContentFrom,
     pipeline::message::ContentReader, pipeline::message::Disconnected, pipeline::message::EarlyEnd,
     pipeline::message::FileStep, pipeline::message::LargeFile, pipeline::message::ReadEnd,
     pipeline::message::ReadError, pipeline::message::Tasks, sys::CachePolicy, sys::stat::Stat,
@@ -85,7 +85,7 @@ impl FileReader<'_> {
             }
             Action::Copy { replaces, warning } => {
                 transfer.target.replaces = replaces;
-                let holes = costly_holes(&transfer);
+                let holes = costly_holes(context, &transfer);
                 for warning in std::mem::take(&mut warnings).into_iter().chain(warning).chain(holes)
                 {
                     self.results
@@ -150,12 +150,13 @@ impl FileReader<'_> {
         let subscription = subscription.filter(|_| cloned.is_none() && total == 0);
         let read = match &subscription {
             Some(subscription) => {
-                let sparing = systems.source;
-                read_shared(&self.content, &large, &mut file, subscription, sparing, &mut total)
+                let (sparing, warnings) = (systems.source, &mut warnings);
+                let content = &self.content;
+                read_shared(content, &large, &mut file, subscription, sparing, &mut total, warnings)
             }
             None => {
                 let from = ContentFrom::Own(cloned.as_ref().unwrap_or(&file));
-                self.content.read(&large, from, &mut total).map(drop)
+                self.content.read(&large, from, &mut total, &mut warnings).map(drop)
             }
         };
         drop(subscription);
@@ -234,7 +235,7 @@ impl FileReader<'_> {
         let OpenSource { mut file, attributes, systems } =
             transfer::open(context, &large.transfer, &path, &mut warnings)?;
         file.spare_cache(systems.source, &context.control.resident.source);
-        self.content.read(&large, ContentFrom::Own(&file), &mut 0)?;
+        self.content.read(&large, ContentFrom::Own(&file), &mut 0, &mut warnings)?;
         Ok(ReadEnd { attributes, warnings })
     }
 
@@ -265,17 +266,17 @@ fn changed(transfer: &Transfer, now: Stat) -> Transfer {
     changed
 }
 
-/// Holes of a file that are worth a word before they are hashed; bytes. SHA-256 of 1 TiB of zeros takes 13
-/// minutes at 1.4 GB/s (SHA instructions), and three times that without.
-const COSTLY_HOLES: u64 = 1 << 40;
-
 /// The warning that hashing the holes of a file takes long, if it does.
-fn costly_holes(transfer: &Transfer) -> Option<Error> {
+fn costly_holes(context: &Context<'_>, transfer: &Transfer) -> Option<Error> {
     let stat = &transfer.entry().stat;
+    let believed = match context.options.asked.holes.are_believed(stat) {
+        true => ", which are believed (--holes read reads them)",
+        false => "",
+    };
     let holes = stat.size.saturating_sub(stat.allocated);
     (holes > COSTLY_HOLES).then(|| {
         let finding = format!(
-            "{} TiB of it are holes, and each takes a processor 10 to 40 minutes to hash; --max-size leaves \
+            "{} TiB of it are holes{believed}, and each takes a processor 10 to 40 minutes to hash; --max-size leaves \
              such files out",
             holes >> 40
         );
@@ -294,16 +295,17 @@ pub fn read_shared<'r>(
     subscription: &Subscription<'_>,
     sparing: CachePolicy,
     total: &mut u64,
+    warnings: &mut Vec<Error>,
 ) -> Result<(), ReadError> {
     let (options, control) = (&reader.context.options, reader.context.control);
     let (dir, entry) = (&*large.transfer.source, large.transfer.entry());
     let own = OwnOrigin { file, dir, entry, sparing, follow: options.follow, control };
-    if reader.read(large, ContentFrom::Shared(subscription, &own), total)? {
+    if reader.read(large, ContentFrom::Shared(subscription, &own), total, warnings)? {
         return Ok(());
     }
     reader.continue_unless_stopped(large)?;
     subscription.count_alone();
     file.spare_cache(sparing, &reader.context.control.resident.source);
     reader.seek(file, *total)?;
-    reader.read(large, ContentFrom::Own(file), total).map(drop)
+    reader.read(large, ContentFrom::Own(file), total, warnings).map(drop)
 }

@@ -6,10 +6,10 @@ use std::{
 };
 
 use crate::{
-    error::Result, fanout::OwnOrigin, fanout::Subscription, io::Block, io::Cache, io::CopyOptions,
-    io::Reflink, io::Sparse, io::WatchedFile, part::Part, part::content::Method, sys,
-    sys::CachePolicy, sys::Cloned, sys::KernelCopy, sys::Mover, sys::stat::Stat, transfer::Context,
-    tree::OutputDir,
+    error::Error, error::Result, fanout::Chunk, fanout::OwnOrigin, fanout::Subscription, io::Block,
+    io::Cache, io::CopyOptions, io::Reflink, io::Sparse, io::WatchedFile, io::data_in_a_hole,
+    io::is_zero, part::Part, part::content::Method, sys, sys::CachePolicy, sys::Cloned,
+    sys::KernelCopy, sys::Mover, sys::stat::Stat, transfer::Context, tree::OutputDir,
 };
 
 // Cloning a file into its part file, where both lie on one file system that can share data.
@@ -199,7 +199,12 @@ pub struct KernelFill<'a> {
 impl KernelFill<'_> {
     /// Fills the empty `part` with the whole content; false when the run is to stop instead.
     /// `scratch` is for what the kernel does not move.
-    pub fn fill(&self, part: &mut Part, scratch: &mut Block) -> Result<bool> {
+    pub fn fill(
+        &self,
+        part: &mut Part,
+        scratch: &mut Block,
+        warnings: &mut Vec<Error>,
+    ) -> Result<bool> {
         let Self { context, pair, subscription, source: OwnOrigin { file: source, entry, .. } } =
             *self;
         let stat = &entry.stat;
@@ -213,7 +218,17 @@ impl KernelFill<'_> {
             false => context.shared.methods.first_kernel_copy(pair),
         };
         let mover = Mover::new(first);
-        let mut moving = ContentMove { filling: self, mover, part, scratch, subscription, at: 0 };
+        let (is_unmapped, at) = (false, 0);
+        let mut moving = ContentMove {
+            filling: self,
+            mover,
+            part,
+            scratch,
+            subscription,
+            warnings,
+            is_unmapped,
+            at,
+        };
         let whole = moving.all()?;
         let ContentMove { mover, at, .. } = moving;
         if mover.has_no_ranges() {
@@ -242,6 +257,9 @@ struct ContentMove<'a> {
     scratch: &'a mut Block,
     /// The subscription, as long as the content comes from there.
     subscription: Option<&'a Subscription<'a>>,
+    warnings: &'a mut Vec<Error>,
+    /// True if data was found in what is called a hole.
+    is_unmapped: bool,
     /// Number of bytes done.
     at: u64,
 }
@@ -253,15 +271,24 @@ impl ContentMove<'_> {
             *self.filling;
         let stat = &entry.stat;
         if stat.is_sparse() && context.options.asked.sparse != Sparse::Never {
+            let believed = context.options.asked.holes.are_believed(stat);
             while self.at < stat.size {
                 let extent = sys::next_extent(source.file(), self.at, stat.size)
                     .map_err(|error| source.error("find the holes of", error))?;
                 let Some(extent) = extent else { break };
-                if extent.start > self.at {
-                    self.part.skip(extent.start - self.at)?;
-                    self.came(extent.start - self.at);
+                if believed && extent.start > self.at {
+                    let hole = extent.start - self.at;
+                    self.part.skip(hole)?;
+                    context.control.progress.believed.fetch_add(hole, Relaxed);
+                    self.came(hole);
                 }
                 self.seek()?;
+                if !self.read_hole(extent.start)? {
+                    return Ok(false);
+                }
+                if self.at < extent.start || self.is_unmapped {
+                    break; // it shrank, or is not as it is told
+                }
                 if !self.until(extent.end)? {
                     return Ok(false);
                 }
@@ -269,7 +296,10 @@ impl ContentMove<'_> {
                     return Ok(true); // it shrank: the check will say so
                 }
             }
-            self.seek()?;
+            // What is read as one stream from there on is read from where it is.
+            if !self.is_unmapped {
+                self.seek()?;
+            }
         }
         // Also after the extents: a file that grew is read on, and found to have grown.
         self.until(u64::MAX)
@@ -304,23 +334,56 @@ impl ContentMove<'_> {
         Ok(true)
     }
 
+    /// Reads what is called a hole up to `end`, or to the block in which there is data after all: from there on zeros
+    /// are to become holes. False when the run is to stop.
+    fn read_hole(&mut self, end: u64) -> Result<bool> {
+        let KernelFill { context, source: OwnOrigin { dir, entry, .. }, .. } = *self.filling;
+        while self.at < end && !self.is_unmapped {
+            if context.control.stop.is_urgent() {
+                return Ok(false);
+            }
+            let chunk = self.read(end - self.at)?;
+            let bytes = chunk.as_deref().map_or(&**self.scratch, |chunk| chunk);
+            let read = bytes.len() as u64;
+            match read {
+                0 => break,
+                _ if is_zero(bytes) => self.part.skip(read)?,
+                _ => {
+                    (self.is_unmapped, self.mover) = (true, Mover::new(KernelCopy::None));
+                    self.warnings.push(data_in_a_hole(dir.path_of(&entry.name)));
+                    self.part.make_holes();
+                    self.part.write(bytes)?;
+                }
+            }
+            self.came(read);
+        }
+        Ok(true)
+    }
+
     /// Reads and writes a block of at most `most` bytes; 0 at the end.
     fn read_and_write(&mut self, most: u64) -> Result<u64> {
+        let chunk = self.read(most)?;
+        let bytes = chunk.as_deref().map_or(&**self.scratch, |chunk| chunk);
+        self.part.write(bytes)?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Reads at most `most` bytes: a chunk that outputs share, or into `scratch`; none at the end.
+    fn read(&mut self, most: u64) -> Result<Option<Arc<Chunk>>> {
         let source = self.filling.source;
+        self.scratch.clear();
         if let Some(subscription) = self.subscription {
             // What is shared ends at the size that was listed, whatever is behind it.
             if self.at >= source.entry.stat.size && source.file.ends_at(self.at)? {
-                return Ok(0);
+                return Ok(None);
             }
             if let Some(chunk) = subscription.next(source, self.at, most) {
-                self.part.write(&chunk)?;
-                return Ok(chunk.len() as u64);
+                return Ok(Some(chunk));
             }
             subscription.count_alone();
             self.subscription = None;
             self.seek()?;
         }
-        self.scratch.clear();
         let room = self.scratch.room();
         let most = match source.entry.stat.size {
             0 => room.len(), // the size may mean nothing
@@ -328,8 +391,7 @@ impl ContentMove<'_> {
         };
         let read = source.file.read(&mut room[..most])?;
         self.scratch.fill(read);
-        self.part.write(self.scratch)?;
-        Ok(read as u64)
+        Ok(None)
     }
 
     fn came(&mut self, bytes: u64) {

@@ -51,7 +51,7 @@ impl SmallFile<'_> {
         let part = Part::create(&context.options, &transfer.target)?;
         let mut copying = Copying { of: self, file, part, systems, scratch, timer, total: 0 };
         let filled = match context.options.asked.algorithm {
-            Algorithm::None => copying.fill_by_kernel(subscription.as_ref()),
+            Algorithm::None => copying.fill_by_kernel(subscription.as_ref(), warnings),
             _ => copying.fill_and_hash(subscription.as_ref()),
         };
         let Copying { file, part, total, .. } = copying;
@@ -97,11 +97,15 @@ struct Copying<'a> {
 
 impl Copying<'_> {
     /// Lets the kernel fill the part file, unless it is to stop.
-    fn fill_by_kernel(&mut self, subscription: Option<&Subscription<'_>>) -> Result<FillResult> {
+    fn fill_by_kernel(
+        &mut self,
+        subscription: Option<&Subscription<'_>>,
+        warnings: &mut Vec<Error>,
+    ) -> Result<FillResult> {
         let SmallFile { context, transfer, .. } = *self.of;
         let own = own(context, transfer, &self.file, self.systems.source);
         let filling = KernelFill { context, pair: &self.systems, source: &own, subscription };
-        let whole = filling.fill(&mut self.part, self.scratch)?;
+        let whole = filling.fill(&mut self.part, self.scratch, warnings)?;
         Ok(if whole { FillResult::Whole(None) } else { FillResult::Stopped })
     }
 

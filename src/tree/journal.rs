@@ -68,6 +68,8 @@ pub struct Subject {
     pub source: Version,
     /// The algorithm of the state.
     pub algorithm: Algorithm,
+    /// True if what was called a hole of the source was believed, and not read.
+    pub believed: bool,
 }
 
 /// A place to go on from.
@@ -349,6 +351,7 @@ mod journal_file_tests {
             birth: Some(time),
             source: Version { size: 1 << 40, mtime: time, ctime: time, ino: u64::MAX },
             algorithm: Algorithm::Sha256,
+            believed: true,
         }
     }
 

@@ -9,8 +9,8 @@ use crate::{
     cli::args::unattended::UnattendedArgs, cli::args::values::VerbosityArgs,
     cli::args::values::algorithms, cli::args::values::one_of, cli::words, copy::CopyJob,
     fanout::MOST_OUTPUTS, hash::Algorithms, hash::Backend, io::BLOCK_SIZE, io::CHECKPOINT,
-    io::Cache, io::CopyOptions, io::Damaged, io::QUEUE_SIZE, io::Reflink, io::Renamed, io::Resume,
-    io::Sparse, io::States, manifest::ListFormat, stream::Endpoint, stream::StreamJob,
+    io::Cache, io::CopyOptions, io::Damaged, io::Holes, io::QUEUE_SIZE, io::Reflink, io::Renamed,
+    io::Resume, io::Sparse, io::States, manifest::ListFormat, stream::Endpoint, stream::StreamJob,
     tree::Filter, tree::Pattern, tree::Policy, tree::Selection,
 };
 
@@ -221,6 +221,13 @@ pub struct CopyArgs {
           hide_short_help = true, help_heading = "Storage")]
     pub sparse: Sparse,
 
+    /// Whether what the source's file system calls a hole is read
+    ///
+    /// Data in it is copied, and the file named. Zeros stay holes either way.
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of::<Holes>(),
+          hide_short_help = true, help_heading = "Proof")]
+    pub holes: Holes,
+
     /// What happens to the copy's pages in the system's cache
     #[arg(long, value_name = "HOW", default_value = "drop", value_parser = one_of::<Cache>(),
           hide_short_help = true, help_heading = "Storage")]
@@ -315,6 +322,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
         reflink: args.reflink,
         renamed: args.renamed,
         sparse: args.sparse,
+        holes: args.holes,
         cache: args.cache,
         queue_size: args.queue_size as usize,
         block_size: args.block_size.unwrap_or(BLOCK_SIZE),
@@ -406,6 +414,7 @@ const OF_TREES: &[&str] = &[
     "reflink",
     "renamed",
     "sparse",
+    "holes",
     "resume",
     "checkpoint",
     "no_space_check",

@@ -9,8 +9,9 @@ use clap::{
 
 use crate::{
     cli::progress::View, cli::progress::When, cli::show::Detail, hash::Algorithm, hash::Algorithms,
-    hash::Backend, io::Cache, io::Damaged, io::Reflink, io::Renamed, io::Resume, io::Sparse,
-    io::States, manifest::ListFormat, tree::Policy, verify::ReadFrom, verify::ReadOrder,
+    hash::Backend, io::Cache, io::Damaged, io::Holes, io::Reflink, io::Renamed, io::Resume,
+    io::Sparse, io::States, manifest::ListFormat, tree::Policy, verify::ReadFrom,
+    verify::ReadOrder,
 };
 
 /// A word on the command line, the value it stands for, and its help.
@@ -147,6 +148,16 @@ impl Choose for Sparse {
             ("auto", Sparse::Auto, "Holes of the source are holes of the copy"),
             ("never", Sparse::Never, "Holes are written as zeros"),
             ("always", Sparse::Always, "Aligned zeros of 4 KiB and more become holes too"),
+        ]
+    }
+}
+
+impl Choose for Holes {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("auto", Holes::Auto, "Read what is called a hole, in files with at most 1 TiB of it"),
+            ("read", Holes::Read, "Read it in all files"),
+            ("trust", Holes::Trust, "Believe the source's file system"),
         ]
     }
 }

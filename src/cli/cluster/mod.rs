@@ -11,8 +11,8 @@ use crate::{
     cli::args::copy::parse_glob, cli::args::copy::patterns, cli::args::values::VerbosityArgs,
     cli::args::values::one_of, cli::cluster::shard::Follower, cli::exit::Exit, cli::jobs,
     cli::show::count, cli::words, cluster::MergeLists, cluster::MergedLists, copy::CopyJob,
-    io::Cache, io::CopyOptions, io::Damaged, io::Reflink, io::Sparse, path::Shown, tree::Filter,
-    tree::Policy, tree::Selection,
+    io::Cache, io::CopyOptions, io::Damaged, io::Holes, io::Reflink, io::Sparse, path::Shown,
+    tree::Filter, tree::Policy, tree::Selection,
 };
 
 // The options of a copy by many machines: `dircopy plan`, `dircopy shard` and `dircopy finish`.
@@ -203,6 +203,13 @@ pub struct PlanArgs {
           help_heading = "Storage")]
     pub sparse: Sparse,
 
+    /// Whether what the source's file system calls a hole is read
+    ///
+    /// Data in it is copied, and the file named. Zeros stay holes either way.
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of::<Holes>(),
+          help_heading = "Proof")]
+    pub holes: Holes,
+
     /// What happens to the copy's pages in the system's cache
     #[arg(long, value_name = "HOW", default_value = "drop", value_parser = one_of::<Cache>(),
           help_heading = "Storage")]
@@ -302,6 +309,7 @@ impl PlanArgs {
             sync: !self.no_sync,
             reflink: self.reflink,
             sparse: self.sparse,
+            holes: self.holes,
             cache: self.cache,
             ..CopyOptions::default()
         };

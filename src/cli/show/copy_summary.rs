@@ -155,6 +155,9 @@ impl CopySummary<'_> {
             let text = format!("{device}, from the device; {cache}, only through a cache");
             rows.row("read back", text);
         }
+        if counts.believed_bytes > 0 {
+            rows.row("believed", format!("{} of holes, not read", size(counts.believed_bytes)));
+        }
         self.machine_rows(&mut rows, report);
         if counts.departed > 0 || report.trash.is_some() {
             let moved =

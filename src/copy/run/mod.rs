@@ -283,7 +283,7 @@ impl OutputRun<'_> {
         earlier.settle_new_root(&mut committer);
         let mut counts = Counts { seen: found, ..committer.accounting.counts };
         counts.foreign = earlier.departures().map_or(0, |found| found.others);
-        slot.into_iter().for_each(|slot| counts.shared(slot));
+        counts.take_over(slot, progress);
         counts.warnings += earlier.note_source(job, tree.as_deref(), &counts, &mut committer);
         earlier.tell_links(job, renamed, &observer.listen);
         Report {

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use crate::harness::{Scene, Tree, content, need};
+use crate::harness::{Scene, Strace, Tree, content, need};
 
 const MIB: u64 = 1 << 20;
 
@@ -35,6 +35,58 @@ fn holes_stay_holes() {
         let blocks = |tree: &Tree| tree.path(name).metadata().unwrap().blocks();
         let (source, copy) = (blocks(&scene.src), blocks(&judge.dst));
         assert!(copy <= source + SLACK, "{name}: {copy} blocks at the output, {source} before");
+    }
+}
+
+/// A file system that calls everything behind the first data a hole, as strace has it say, loses no byte of the copy.
+#[test]
+fn data_that_is_called_a_hole_is_copied_and_told() {
+    need!(Strace);
+    for (args, outputs) in [
+        (&[][..], 1),
+        (&["--verify"], 1),
+        (&["--hash", "none"], 1),
+        (&["--hash", "none", "--reflink", "never"], 1),
+        (&["--hash", "sha256,md5", "--holes", "read"], 1),
+        (&["--block-size", "64K", "-o", "second"], 2),
+        (&["--hash", "none", "-o", "second"], 2),
+    ] {
+        let scene = Scene::on_disk();
+        scene.src.sparse("holes", 5 * MIB, &[(MIB, 1 << 20), (3 * MIB, 70_000)]);
+        scene.src.file("plain", content(300_000));
+        let strace = Strace::inject(&scene, "lseek", "error=ENXIO:when=1..3+2");
+        let strace = strace.exactly_on(scene.src.path("holes"));
+        let run = strace.run(scene.command(args));
+        strace.fired(&run);
+        run.assert_code(0);
+        for to in &["dst", "second"][..outputs] {
+            let copy = scene.tree(to);
+            assert!(copy.read("holes") == scene.src.read("holes"), "{args:?}");
+            let blocks = |tree: &Tree| tree.path("holes").metadata().unwrap().blocks();
+            assert!(blocks(&copy) <= blocks(&scene.src) + SLACK, "{args:?}");
+        }
+        let told = "src/holes: its file system calls a hole what holds data";
+        assert_eq!(run.err().matches(told).count(), outputs, "{args:?}: {}", run.err());
+        if !args.contains(&"none") {
+            scene.judge(&run).lists_all().verifies();
+        }
+    }
+}
+
+/// Who asks for it gets what the file system says, and is told how much of it.
+#[test]
+fn holes_that_are_believed_are_counted() {
+    for hash in [&[][..], &["--hash", "none"]] {
+        let scene = Scene::on_disk();
+        scene.src.sparse("holes", 5 * MIB, &[(0, 4096), (4 * MIB, 1 << 20)]);
+        let args = [&["--holes", "trust", "--reflink", "never", "--report", "report"], hash];
+        let run = scene.copy(&args.concat());
+        run.assert_code(0).assert_prints(&["believed    ", " of holes, not read"]);
+        let report = scene.tree(".").read("report");
+        let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+        let believed = report["outputs"][0]["counts"]["believed_bytes"].as_u64().unwrap();
+        assert!((3 * MIB..=4 * MIB).contains(&believed), "{believed}");
+        assert!(scene.output().read("holes") == scene.src.read("holes"));
     }
 }
 

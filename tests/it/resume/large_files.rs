@@ -440,17 +440,39 @@ fn a_sparse_file_goes_on_with_its_holes() {
     // Data and holes of a megabyte each, and a hole longer than an interval.
     let islands: Vec<_> = (0..8).chain(16..24).map(|i| ((2 * i * MIB) as u64, MIB)).collect();
     scene.src.sparse("dir/large", 50 * MIB as u64, &islands);
-    for data in [5, 8, 9, 14] {
+    // How much of the data is written when it is killed, and what is left to be read then, by who reads the holes.
+    let trust = ["--holes", "trust"];
+    for (args, data, left) in [
+        (&trust[..], 5, 11),
+        (&trust, 8, 8),
+        (&trust, 9, 7),
+        (&trust, 14, 2),
+        (&[], 5, 41),
+        (&[], 9, 18),
+    ] {
         let _ = std::fs::remove_dir_all(&scene.dst);
-        killed(&scene, data * MIB / BLOCK - 1, &[]);
-        let (run, read) = again(&scene, &[]);
+        killed(&scene, data * MIB / BLOCK - 1, args);
+        let (run, read) = again(&scene, args);
         run.assert_prints(&["resumed", "dir/large"]);
-        assert!(read <= (16 - data) * MIB + INTERVAL, "{read} after {data} MiB");
+        assert!(read <= left * MIB + INTERVAL, "{args:?}: {read} after {data} MiB");
         let blocks = |path: PathBuf| path.metadata().unwrap().blocks();
         let (source, copy) =
             (blocks(scene.src.path("dir/large")), blocks(scene.dst.join("dir/large")));
         assert!(copy <= source + 64, "{copy} blocks at the output, {source} before");
     }
+}
+
+/// A run that reads what is called a hole does not go on with one that believed it.
+#[test]
+fn what_was_believed_is_not_gone_on_with() {
+    need!(Strace);
+    let scene = Scene::on_disk();
+    scene.src.sparse("dir/large", 10 * MIB as u64, &[(MIB as u64, 9 * MIB)]);
+    killed(&scene, 6 * MIB / BLOCK, &["--holes", "trust"]);
+    begun_anew(&scene, &[]);
+    std::fs::remove_dir_all(&scene.dst).unwrap();
+    killed(&scene, 6 * MIB / BLOCK, &[]);
+    again(&scene, &["--holes", "trust"]).0.assert_prints(&["resumed", "dir/large"]);
 }
 
 /// What cannot be made durable may be lost: the file fails. A note that cannot be made is only missed.
