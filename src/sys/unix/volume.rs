@@ -146,8 +146,10 @@ impl Dir {
     }
 
     /// True if [`persist_all`](Self::persist_all) can be relied on here: a local file system whose `syncfs` waits for
-    /// data and metadata, and a kernel that reports write errors through it (Linux 5.8, syncfs(2)). Overlays, network
-    /// file systems and FUSE swallow errors there.
+    /// data and metadata, and a kernel that reports its errors: those of data since Linux 5.8 (syncfs(2)), those of a
+    /// failed journal or log, which `->sync_fs` gives, since 5.17 (5679897eb104, 2d86293c7075). Some older kernels have
+    /// one of these changes and not the other, which their number does not tell. Overlays, network file systems and
+    /// FUSE swallow errors there.
     pub fn can_persist_all(&self) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -161,7 +163,7 @@ impl Dir {
                 0x8584_58f6, // ramfs
             ];
             rustix::fs::fstatfs(&self.0).is_ok_and(|fs| RELIABLE.contains(&(fs.f_type as u32)))
-                && kernel_at_least(5, 8)
+                && kernel_at_least(5, 17)
                 && has_syncfs()
         }
         #[cfg(not(target_os = "linux"))]

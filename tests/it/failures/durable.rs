@@ -158,6 +158,33 @@ fn a_failed_flush_is_final_for_what_was_there() {
     scene.judge(&run).does_not_list(format!("00000{tail}"));
 }
 
+/// Before Linux 5.17 a sync of a whole file system says that all is well when its journal could not be written. There each
+/// file is synced by itself; the manifest and the root are in any case.
+#[test]
+fn a_kernel_that_drops_errors_of_a_journal_is_asked_for_each_file() {
+    need!(Strace);
+    for (kernel, at_once) in [("5.16.20-1-generic", false), ("5.8.0", false), ("5.17.0", true)] {
+        let scene = Scene::on_disk();
+        for i in 0..20 {
+            scene.src.file(format!("dir/file-{i}"), content(100 + i));
+        }
+        let calls = format!("uname,{}", Strace::SYNCS);
+        let strace = Strace::watch(&scene, &calls).on_kernel(kernel);
+        let run = strace.run(scene.command(NONE));
+        strace.fired(&run);
+        scene.judge(&run).complete();
+        let log = strace.log();
+        let count = |call: &str| {
+            let is_one = |line: &&str| line.contains(call) && !line.contains("syncfs(-1");
+            log.lines().filter(is_one).count()
+        };
+        assert_eq!(count("syncfs(") > 0, at_once, "{kernel}:\n{log}");
+        assert_eq!(count("sync(") >= 20, !at_once, "{kernel}:\n{log}");
+        let root = format!("{}>)", scene.dst.display());
+        assert!(count(".sha256sum.part>)") > 0 && count(&root) > 0, "{kernel}:\n{log}");
+    }
+}
+
 #[test]
 fn no_sync_means_no_flush_of_the_files() {
     need!(Strace);

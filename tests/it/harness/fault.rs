@@ -100,6 +100,17 @@ impl Strace {
         self
     }
 
+    /// The program sees a kernel of this version; `uname` is among the calls that are watched.
+    pub fn on_kernel(mut self, release: &str) -> Self {
+        // `struct utsname`: the system, the machine's name and the version, 65 bytes each.
+        let fields = ["Linux", "host", release].map(|field| {
+            let hex: String = field.bytes().map(|byte| format!("{byte:02x}")).collect();
+            hex + &"00".repeat(65 - field.len())
+        });
+        self.option("-e", &format!("inject=uname:poke_exit=@arg1={}", fields.concat()));
+        self
+    }
+
     pub fn run(&self, command: Cmd<'_>) -> Run {
         self.spawn(command).wait()
     }
