@@ -44,7 +44,7 @@ impl Exit {
         match ending {
             Ending::Complete if all_written => Exit::Complete,
             Ending::Complete | Ending::Incomplete | Ending::Nothing(_) => Exit::Incomplete,
-            Ending::Unproven | Ending::Rotten => Exit::Untrue,
+            Ending::Unproven | Ending::Rotten | Ending::Miscomputed(_) => Exit::Untrue,
             Ending::Stopped(_) => Exit::Stopped,
             Ending::Interrupted(code) => Exit::of_stop(*code),
         }

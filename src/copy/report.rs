@@ -36,6 +36,8 @@ pub struct Counts {
     /// Files among the failed ones whose copy was not on the medium as it was written and whose second
     /// copy came to nothing either (only when copies are verified).
     pub damaged: u64,
+    /// Files among the failed ones of which this machine computed two digests.
+    pub miscomputed: u64,
     /// Files among the failed ones that are not what is expected of the source, although nothing says
     /// that they were edited (only when it is held against an earlier manifest).
     pub rotten: u64,
@@ -202,6 +204,8 @@ pub enum Ending {
     /// The run was given up: an output became unusable, the source is gone, the manifest could not be written, or the
     /// program broke.
     Stopped(Error),
+    /// The run was given up: this machine computed two digests of the same bytes.
+    Miscomputed(Error),
     /// The run was asked to stop, with this code.
     Interrupted(usize),
 }
@@ -210,6 +214,7 @@ impl Ending {
     /// The end of a run that was given up because of `broken`, if it was.
     pub(crate) fn of(counts: &Counts, stop: &Stop, broken: Option<Error>) -> Self {
         match (broken, stop.requested()) {
+            (Some(error), _) if counts.miscomputed > 0 => Ending::Miscomputed(error),
             (Some(error), _) => Ending::Stopped(error),
             (None, Some(code)) => Ending::Interrupted(code),
             (None, None) if counts.damaged > 0 => Ending::Unproven,
@@ -217,6 +222,14 @@ impl Ending {
             (None, None) if !counts.is_whole() => Ending::Incomplete,
             (None, None) if counts.decayed > 0 => Ending::Rotten,
             (None, None) => Ending::Complete,
+        }
+    }
+
+    /// Why the run was given up, if it was.
+    pub fn given_up(&self) -> Option<&Error> {
+        match self {
+            Ending::Stopped(error) | Ending::Miscomputed(error) => Some(error),
+            _ => None,
         }
     }
 }

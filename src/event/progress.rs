@@ -6,6 +6,8 @@ use std::{
     time::Duration, time::Instant,
 };
 
+use crate::hash::again::Pieces;
+
 /// The progress of a run. Read it from any thread, at any time.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -35,6 +37,8 @@ pub struct Progress {
     pub(crate) counting: AtomicBool,
     /// True if a program shows the progress; otherwise no file in hand is kept, and no total is counted for it.
     pub watched: AtomicBool,
+    /// The pieces of content that were hashed.
+    pub(crate) pieces: Pieces,
     /// Where the time goes, as far as it is measured.
     pub(crate) timings: Timings,
     in_hand: Mutex<Weak<FileInHand>>,

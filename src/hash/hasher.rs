@@ -230,6 +230,14 @@ impl Hasher {
         !matches!(self.proof, Proof::None)
     }
 
+    /// SHA-256 so far, if that is the digest that proves.
+    pub fn sha256(&self) -> Option<&Stream> {
+        match &self.proof {
+            Proof::Sha256(stream) => Some(stream),
+            Proof::None | Proof::Other(_) => None,
+        }
+    }
+
     /// SHA-256's state, if exactly whole blocks were taken.
     pub fn chaining_state(&self) -> Option<ChainingState> {
         let Proof::Sha256(stream) = &self.proof else { return None };

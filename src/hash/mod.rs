@@ -2,6 +2,7 @@
 //!
 //! A new algorithm is one file in [`kind`] and one line in the table of [`algorithm`].
 
+pub mod again;
 mod algorithm;
 pub mod chain;
 mod digest;

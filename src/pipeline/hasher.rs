@@ -14,7 +14,8 @@ use crate::{
     pipeline::message::Disconnected, pipeline::message::EarlyEnd, pipeline::message::FileStep,
     pipeline::message::LargeFile, pipeline::message::ReadEnd, pipeline::message::ReadStep,
     pipeline::message::receive_unless, pipeline::message::send, transfer::CommitterMessage,
-    transfer::Context, transfer::Outcome, transfer::TransferResult, transfer::outcome::finish,
+    transfer::Context, transfer::Outcome, transfer::TransferResult, transfer::outcome,
+    transfer::outcome::finish,
 };
 
 /// The hasher's message to the writer: the digest comes with the end, or not at all.
@@ -69,6 +70,10 @@ fn receive(routes: &[HashRoute], clock: &StageTiming) -> Vec<Received> {
 /// Hashes the bytes that came, together. What outputs share may be hashed already.
 fn hash(context: &Context<'_>, routes: &mut [HashRoute], steps: &[Received]) {
     let _busy = Timer::start(&context.control.timings.hash.busy);
+    let is_data = |step: &Received| matches!(step, Ok(FileStep::Data(_)));
+    let is_twice = steps.iter().any(is_data) && context.control.progress.pieces.is_for_twice();
+    let so_far = |route: &HashRoute| route.hasher.hasher().sha256().cloned();
+    let before: Vec<_> = routes.iter().filter(|_| is_twice).map(so_far).collect();
     let mut together = Vec::with_capacity(routes.len());
     for (route, step) in routes.iter_mut().zip(steps) {
         match step {
@@ -78,6 +83,15 @@ fn hash(context: &Context<'_>, routes: &mut [HashRoute], steps: &[Received]) {
         }
     }
     ChainHasher::update_together(context.options.asked.backend, together);
+    for ((route, step), before) in routes.iter().zip(steps).zip(before) {
+        if let (Ok(FileStep::Data(data)), Some(mut again), Some(file)) = (step, before, &route.file)
+        {
+            again.update(data);
+            if route.hasher.hasher().sha256() != Some(&again) {
+                file.miscompute();
+            }
+        }
+    }
 }
 
 impl HashRoute {
@@ -270,6 +284,9 @@ fn close(
     let mut warnings = Vec::new();
     let outcome = match (part, end) {
         (Err(error), _) => Outcome::Failed(error),
+        (Ok(part), _) if large.is_miscomputed() => {
+            Outcome::Miscomputed(part.discard(outcome::miscomputed(transfer)))
+        }
         (Ok(part), Some(Ok((read, digest)))) => match checkpoints.end() {
             Ok(()) => {
                 warnings = read.warnings;

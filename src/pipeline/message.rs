@@ -22,12 +22,14 @@ pub struct LargeFile {
     /// Number of bytes that lie between its checkpoints, if it has any.
     pub checkpoints: Option<u64>,
     given_up: AtomicBool,
+    miscomputed: AtomicBool,
 }
 
 impl LargeFile {
     /// A file that is about to be read.
     pub fn new(transfer: Transfer, resumed: Option<Resumed>, checkpoints: Option<u64>) -> Self {
-        Self { transfer, resumed, checkpoints, given_up: AtomicBool::new(false) }
+        let (given_up, miscomputed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { transfer, resumed, checkpoints, given_up, miscomputed }
     }
 
     /// Number of bytes that are in the part file before anything is read.
@@ -38,6 +40,17 @@ impl LargeFile {
     /// Tells the stages before that nothing more of the file is wanted.
     pub fn give_up(&self) {
         self.given_up.store(true, Relaxed);
+    }
+
+    /// Gives it up because this machine computed two digests of one content.
+    pub fn miscompute(&self) {
+        self.miscomputed.store(true, Relaxed);
+        self.give_up();
+    }
+
+    /// True if it was given up for that.
+    pub fn is_miscomputed(&self) -> bool {
+        self.miscomputed.load(Relaxed)
     }
 
     /// True if a later stage needs nothing more of it.

@@ -79,6 +79,8 @@ pub enum Outcome {
     Left(&'static str),
     /// It is not at the output.
     Failed(Error),
+    /// Nor is it, and this machine is not to be relied on: it computed two digests of one content.
+    Miscomputed(Error),
     /// The run was told to stop before it was done; nothing of it is left.
     Abandoned,
     /// … and so many bytes of its beginning are left to the next run, durable and noted.
@@ -297,6 +299,12 @@ pub fn complete(
         }
         Err(error) => Outcome::Failed(error),
     }
+}
+
+/// The failure of a file whose content got two digests on this machine.
+pub fn miscomputed(transfer: &Transfer) -> Error {
+    let finding = "this machine computes wrongly: it gave the same bytes two digests";
+    Error::finding("hash", transfer.source_path(), finding)
 }
 
 /// Removes the part file of a file that comes to `outcome` instead.

@@ -4,12 +4,12 @@ use std::{ops::Range, sync::Arc, sync::atomic::Ordering::Relaxed};
 
 use crate::{
     error::Error, error::Result, event::Timer, event::Timings, hash::Algorithm, hash::Backend,
-    hash::Digest, hash::multibuffer::streams, io::Block, io::ReadBack, io::Reflink,
-    manifest::NextLine, part::Part, part::Transfer, sys::Attributes, sys::CachePolicy,
-    sys::NamedInode, sys::stat::Stat, transfer, transfer::Action, transfer::Context,
-    transfer::OpenSource, transfer::Outcome, transfer::TransferResult, transfer::outcome::complete,
-    transfer::prepare, transfer::prepare::prepare, transfer::rot_check,
-    transfer::small_file::SmallFile, tree::Batch,
+    hash::Digest, hash::Sha256, hash::again::is_digest_of, hash::multibuffer::streams, io::Block,
+    io::ReadBack, io::Reflink, manifest::NextLine, part::Part, part::Transfer, sys::Attributes,
+    sys::CachePolicy, sys::NamedInode, sys::stat::Stat, transfer, transfer::Action,
+    transfer::Context, transfer::OpenSource, transfer::Outcome, transfer::TransferResult,
+    transfer::outcome::complete, transfer::outcome::miscomputed, transfer::prepare,
+    transfer::prepare::prepare, transfer::rot_check, transfer::small_file::SmallFile, tree::Batch,
 };
 
 // A batch of small files, copied by one thread: one file after the other, or several read side by side
@@ -296,6 +296,11 @@ impl<'a> SmallBatch<'a> {
         let bytes: usize = contents.iter().map(|content| content.len()).sum();
         control.progress.bytes.fetch_add(bytes as u64, Relaxed);
         let digests = streams::digests(context.options.asked.backend, &contents);
+        let is_twice = control.progress.pieces.is_for_twice();
+        if is_twice && self.finds_wrong(results, &contents, &digests) {
+            self.loaded.clear();
+            return;
+        }
         timer.switch(&timings.write.busy);
         for ((loaded, content), digest) in self.loaded.iter().zip(contents).zip(digests) {
             if control.stop.is_urgent() {
@@ -307,6 +312,25 @@ impl<'a> SmallBatch<'a> {
             }
         }
         self.loaded.clear();
+    }
+
+    /// Hashes the contents a second time; true if any has two digests, which goes into its result.
+    fn finds_wrong(
+        &self,
+        results: &mut [TransferResult],
+        contents: &[&[u8]],
+        digests: &[Sha256],
+    ) -> bool {
+        let mut any = false;
+        for (loaded, (content, digest)) in self.loaded.iter().zip(contents.iter().zip(digests)) {
+            if !is_digest_of(digest, content)
+                && let Some(result) = results.get_mut(loaded.at)
+            {
+                result.outcome = Outcome::Miscomputed(miscomputed(&result.transfer));
+                any = true;
+            }
+        }
+        any
     }
 }
 

@@ -192,6 +192,9 @@ impl Choose for Backend {
             ("on", Backend::widest(), "In the widest registers of the processor (AVX2, AVX-512)"),
         ];
         choices.extend(Backend::all().into_iter().map(|backend| (backend.name(), backend, HIDDEN)));
+        // Right for the known answers, and wrong for files.
+        #[cfg(feature = "internals")]
+        choices.push(("wrong", Backend::Wrong(64), HIDDEN));
         choices
     }
 }

@@ -152,7 +152,7 @@ fn tell(report: &ShardReport, follower: &Follower) -> Exit {
         }
         ShardState::Ended(ending) => {
             follower.console.err(&format!("dircopy: shard {shard} was cut short: {what}"));
-            if let crate::copy::Ending::Stopped(error) = ending {
+            if let Some(error) = ending.given_up() {
                 follower.console.error("stopped", "stopped: ", error);
             }
             Exit::of(ending, true)

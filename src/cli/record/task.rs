@@ -112,13 +112,10 @@ impl RunResult<'_> {
 pub(crate) fn error(ran: &Result<Report>) -> Option<RecordEntry<'static>> {
     match ran {
         Err(error) => Some(RecordEntry::error("refused", error)),
-        Ok(Report { ending: Ending::Stopped(error), .. }) => {
-            Some(RecordEntry::error("stopped", error))
-        }
         Ok(Report { ending: Ending::Nothing(error), .. }) => {
             Some(RecordEntry::error("failed", error))
         }
-        Ok(_) => None,
+        Ok(report) => report.ending.given_up().map(|error| RecordEntry::error("stopped", error)),
     }
 }
 

@@ -380,6 +380,7 @@ fn ending(report: &Report) -> (&'static str, String) {
             "ROTTEN",
             format!("files of the source are not as expected and were not copied; {differ}"),
         ),
+        Ending::Miscomputed(error) => ("NOT PROVEN", error.to_string()),
         Ending::Stopped(error) => ("STOPPED EARLY", error.to_string()),
         Ending::Interrupted(TIME_IS_UP) => (TIME_OVER, again.into()),
         Ending::Interrupted(_) => (INTERRUPTED, again.into()),

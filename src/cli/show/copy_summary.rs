@@ -35,7 +35,9 @@ impl CopySummary<'_> {
             };
             match report {
                 Err(refused) => console.error("refused", &begin(refused), refused),
-                Ok(Report { ending: Ending::Stopped(error), .. }) => {
+                Ok(Report {
+                    ending: Ending::Stopped(error) | Ending::Miscomputed(error), ..
+                }) => {
                     // What ends the run for all outputs, as a source that is gone, is said once.
                     let is_of_one = error.path().starts_with(output);
                     let is_told = !is_of_one && told.contains(&error.to_string());
@@ -220,7 +222,7 @@ impl CopySummary<'_> {
         let new_bytes = counts.bytes.saturating_sub(counts.resumed_bytes);
         let copy = format!("{}, {}", count(copied, "file"), brief(counts.bytes));
         // What is known of a disk that is gone, or was read from one, is neither a rate nor a proof of all.
-        if let Ending::Stopped(_) = report.ending {
+        if report.ending.given_up().is_some() {
             return format!("{copy} in {}; stopped early", span(report.elapsed));
         }
         let rate = match new_bytes {
@@ -253,7 +255,7 @@ fn manifest(report: &Report) -> Option<&PathBuf> {
 
 /// True if the run did not come to its end, so that it did not find everything, or not account for all it found.
 fn is_cut_short(report: &Report) -> bool {
-    matches!(report.ending, Ending::Stopped(_) | Ending::Interrupted(_))
+    report.ending.given_up().is_some() || matches!(report.ending, Ending::Interrupted(_))
 }
 
 /// The rows for the fates of the entries.
@@ -278,6 +280,7 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
             "file",
             "of these that the disk does not hold as written",
         ),
+        Counted("miscomputed", counts.miscomputed, "file", "of these with two digests"),
         Counted("rotten", counts.rotten, "file", "of these, not what is expected; not copied"),
         Counted(
             "decayed",

@@ -152,7 +152,7 @@ impl BagRun<'_> {
                 }
                 BagSeal { job, bag: self.bag, root, payload: &payload, there, stop }.run(manifest)
             }
-            (Ending::Stopped(_), _) => Ok(false),
+            (Ending::Stopped(_) | Ending::Miscomputed(_), _) => Ok(false),
             _ if root.state == BagState::Finished && !is_changed => {
                 BagSeal::restore(root, job, stop).map(|()| false)
             }

@@ -320,6 +320,13 @@ impl<'a> Accounting<'a> {
         }
     }
 
+    /// This machine gave a file, which has failed, two digests: nothing that it computes can be relied on.
+    pub fn miscomputed(&mut self, error: &Error) {
+        self.counts.miscomputed += 1;
+        let finding = "this machine computes wrongly; check with another one what it has listed";
+        self.give_up(Error::finding("go on hashing", error.path(), finding));
+    }
+
     /// A file of the source was read.
     pub fn was_read(&mut self) {
         self.source.good();

@@ -290,6 +290,10 @@ impl<'a> Committer<'a> {
                 self.done(&target, None, None);
             }
             Outcome::Failed(error) => self.failed(&target, &error),
+            Outcome::Miscomputed(error) => {
+                self.failed(&target, &error);
+                self.accounting.miscomputed(&error);
+            }
             Outcome::Abandoned => self.abandoned(&target),
             Outcome::Suspended(bytes) => {
                 self.accounting.suspended(output, &entry.name, bytes);

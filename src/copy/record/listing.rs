@@ -51,6 +51,10 @@ impl<'a> Committer<'a> {
     /// The lines of what is published and durable go into the manifest.
     pub(crate) fn record(&mut self) {
         let published = std::mem::take(&mut self.accounting.published);
+        // What this machine computed is listed no more once it is known to compute wrongly.
+        if self.accounting.counts.miscomputed > 0 {
+            return;
+        }
         self.put_on_record(published);
         // The sync that came before was one of all that was there.
         let durability = self.context.options.durability;

@@ -84,7 +84,8 @@ impl OutputRun<'_> {
             (None, Some(form)) => MediaRun { job, form, observer, tree: self }.run()?,
             (None, None) => self.copy_or_tell()?,
         };
-        if !matches!(report.ending, Ending::Stopped(_) | Ending::Interrupted(_)) {
+        let is_interrupted = matches!(report.ending, Ending::Interrupted(_));
+        if !is_interrupted && report.ending.given_up().is_none() {
             let idle = |pattern: &Pattern| {
                 (self.observer.listen)(&Event::IdlePattern(&pattern.to_string()));
             };

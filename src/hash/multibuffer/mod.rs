@@ -34,6 +34,9 @@ pub enum Backend {
     /// Sixteen at a time in 512-bit registers.
     #[cfg(target_arch = "x86_64")]
     Avx512(HasAvx512),
+    /// Two at a time, wrong where so many blocks or more are taken at once: for tests of what becomes of that.
+    #[cfg(feature = "internals")]
+    Wrong(usize),
 }
 
 impl Backend {
@@ -74,6 +77,8 @@ impl Backend {
             Backend::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512(_) => "avx512",
+            #[cfg(feature = "internals")]
+            Backend::Wrong(_) => "wrong",
         }
     }
 
@@ -87,6 +92,8 @@ impl Backend {
             Backend::Avx2(_) => 8,
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512(_) => 16,
+            #[cfg(feature = "internals")]
+            Backend::Wrong(_) => 2,
         }
     }
 
@@ -115,6 +122,8 @@ impl Backend {
             Backend::Avx2(_) => 1260,
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512(_) => 3180,
+            #[cfg(feature = "internals")]
+            Backend::Wrong(_) => usize::MAX >> 8,
         }
     }
 
@@ -163,6 +172,10 @@ impl Backend {
             (_, streams) => {
                 for (state, blocks) in streams {
                     sha2::block_api::compress256(state, &blocks[..count]);
+                    #[cfg(feature = "internals")]
+                    if matches!(self, Backend::Wrong(most) if count >= most) {
+                        state[3] ^= 1;
+                    }
                 }
             }
         }

@@ -9,6 +9,7 @@ mod interruptions;
 mod limits;
 mod lost_writes;
 mod mirror;
+mod miscomputed;
 mod nothing;
 mod powercut;
 mod races;
