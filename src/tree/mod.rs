@@ -9,11 +9,12 @@ pub mod hand_over;
 pub mod journal;
 pub mod names;
 pub mod overwrite;
+pub mod pass;
 pub mod walk;
 
 pub use classify::{Classifier, Selection, Unclassified};
 pub use cleanup::{Cleanup, Leftovers, LockShare, Patience, Protected, UnknownParts};
-pub use dirs::{EntryBelow, HeldTree, LastDir, OutputDir, SourceDir};
+pub use dirs::{HeldTree, LastDir, OutputDir, SourceDir};
 pub use filter::{Filter, Inclusion, Pattern};
 pub use found::{Batch, NameCount, SourceEntry, WalkEvent, WalkItem};
 pub use hand_over::{HandOver, LabelChange};
@@ -24,4 +25,5 @@ pub use names::{
     sorter::Sorter, sorter::by_bytes, sorter::by_path, sorter::by_words,
 };
 pub use overwrite::{Decision, DestinationStat, Policy, SourceStat};
+pub use pass::{EntryBelow, PassDir, Step, TreePass};
 pub use walk::Walk;

@@ -1,15 +1,15 @@
 //! Looking for files below a root that its manifests do not list.
 
-use std::{ffi::OsStr, io};
+use std::{convert::Infallible, ffi::OsStr, io};
 
 use crate::{
     error::Error, event::Stop, hash::Algorithms, manifest::Form, manifest::ManifestName,
     manifest::archive::bag::DECLARATION, manifest::archive::mhl::CHAIN,
     manifest::archive::mhl::HISTORY, path::RelPath, path::Shown, state::Missing, state::PrivateDir,
     state::notes::is_kept_in_the_open, state::private_dir::NAME, state::private_dir::TRASH, sys,
-    sys::Dir, sys::DirListing, sys::DirReader, sys::stat::Identity, sys::stat::Kind,
-    sys::stat::Stat, verify::Finding, verify::NameHasher, verify::SeenNames, verify::Target,
-    verify::choice::OwnLists, verify::lines::seen::ListedRoot,
+    sys::Dir, sys::DirListing, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
+    tree::EntryBelow, tree::pass::each_below, verify::Finding, verify::NameHasher,
+    verify::SeenNames, verify::Target, verify::choice::OwnLists, verify::lines::seen::ListedRoot,
 };
 
 /// The names that count as listed.
@@ -51,53 +51,33 @@ pub fn search(
     let keeps_trash = trash.is_ok_and(|trash| trash.is_private().unwrap_or(false));
     let own = OwnLists::find(listed, known.key);
     let mut left_out = LeftOutFiles::default();
-    let mut listing = DirReader::default();
-    let mut dirs = vec![RelPath::root()];
-    while let Some(path) = dirs.pop() {
-        if stop.is_requested() {
-            return;
-        }
-        let found = dirs.len();
-        // The root's handle has one position for all: a further one is opened.
-        let opened = root.open_below(&path).and_then(|dir| dir.open_dir(".".as_ref(), false));
-        let searched = opened.and_then(|dir| {
-            loop {
-                let batch = listing.next_batch(&dir)?;
-                if batch.is_empty() {
-                    return Ok(());
-                }
-                for entry in batch {
-                    let kind = match entry.kind {
-                        Some(kind) => kind,
-                        None => dir.stat(&entry.name, false)?.kind,
-                    };
-                    let below = path.join(&entry.name);
-                    match kind {
-                        Kind::Dir if path.is_root() && *entry.name == *NAME && keeps_private => {}
-                        Kind::Dir if path.is_root() && *entry.name == *TRASH && keeps_trash => {}
-                        Kind::Dir if has_history(known, &dir, &entry.name) => {}
-                        Kind::Dir => dirs.push(below),
-                        // Where nothing can be private.
-                        Kind::File
-                            if path.as_bytes() == NAME.as_bytes() && is_note(&dir, &entry.name) => {
-                        }
-                        Kind::File if is_listed(listed, known, &own, &dir, &below) => {}
-                        Kind::File if listed.left_out.leaves_out(&below) => left_out.add(below),
-                        Kind::File => tell(Finding::Unlisted(below)),
-                        _ => {}
-                    }
-                }
+    let is_whole = each_below(root, stop, &mut |found| {
+        let EntryBelow { dir, above, name, path, kind } = match found {
+            Ok(entry) => entry,
+            Err((at, error)) => {
+                let deed = "look for files that are not listed in";
+                tell(Finding::Unsearched(Error::io(deed, target.path_of(&at), error)));
+                return Ok::<_, Infallible>(false);
             }
-        });
-        if let Err(error) = searched {
-            let full = target.path_of(&path);
-            tell(Finding::Unsearched(Error::io(
-                "look for files that are not listed in",
-                full,
-                error,
-            )));
+        };
+        let is_in_root = above.is_root();
+        match kind {
+            Kind::Dir if is_in_root && *name == *NAME && keeps_private => {}
+            Kind::Dir if is_in_root && *name == *TRASH && keeps_trash => {}
+            Kind::Dir => return Ok(!has_history(known, dir, name)),
+            // Where nothing can be private.
+            Kind::File
+                if path.components().eq([NAME.as_bytes(), name.as_encoded_bytes()])
+                    && is_note(dir, name) => {}
+            Kind::File if is_listed(listed, known, &own, dir, &path) => {}
+            Kind::File if listed.left_out.leaves_out(&path) => left_out.add(path),
+            Kind::File => tell(Finding::Unlisted(path)),
+            _ => {}
         }
-        dirs[found..].sort_unstable_by(|a, b| b.cmp(a));
+        Ok(false)
+    });
+    if is_whole != Ok(true) {
+        return;
     }
     left_out.notice(target).into_iter().for_each(tell);
 }

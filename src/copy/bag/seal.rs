@@ -12,10 +12,10 @@ use crate::{
     manifest::archive::bag::DECLARED, manifest::archive::bag::INFO,
     manifest::archive::bag::PAYLOAD, manifest::archive::bag::escaped,
     manifest::archive::bag::unescaped, manifest::archive::bag_list::AGENT,
-    manifest::archive::bag_list::DATE, manifest::archive::bag_list::OXUM, path::Shown, sys,
-    sys::Dir, sys::PartOwner, sys::Uninterrupted, sys::stat::Kind, tree::JoinReader,
-    tree::PathRecord, tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::by_bytes,
-    tree::dirs::each_below,
+    manifest::archive::bag_list::DATE, manifest::archive::bag_list::OXUM, path::RelPath,
+    path::Shown, sys, sys::Dir, sys::PartOwner, sys::Uninterrupted, sys::stat::Kind,
+    tree::JoinReader, tree::PathRecord, tree::RecordReader, tree::SortedRecords, tree::Sorter,
+    tree::by_bytes, tree::pass::each_below,
 };
 
 /// More is not read of a text file that is there.
@@ -317,13 +317,16 @@ impl FoundPayload {
     pub fn list(payload: &Dir, path: &Path, stop: &Stop) -> Result<Option<Self>> {
         let mut sorter = Sorter::new(by_bytes);
         let (mut bytes, mut number) = (0_u64, 0);
-        let is_whole = each_below(payload, path, stop, &mut |entry| {
-            if entry.stat.kind != Kind::Dir {
-                (bytes, number) = (bytes.saturating_add(entry.stat.size), number + 1);
+        let fail = |(at, error): (RelPath, _)| Error::io("list", at.full_path(path), error);
+        let is_whole = each_below(payload, stop, &mut |entry| {
+            let entry = entry.map_err(fail)?;
+            let stat = entry.stat().map_err(fail)?;
+            if stat.kind != Kind::Dir {
+                (bytes, number) = (bytes.saturating_add(stat.size), number + 1);
                 let name = in_payload(entry.path.as_bytes());
                 sorter.add("", &name).deed("list", path)?;
             }
-            Ok(true)
+            Ok(stat.kind == Kind::Dir)
         })?;
         if !is_whole {
             return Ok(None);

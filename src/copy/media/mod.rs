@@ -34,7 +34,7 @@ use crate::{
     manifest::archive::mhl::number_of, manifest::archive::mhl_writer::is_text, path::RelPath,
     sys::Dir, sys::stat::Kind, sys::stat::Time, tree::Batch, tree::EntryBelow, tree::Filter,
     tree::Inclusion, tree::Patience, tree::SortedRecords, tree::WalkEvent, tree::by_path,
-    tree::dirs::each_below,
+    tree::pass::Unlisted, tree::pass::each_below,
 };
 
 // A run that writes a Media Hash List: what it refuses first, and what it has to know before the tree is copied.
@@ -169,12 +169,15 @@ pub fn list(root: &Dir, path: &Path, ignored: &Filter, stop: &Stop) -> Result<Op
     let (mut sorter, mut histories) = (sorter(by_path), BTreeSet::new());
     let modified = root.stat_self().map_err(fail)?.mtime;
     sorter.add_json(&FoundEntry { size: None, modified }, b"").map_err(fail)?;
-    let is_whole = each_below(root, path, stop, &mut |entry| {
-        let EntryBelow { dir, above, name, path: at, stat } = entry;
+    let is_whole = each_below(root, stop, &mut |entry| {
+        let unlisted = |(at, error): Unlisted| Error::io("list", at.full_path(path), error);
+        let entry = entry.map_err(unlisted)?;
+        let stat = entry.stat().map_err(unlisted)?;
+        let EntryBelow { dir, above, name, path: at, .. } = entry;
         let is_dir = stat.kind == Kind::Dir;
         // A link in the place of one is refused when it is opened.
         if *name == *HISTORY && (stat.kind == Kind::Symlink || is_dir && has_history(dir)) {
-            histories.insert(above.clone());
+            histories.insert(above.path());
             if histories.len() > MOST_HISTORIES {
                 return Err(Error::finding("list the histories in", path, "there are too many"));
             }
@@ -185,7 +188,7 @@ pub fn list(root: &Dir, path: &Path, ignored: &Filter, stop: &Stop) -> Result<Op
         }
         let found = FoundEntry { size: (!is_dir).then_some(stat.size), modified: stat.mtime };
         sorter.add_json(&found, at.as_bytes()).map_err(fail)?;
-        Ok(true)
+        Ok(is_dir)
     })?;
     if !is_whole {
         return Ok(None);

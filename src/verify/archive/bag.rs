@@ -1,13 +1,13 @@
 //! A bag before its manifests are read: `bagit.txt`, which manifests there are, `bag-info.txt` and `fetch.txt`.
 
-use std::{ffi::OsStr, io, path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
 use crate::{
     error::Deed, error::Error, event::Stop, manifest::Declaration, manifest::Encoding,
     manifest::LineEnds, manifest::Scanner, manifest::Text, manifest::Utf16Reader,
     manifest::archive::bag, manifest::archive::bag::DECLARATION, manifest::archive::bag::INFO,
     manifest::read::is_utf16, path::RelPath, path::Shown, sys::Dir, sys::DirListing,
-    sys::DirReader, sys::stat::Kind, verify::Bag, verify::Expanded, verify::Finding,
+    sys::stat::Kind, tree::pass::each_below, verify::Bag, verify::Expanded, verify::Finding,
     verify::ManifestAt, verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target,
     verify::TargetSpec, verify::archive::expand::UnknownList, verify::archive::expand::open,
     verify::archive::expand::read_begin, verify::archive::expand::read_short,
@@ -270,39 +270,30 @@ pub fn search(
     };
     names.tag_lists(bag, &mut tell);
     let unknown = unknown_lists(bag, names, &mut tell);
-    let (mut sum, mut dirs) = (PayloadSize::default(), Vec::new());
-    if root.stat("data".as_ref(), false).is_ok_and(|stat| stat.kind == Kind::Dir) {
-        dirs.push(RelPath::root().join("data".as_ref()));
-    }
-    let mut listing = DirReader::default();
-    while let Some(path) = dirs.pop() {
-        if stop.is_requested() {
-            return;
+    let mut sum = PayloadSize::default();
+    let fail = |(at, error): (RelPath, _)| {
+        Error::io("look for files that are not listed in", bag.target.path_of(&at), error)
+    };
+    let searched = each_below(root, stop, &mut |entry| {
+        let entry = entry.map_err(fail)?;
+        if entry.above.is_root() && entry.name != "data" {
+            return Ok(false);
         }
-        let opened = root.open_below(&path);
-        let searched = opened.and_then(|dir| {
-            loop {
-                let batch = listing.next_batch(&dir)?;
-                if batch.is_empty() {
-                    return Ok(());
-                }
-                for entry in batch {
-                    let below = path.join(&entry.name);
-                    match look(&dir, &entry.name, &mut sum)? {
-                        Kind::Dir => dirs.push(below),
-                        _ => names.tell_unlisted(&below, &unknown, &mut tell),
-                    }
-                }
-            }
-        });
-        if let Err(error) = searched {
-            let error = Error::io(
-                "look for files that are not listed in",
-                bag.target.path_of(&path),
-                error,
-            );
-            return tell(&bag.target, Finding::Unsearched(error));
+        let stat = entry.stat().map_err(fail)?;
+        if stat.kind == Kind::File {
+            sum.bytes += stat.size;
+            sum.files += 1;
         }
+        let is_dir = stat.kind == Kind::Dir;
+        if !is_dir && !entry.above.is_root() {
+            names.tell_unlisted(&entry.path, &unknown, &mut tell);
+        }
+        Ok(is_dir)
+    });
+    match searched {
+        Ok(true) => {}
+        Ok(false) => return,
+        Err(error) => return tell(&bag.target, Finding::Unsearched(error)),
     }
     if let Some((bytes, files)) = bag.oxum.filter(|said| *said != (sum.bytes, sum.files)) {
         let why = format!(
@@ -328,16 +319,6 @@ fn unknown_lists(
         }
     }
     lists
-}
-
-/// The kind of an entry; a file is counted.
-fn look(dir: &Dir, name: &OsStr, sum: &mut PayloadSize) -> io::Result<Kind> {
-    let stat = dir.stat(name, false)?;
-    if stat.kind == Kind::File {
-        sum.bytes += stat.size;
-        sum.files += 1;
-    }
-    Ok(stat.kind)
 }
 
 impl BagNames<'_> {

@@ -12,7 +12,7 @@ use crate::{
     manifest::MhlEntries, manifest::MhlPiece, manifest::Named, manifest::archive::bag,
     manifest::archive::mhl::CHAIN, manifest::archive::mhl::HISTORY,
     manifest::archive::mhl::is_history, manifest::archive::mhl::read_chain, path::RelPath,
-    sys::Dir, sys::DirListing, sys::stat::Kind, tree::EntryBelow, tree::dirs::each_below,
+    sys::Dir, sys::DirListing, sys::stat::Kind, tree::EntryBelow, tree::pass::each_below,
     verify::Expanded, verify::Finding, verify::ManifestAt, verify::Target, verify::TargetSpec,
     verify::archive::expand::open, verify::archive::expand::root_of,
 };
@@ -92,15 +92,17 @@ fn find_below(
     found: &mut BTreeSet<RelPath>,
 ) -> Result<Vec<RelPath>, Error> {
     let mut emptied = Vec::new();
-    let mut see = |entry: EntryBelow<'_>| {
-        let is_dir = entry.stat.kind == Kind::Dir;
+    let fail = |(at, error): (RelPath, _)| Error::io("list", at.full_path(root), error);
+    let mut see = |entry: Result<EntryBelow<'_>, _>| {
+        let entry = entry.map_err(fail)?;
+        let is_dir = entry.kind == Kind::Dir;
         if is_dir && *entry.name == *HISTORY {
             let history = entry.dir.open_dir(HISTORY.as_ref(), false);
             match history.is_ok_and(|history| is_history(&history)) {
-                true if found.len() < MOST_BELOW => drop(found.insert(entry.above.clone())),
+                true if found.len() < MOST_BELOW => drop(found.insert(entry.above.path())),
                 // What is wrong with the outermost is told when it is read.
                 false if emptied.len() < MOST_BELOW && !entry.above.is_root() => {
-                    emptied.push(entry.above.clone());
+                    emptied.push(entry.above.path());
                 }
                 _ => {}
             }
@@ -108,7 +110,7 @@ fn find_below(
         }
         Ok(is_dir)
     };
-    each_below(top, root, &Stop::default(), &mut see).map(|_| emptied)
+    each_below(top, &Stop::default(), &mut see).map(|_| emptied)
 }
 
 /// One history.
