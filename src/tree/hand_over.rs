@@ -12,8 +12,8 @@ use std::{
 };
 
 use crate::{
-    path::RelPath, sys, sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry,
-    sys::stat::Kind, sys::stat::Stat, tree::OutputDir,
+    event::Stop, path::RelPath, sys, sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry,
+    sys::stat::Kind, sys::stat::Stat, tree::OutputDir, tree::Step, tree::TreePass,
 };
 
 /// The conditions before a directory of the output gets the label of its counterpart.
@@ -241,47 +241,28 @@ impl HandOver {
     }
 }
 
-/// Depth to which entries that the source lacks are looked for.
-const MOST_LEVELS: usize = 250;
-
 /// The first of what `output` has and `source`, its counterpart, has not, also in the directories below that others may
-/// enter; a directory that is too deep is taken for that. Links at the source are followed to directories if `follow`.
+/// enter. Links at the source are followed to directories if `follow`.
 ///
 /// # Errors
 /// One of them cannot be looked at.
 pub fn first_unknown(output: &Dir, source: &Dir, follow: bool) -> io::Result<Option<PathBuf>> {
-    first_unknown_within(MOST_LEVELS, output, source, follow)
-}
-
-fn first_unknown_within(
-    levels: usize,
-    output: &Dir,
-    source: &Dir,
-    follow: bool,
-) -> io::Result<Option<PathBuf>> {
-    for entry in DirListing::of(output)? {
-        let ListedEntry { name, kind, .. } = entry?;
-        match source.stat(&name, false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Some(name.to_os_string().into()));
+    let mut pass = TreePass::over([(output, false), (source, follow)], ())?;
+    while let Some(step) = pass.step(&Stop::default())? {
+        match step {
+            Step::Entry(top, ListedEntry { name, .. }) => {
+                let [Some(output), Some(source)] = &top.dirs else { continue };
+                let there = output.stat(&name, false)?;
+                let is_dir = there.kind == Kind::Dir;
+                match source.stat(&name, is_dir && follow) {
+                    Ok(_) if !is_dir || there.mode & 0o077 == 0 => {}
+                    Ok(stat) if stat.kind == Kind::Dir => top.subdirs.push((name, ())),
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => return Ok(Some(top.rel.join(&name).full_path("".as_ref()))),
+                }
             }
-            found => drop(found?),
-        }
-        if kind.is_some_and(|kind| kind != Kind::Dir) {
-            continue;
-        }
-        let there = output.stat(&name, false)?;
-        if there.kind != Kind::Dir || there.mode & 0o077 == 0 {
-            continue;
-        }
-        let path = PathBuf::from(name.to_os_string());
-        let counterpart = source.open_dir(&name, follow);
-        let (Some(levels), Ok(counterpart)) = (levels.checked_sub(1), counterpart) else {
-            return Ok(Some(path));
-        };
-        let below = output.open_dir(&name, false)?;
-        if let Some(unknown) = first_unknown_within(levels, &below, &counterpart, follow)? {
-            return Ok(Some(path.join(unknown)));
+            Step::Into(_, name, ()) => pass.enter_all(name, ())?,
+            _ => {}
         }
     }
     Ok(None)
