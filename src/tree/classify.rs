@@ -4,15 +4,16 @@
 //! A look at an entry waits for the device, or costs the kernel most of what a walk takes. Where nothing
 //! has to be remembered from one entry to the next, any number of stat workers may look.
 
-use std::{collections::HashMap, ffi::OsStr, ops::ControlFlow, path::Path, sync::Arc};
+use std::{collections::HashMap, ffi::OsStr, io, ops::ControlFlow, path::Path, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Error, manifest::ManifestName, path::Shown, sys::ListedEntry, sys::stat::Identity,
-    sys::stat::Kind, sys::stat::Stat, sys::traits::TriedName, tree::Batch, tree::Filter,
-    tree::Inclusion, tree::OutputDir, tree::SourceDir, tree::SourceEntry, tree::WalkEvent,
-    tree::WalkItem, tree::cleanup::ResumablePart, tree::found::Emit, volume::alike::form_of,
+    error::Error, manifest::ManifestName, path::Shown, sys::Dir, sys::ListedEntry,
+    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::traits::TriedName, tree::Batch,
+    tree::Filter, tree::Inclusion, tree::OutputDir, tree::SourceDir, tree::SourceEntry,
+    tree::WalkEvent, tree::WalkItem, tree::cleanup::ResumablePart, tree::found::Emit,
+    volume::alike::form_of,
 };
 
 /// A batch of small files ends at this many files. With many, workers are mostly in different
@@ -62,6 +63,14 @@ impl Default for Selection {
             hard_links: false,
             one_file_system: false,
         }
+    }
+}
+
+impl Selection {
+    /// True if the directory `dir` of the source, which is in `above`, is entered: no other file system is mounted
+    /// there, or that does not matter.
+    pub fn enters(&self, above: &Dir, dir: &Stat) -> io::Result<bool> {
+        Ok(!self.one_file_system || above.identity()?.dev == dir.id.dev)
     }
 }
 

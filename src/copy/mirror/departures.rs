@@ -10,10 +10,10 @@ use std::{
 use crate::{
     error::Error, error::Result, event::Stop, hash::Algorithm, hash::Digest, io::ReadBack,
     manifest::Entries, manifest::Parsed, path::RelPath, state::Knowledge, state::PrivateDir,
-    state::RecordFile, state::Row, state::Trace, state::Unsettled, sys, sys::Dir, sys::DirReader,
+    state::RecordFile, state::Row, state::Trace, state::Unsettled, sys, sys::Dir, sys::ListedEntry,
     sys::Medium, sys::name_from_bytes, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
-    tree::Classifier, tree::Inclusion, tree::LastDir, tree::dirs::open_source_below,
-    volume::alike::form_of, volume::alike::sameness,
+    tree::Classifier, tree::Inclusion, tree::LastDir, tree::Step, tree::TreePass,
+    tree::dirs::open_source_below, volume::alike::form_of, volume::alike::sameness,
 };
 
 /// Bytes of names that are kept; departures beyond these go in a later run.
@@ -399,35 +399,35 @@ impl MovedFiles<'_> {
         if found.departed.is_empty() {
             return Ok(0);
         }
-        let mut reader = DirReader::default();
-        let mut todo = vec![(RelPath::root(), self.classifier.selection.filter.root())];
-        while let Some((rel, above)) = todo.pop() {
-            let follow = self.classifier.selection.follow_links;
-            let source = open_source_below(self.source, &rel, follow)?;
-            let source = source.open_dir(".".as_ref(), false)?;
-            let (device, output) = (source.identity()?.dev, self.output.open_below(&rel).ok());
-            loop {
-                let batch = reader.next_batch(&source)?;
-                if batch.is_empty() || self.stop.is_requested() {
-                    break;
-                }
-                for listed in batch {
+        let selection = self.classifier.selection;
+        let trees = [(self.source, selection.follow_links), (self.output, false)];
+        let mut pass = TreePass::over(trees, selection.filter.root())?;
+        while let Some(step) = pass.step(self.stop)? {
+            match step {
+                Step::Entry(top, ListedEntry { name, .. }) => {
+                    let [Some(source), output] = &top.dirs else { continue };
                     // A link that leads nowhere, or what was removed a moment ago.
-                    let Ok(stat) = source.stat(&listed.name, follow) else { continue };
-                    let (path, is_dir) = (rel.join(&listed.name), stat.kind == Kind::Dir);
-                    let inclusion =
-                        self.classifier.selection.filter.judge(path.as_bytes(), is_dir, above);
-                    let is_elsewhere =
-                        self.classifier.selection.one_file_system && stat.id.dev != device;
-                    if inclusion == Inclusion::Out {
-                        continue;
-                    }
-                    if is_dir && !is_elsewhere {
-                        todo.push((path, inclusion));
-                    } else if stat.kind == Kind::File && !has(output.as_ref(), &listed.name) {
-                        found.take(path, &stat);
+                    let Ok(stat) = source.stat(&name, selection.follow_links) else { continue };
+                    let (path, is_dir) = (top.rel.join(&name), stat.kind == Kind::Dir);
+                    match selection.filter.judge(path.as_bytes(), is_dir, top.state) {
+                        Inclusion::Out => {}
+                        inclusion if is_dir && selection.enters(source, &stat)? => {
+                            top.subdirs.push((name, inclusion));
+                        }
+                        _ if stat.kind == Kind::File && !has(output.as_ref(), &name) => {
+                            found.take(path, &stat);
+                        }
+                        _ => {}
                     }
                 }
+                Step::Into(top, name, inclusion) => {
+                    let [Some(source), output] = &top.dirs else { continue };
+                    let source = source.open_dir(&name, selection.follow_links)?;
+                    let output = output.as_ref().and_then(|it| it.open_dir(&name, false).ok());
+                    // A link that leads back is the walk's to name.
+                    let _ = pass.enter(name, [Some(source), output], inclusion);
+                }
+                _ => {}
             }
         }
         Ok(if self.proves(&found)? { found.moved } else { 0 })

@@ -42,6 +42,19 @@ fn is_there_no_more(scene: &Scene, tree: &str) {
     shell(scene, &format!("test -e {tree}/renamed/photo-1 && test ! -e {tree}/album"));
 }
 
+/// Who follows a link that leads back to where it is comes to ever more directories.
+#[test]
+fn a_link_that_leads_back_has_no_end() {
+    let scene = Scene::on_disk();
+    fill(&scene, 1000);
+    scene.src.symlink("album/back", "..");
+    for name in ["album", "renamed"] {
+        let run = scene.copy(&["--mirror", "--follow-links"]);
+        run.assert_code(1).assert_says(&format!("src/{name}/back"));
+        shell(&scene, &format!("test -e dst/{name}/photo-3; mv src/album src/renamed || :"));
+    }
+}
+
 /// New names, new content, and the old sizes and times.
 #[test]
 fn a_ransomed_tree_is_not_taken_for_a_renamed_one() {
