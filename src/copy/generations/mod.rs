@@ -28,8 +28,8 @@ use crate::{
     copy::mirror::departures::TreeRecord, copy::mirror::look::DepartureLook,
     copy::mirror::look::LookResult, error::Error, error::Result, event::Event,
     event::EventObserver, event::Stop, io::Renamed, part::content::Method, state::Knowledge,
-    state::Missing, state::PrivateDir, sys, sys::Attributes, sys::Dir, sys::PartOwner,
-    tree::HeldTree, tree::Patience, tree::Policy, tree::walk::most_levels,
+    state::Missing, state::PrivateDir, sys::Attributes, sys::Dir, sys::PartOwner, tree::HeldTree,
+    tree::Patience, tree::Policy,
 };
 
 // A run that makes a generation: a tree with an unfinished name is filled, and gets its name when it is complete and
@@ -299,7 +299,6 @@ impl GenerationRun<'_> {
             private: &private,
             known: &known,
             classifier: self.job.classifier(),
-            most_levels: most_levels(sys::open_file_limit()),
             stop,
             parts: PartOwner { output: tag, shard: None },
         };

@@ -7,15 +7,16 @@
 //! into a record of the new tree; the copy that follows keeps such files, and never writes to one that has further
 //! names.
 
-use std::{ffi::OsStr, fs::File, io, path::Path, sync::Arc, thread::sleep, time::Duration};
+use std::{ffi::OsStr, fs::File, io, path::Path, thread::sleep, time::Duration};
 
 use crate::{
     error::Error, error::Result, event::Stop, hash::Digest, io::ReadBack, path::DirPath,
     staged::StagedFile, state::Belief, state::Knowledge, state::PrivateDir, state::RecordFile,
     state::Remembered, state::Row, state::RowPlace, state::Trace, state::private_dir::NAME,
-    state::private_dir::TRASH, sys, sys::Attributes, sys::Cloned, sys::Dir, sys::DirReader,
+    state::private_dir::TRASH, sys, sys::Attributes, sys::Cloned, sys::Dir, sys::ListedEntry,
     sys::Medium, sys::PartOwner, sys::stat::Inode, sys::stat::Kind, sys::stat::Stat,
-    transfer::outcome::may_be_as, tree::Classifier, tree::Inclusion,
+    transfer::outcome::may_be_as, tree::Classifier, tree::Inclusion, tree::PassDir, tree::Step,
+    tree::TreePass,
 };
 
 /// Number of bytes of rows that are recorded at a time.
@@ -47,7 +48,6 @@ pub struct Seeding<'a> {
     /// The record of the last generation.
     pub known: &'a Knowledge,
     pub classifier: Classifier<'a>,
-    pub most_levels: usize,
     pub stop: &'a Stop,
     /// Whose part files are made.
     pub parts: PartOwner,
@@ -66,13 +66,21 @@ pub struct Seeded {
     read_back: ReadBack,
 }
 
-struct SeededDir {
-    last: Dir,
-    source: Dir,
-    new: Dir,
-    rel: DirPath,
-    inclusion: Inclusion,
-    subdirs: Vec<(Arc<OsStr>, Inclusion)>,
+/// A directory that all three trees have.
+struct SeededDir<'a> {
+    last: &'a Dir,
+    source: &'a Dir,
+    new: &'a Dir,
+    rel: &'a DirPath,
+}
+
+impl<'a> SeededDir<'a> {
+    fn of(PassDir { dirs, rel, .. }: &'a PassDir<Inclusion, 3>) -> io::Result<Self> {
+        match dirs {
+            [Some(last), Some(source), Some(new)] => Ok(Self { last, source, new, rel }),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
 }
 
 impl Seeding<'_> {
@@ -89,54 +97,39 @@ impl Seeding<'_> {
             }),
             ..Seeded::default()
         };
-        let here = |dir: &Dir| dir.open_dir(".".as_ref(), false).map_err(fail);
-        let root = SeededDir {
-            last: here(self.last)?,
-            source: here(self.source)?,
-            new: here(self.new)?,
-            rel: DirPath::root(),
-            inclusion: self.classifier.selection.filter.root(),
-            subdirs: Vec::new(),
-        };
-        let (mut stack, mut reader) = (vec![root], DirReader::default());
-        if let Some(top) = stack.last_mut() {
-            self.share_in(top, &mut reader, &mut seeded).map_err(fail)?;
-        }
-        while let Some(top) = stack.last_mut() {
-            if self.stop.is_requested() {
-                break;
-            }
-            let Some((name, inclusion)) = top.subdirs.pop() else {
-                stack.pop();
-                continue;
-            };
-            // Deeper down all is copied.
-            let entered = self.enter(top, &name, inclusion).map_err(fail)?;
-            if let Some(mut entered) = entered.filter(|_| stack.len() <= self.most_levels) {
-                self.share_in(&mut entered, &mut reader, &mut seeded).map_err(fail)?;
-                stack.push(entered);
-            }
-        }
-        self.record(&mut seeded).map_err(fail)?;
+        self.share_all(&mut seeded).and_then(|()| self.record(&mut seeded)).map_err(fail)?;
         Ok(seeded)
     }
 
-    /// Enters a directory that all three trees have; it is made in the new one.
-    fn enter(
-        &self,
-        top: &SeededDir,
-        name: &OsStr,
-        inclusion: Inclusion,
-    ) -> io::Result<Option<SeededDir>> {
-        let (Ok(last), Ok(source)) = (
-            top.last.open_dir(name, false),
-            top.source.open_dir(name, self.classifier.selection.follow_links),
-        ) else {
+    fn share_all(&self, seeded: &mut Seeded) -> io::Result<()> {
+        let selection = self.classifier.selection;
+        let trees = [(self.last, false), (self.source, selection.follow_links), (self.new, false)];
+        let mut pass = TreePass::over(trees, selection.filter.root())?;
+        while let Some(step) = pass.step(self.stop)? {
+            match step {
+                Step::Entry(top, ListedEntry { name, .. }) => {
+                    let taken = self.take(&SeededDir::of(top)?, &name, top.state, seeded)?;
+                    top.subdirs.extend(taken.map(|inclusion| (name, inclusion)));
+                }
+                Step::Into(top, name, inclusion) => {
+                    if let Some(dirs) = self.enter(&SeededDir::of(top)?, &name)? {
+                        pass.enter(name, dirs, inclusion)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a directory that all three trees have; it is made in the new one.
+    fn enter(&self, top: &SeededDir<'_>, name: &OsStr) -> io::Result<Option<[Option<Dir>; 3]>> {
+        let selection = self.classifier.selection;
+        let source = top.source.open_dir(name, selection.follow_links);
+        let (Ok(last), Ok(source)) = (top.last.open_dir(name, false), source) else {
             return Ok(None);
         };
-        if self.classifier.selection.one_file_system
-            && source.identity()?.dev != top.source.identity()?.dev
-        {
+        if !selection.enters(top.source, &source.stat_self()?)? {
             return Ok(None);
         }
         match top.new.make_dir(name, true) {
@@ -149,49 +142,39 @@ impl Seeding<'_> {
             // It is there from a run that was cut short, and what is made in it is to have the source's lists.
             Attributes::default().shed_inherited(&new)?;
         }
-        let rel = top.rel.below(name);
-        Ok(Some(SeededDir { last, source, new, rel, inclusion, subdirs: Vec::new() }))
+        Ok(Some([Some(last), Some(source), Some(new)]))
     }
 
-    /// Shares the files of one directory.
-    fn share_in(
+    /// Shares an entry of the last generation if it is a file. The filter's answer for a directory that is to be looked
+    /// through.
+    fn take(
         &self,
-        top: &mut SeededDir,
-        reader: &mut DirReader,
+        top: &SeededDir<'_>,
+        name: &OsStr,
+        above: Inclusion,
         seeded: &mut Seeded,
-    ) -> io::Result<()> {
-        loop {
-            let batch = reader.next_batch(&top.last)?;
-            if batch.is_empty() {
-                return Ok(());
-            }
-            for listed in batch {
-                let name = listed.name;
-                if top.rel.is_root() && (*name == *NAME || *name == *TRASH) {
-                    continue;
+    ) -> io::Result<Option<Inclusion>> {
+        if top.rel.is_root() && (*name == *NAME || *name == *TRASH) {
+            return Ok(None);
+        }
+        let Ok(there) = top.last.inode(name) else { return Ok(None) };
+        let (kind, path) = (there.stat.kind, top.rel.join(name));
+        let filter = &self.classifier.selection.filter;
+        match filter.judge(path.as_bytes(), kind == Kind::Dir, above) {
+            Inclusion::Out => Ok(None),
+            inclusion if kind == Kind::Dir => Ok(Some(inclusion)),
+            _ if kind == Kind::File => {
+                if let Some((row, further)) = self.share(top, name, &there, seeded)? {
+                    row.write(&mut seeded.rows, &further, path.as_bytes());
+                    seeded.number += 1;
+                    seeded.files += 1;
                 }
-                let Ok(there) = top.last.inode(&name) else { continue };
-                let kind = there.stat.kind;
-                let is_dir = kind == Kind::Dir;
-                let path = top.rel.join(&name);
-                let inclusion =
-                    self.classifier.selection.filter.judge(path.as_bytes(), is_dir, top.inclusion);
-                match kind {
-                    _ if inclusion == Inclusion::Out => {}
-                    Kind::Dir => top.subdirs.push((name, inclusion)),
-                    Kind::File => {
-                        if let Some((row, further)) = self.share(top, &name, &there, seeded)? {
-                            row.write(&mut seeded.rows, &further, path.as_bytes());
-                            seeded.number += 1;
-                            seeded.files += 1;
-                        }
-                        if seeded.rows.len() >= ROWS {
-                            self.record(seeded)?;
-                        }
-                    }
-                    _ => {}
+                if seeded.rows.len() >= ROWS {
+                    self.record(seeded)?;
                 }
+                Ok(None)
             }
+            _ => Ok(None),
         }
     }
 
@@ -199,7 +182,7 @@ impl Seeding<'_> {
     /// if it is to be copied.
     fn share(
         &self,
-        top: &SeededDir,
+        top: &SeededDir<'_>,
         name: &OsStr,
         inode: &Inode,
         seeded: &mut Seeded,
@@ -219,7 +202,7 @@ impl Seeding<'_> {
         };
         let shared = match seeded.how {
             Some(Sharing::Clone) => self.clone_file(top, name, &before, there),
-            Some(Sharing::Link) => top.new.hard_link(&top.last, name, name).map(|()| true),
+            Some(Sharing::Link) => top.new.hard_link(top.last, name, name).map(|()| true),
             None => return Ok(None),
         };
         match shared {
@@ -228,7 +211,7 @@ impl Seeding<'_> {
             Ok(false) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             // This one is protected.
-            Err(_) if sys::what_protects(&top.last, name).is_some() => return Ok(None),
+            Err(_) if sys::what_protects(top.last, name).is_some() => return Ok(None),
             // There are no links here.
             Err(_) if seeded.files == 0 => {
                 seeded.how = match seeded.how {
@@ -259,7 +242,7 @@ impl Seeding<'_> {
     /// it, with old trash, changes no more than that time.
     fn recorded(
         &self,
-        top: &SeededDir,
+        top: &SeededDir<'_>,
         name: &OsStr,
         path: &[u8],
         there: &Stat,
@@ -296,7 +279,7 @@ impl Seeding<'_> {
     }
 
     /// True if a file of the last generation has the permissions, owner and attributes of the source's, and no others.
-    fn is_labelled_as(&self, top: &SeededDir, name: &OsStr, file: &File, there: &Stat) -> bool {
+    fn is_labelled_as(&self, top: &SeededDir<'_>, name: &OsStr, file: &File, there: &Stat) -> bool {
         let Ok(source) = top.source.open_file(name, self.classifier.selection.follow_links) else {
             return false;
         };
@@ -308,7 +291,7 @@ impl Seeding<'_> {
     /// Clones a file of the last generation, with the attributes of the source's; false if it cannot be cloned.
     fn clone_file(
         &self,
-        top: &SeededDir,
+        top: &SeededDir<'_>,
         name: &OsStr,
         source: &Stat,
         there: &Stat,
