@@ -6,18 +6,18 @@
 //! generation is removed from a snapshot of it without looking at every file once more: the copy does that anyway, and
 //! removes what is [not proven](crate::transfer::unproven).
 
-use std::{ffi::OsStr, fmt, io, path::Path};
+use std::{ffi::OsStr, fmt, io, mem, path::Path, sync::Arc};
 
 use jiff::{civil::Date, tz::Offset};
 
 use crate::{
     copy::DatedName, copy::mirror::departures::Departures, copy::mirror::removal::TreeRemoval,
     copy::mirror::search::SUBVOLUME_STUB_INODE, error::Error, error::Result, event::Stop,
-    manifest::ManifestName, path::RelPath, state::Belief, state::Knowledge,
-    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Dir, sys::DirReader,
-    sys::is_journal_name, sys::is_part_name, sys::stat::Kind, sys::stat::Stat,
-    transfer::outcome::is_same_link, transfer::outcome::may_be_as, tree::Classifier,
-    tree::Inclusion, tree::dirs::open_source_below,
+    manifest::ManifestName, path::DirPath, path::RelPath, state::Belief, state::Knowledge,
+    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Dir, sys::is_journal_name,
+    sys::is_part_name, sys::stat::Kind, sys::stat::Stat, transfer::outcome::is_same_link,
+    transfer::outcome::may_be_as, tree::Classifier, tree::Inclusion, tree::PassDir, tree::Step,
+    tree::TreePass,
 };
 
 /// An unfinished tree, and what it is held against.
@@ -77,11 +77,18 @@ fn remove_dir(above: &Dir, name: &OsStr, mut remove: RemoveEntry, stop: &Stop) -
 type RemoveEntry = fn(&Dir, &OsStr) -> io::Result<()>;
 
 /// A directory that both have.
-struct PrunedDir {
-    new: Dir,
-    source: Dir,
-    rel: RelPath,
+struct PrunedDir<'a> {
+    new: &'a Dir,
+    source: &'a Dir,
+    rel: &'a DirPath,
     inclusion: Inclusion,
+}
+
+/// Lets entries of a directory of the tree be removed.
+fn make_writable(dir: &Dir) -> io::Result<()> {
+    dir.open_up(&dir.stat_self()?)?;
+    dir.unprotect();
+    Ok(())
 }
 
 impl Pruning<'_> {
@@ -92,37 +99,34 @@ impl Pruning<'_> {
     /// The tree cannot be listed, or something cannot be removed.
     pub fn run(&self) -> Result<u64> {
         let fail = |error| Error::io("go on with the tree", self.path, error);
-        let (mut todo, mut reader) = (
-            vec![(RelPath::root(), self.classifier.selection.filter.root())],
-            DirReader::default(),
-        );
-        let mut kept = 0;
-        while let Some((rel, inclusion)) = todo.pop() {
-            if self.stop.is_requested() {
-                break;
-            }
-            let new = self.new.open_below(&rel);
-            let new = new.and_then(|new| new.open_dir(".".as_ref(), false)).map_err(fail)?;
-            // Without its counterpart by now it is the copy's to name.
-            let Ok(source) =
-                open_source_below(self.source, &rel, self.classifier.selection.follow_links)
-            else {
-                continue;
-            };
-            new.stat_self().and_then(|now| new.open_up(&now)).map_err(fail)?;
-            new.unprotect();
-            let dir = PrunedDir { new, source, rel, inclusion };
-            let mut names = Vec::new();
-            loop {
-                let batch = reader.next_batch(&dir.new).map_err(fail)?;
-                if batch.is_empty() {
-                    break;
+        let selection = self.classifier.selection;
+        let trees = [(self.new, false), (self.source, selection.follow_links)];
+        let mut pass = TreePass::over(trees, selection.filter.root()).map_err(fail)?;
+        let (mut kept, mut names) = (0, Vec::new());
+        make_writable(self.new).map_err(fail)?;
+        while let Some(step) = pass.step(self.stop).map_err(fail)? {
+            match step {
+                Step::Entry(_, listed) => names.push(listed.name),
+                // What is removed while a directory is listed may have others pass unlisted.
+                Step::Listed(PassDir { dirs, rel, state, subdirs, .. }) => {
+                    let [Some(new), Some(source)] = dirs else { continue };
+                    let dir = PrunedDir { new, source, rel, inclusion: *state };
+                    for name in mem::take(&mut names) {
+                        let judged = self.judge(&dir, &name, subdirs);
+                        kept += u64::from(judged.map_err(|error| self.stuck(&dir, &name, error))?);
+                    }
                 }
-                names.extend(batch.into_iter().map(|listed| listed.name));
-            }
-            for name in names {
-                let judged = self.judge(&dir, &name, &mut todo);
-                kept += u64::from(judged.map_err(|error| self.stuck(&dir, &name, error))?);
+                Step::Into(PassDir { dirs, .. }, name, inclusion) => {
+                    let [Some(new), Some(source)] = dirs else { continue };
+                    // Without its counterpart by now it is the copy's to name.
+                    let Ok(source) = source.open_dir(&name, selection.follow_links) else {
+                        continue;
+                    };
+                    let new = new.open_dir(&name, false).map_err(fail)?;
+                    make_writable(&new).map_err(fail)?;
+                    pass.enter(name, [Some(new), Some(source)], inclusion).map_err(fail)?;
+                }
+                Step::Left(_) => {}
             }
         }
         Ok(kept)
@@ -132,9 +136,9 @@ impl Pruning<'_> {
     /// through.
     fn judge(
         &self,
-        dir: &PrunedDir,
-        name: &OsStr,
-        todo: &mut Vec<(RelPath, Inclusion)>,
+        dir: &PrunedDir<'_>,
+        name: &Arc<OsStr>,
+        subdirs: &mut Vec<(Arc<OsStr>, Inclusion)>,
     ) -> io::Result<bool> {
         let path = dir.rel.join(name);
         let is_leftover = is_part_name(name) || is_journal_name(name);
@@ -146,13 +150,13 @@ impl Pruning<'_> {
                 && ManifestName::of_any(name).is_some()
                 && !self.known.lists(path.as_bytes())
         };
-        if is_leftover || dir.rel.is_root() && (*name == *NAME || is_list()) {
+        if is_leftover || dir.rel.is_root() && (**name == *NAME || is_list()) {
             return Ok(false);
         }
         let inclusion =
             self.classifier.selection.filter.judge(path.as_bytes(), is_dir, dir.inclusion);
         // What the source has of this name is never copied.
-        let is_no_trash = dir.rel.is_root() && *name == *TRASH;
+        let is_no_trash = dir.rel.is_root() && **name == *TRASH;
         let counterpart = dir.source.stat(name, self.classifier.selection.follow_links).ok();
         let counterpart = counterpart.filter(|_| !is_no_trash);
         match counterpart.filter(|_| inclusion != Inclusion::Out) {
@@ -160,16 +164,16 @@ impl Pruning<'_> {
                 if is_dir
                     && stat.kind == Kind::Dir
                     && there.id.ino != SUBVOLUME_STUB_INODE
-                    && self.enters(dir, &stat)? =>
+                    && self.classifier.selection.enters(dir.source, &stat)? =>
             {
-                todo.push((path, inclusion));
+                subdirs.push((Arc::clone(name), inclusion));
             }
             Some(stat) if self.proves(path.as_bytes(), &stat, &there) => return Ok(true),
             Some(stat)
                 if self.classifier.selection.links
-                    && is_same_link(&dir.source, &dir.new, name, &stat, &there) => {}
-            _ if is_dir => remove_dir(&dir.new, name, self.remove(), self.stop)?,
-            _ => self.remove()(&dir.new, name)?,
+                    && is_same_link(dir.source, dir.new, name, &stat, &there) => {}
+            _ if is_dir => remove_dir(dir.new, name, self.remove(), self.stop)?,
+            _ => self.remove()(dir.new, name)?,
         }
         Ok(false)
     }
@@ -181,15 +185,10 @@ impl Pruning<'_> {
     }
 
     /// The error for an entry that cannot be removed or changed, with the remedy.
-    fn stuck(&self, dir: &PrunedDir, name: &OsStr, error: io::Error) -> Error {
+    fn stuck(&self, dir: &PrunedDir<'_>, name: &OsStr, error: io::Error) -> Error {
         let path = dir.rel.join(name).full_path(self.path);
-        let note = sys::what_protects(&dir.new, name).unwrap_or_default();
+        let note = sys::what_protects(dir.new, name).unwrap_or_default();
         Error::io("go on with", path, error).with_note(note)
-    }
-
-    /// True if the copy goes on in the directory `stat` of the source, which is in `dir`.
-    fn enters(&self, dir: &PrunedDir, stat: &Stat) -> io::Result<bool> {
-        Ok(!self.classifier.selection.one_file_system || dir.source.identity()?.dev == stat.id.dev)
     }
 
     /// True if a file is as the source had it when it was recorded, and the source has the same still.
