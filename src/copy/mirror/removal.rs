@@ -5,19 +5,18 @@
 //! stays. What was about to go is noted in the private directory: the next
 //! run knows it for listed and goes on.
 
-use std::{
-    collections::HashSet, ffi::OsStr, ffi::OsString, io, path::Path, path::PathBuf, sync::Arc,
-};
+use std::{collections::HashSet, ffi::OsStr, io, path::PathBuf, sync::Arc};
 
 use crate::{
     copy::LostNames, copy::commit::accounting::Accounting, copy::mirror::Mirror,
     copy::mirror::Trash, copy::mirror::departures::DepartedItem,
     copy::mirror::departures::Departures, copy::mirror::departures::TreeRecord, error::Deed,
     error::Error, error::Result, event::Event, event::Stop, hash::Algorithm, path::DirPath,
-    path::RelPath, state::Departing, state::Knowledge, state::PrivateDir, sys, sys::Attributes,
-    sys::Dir, sys::DirReader, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
-    tree::Cleanup, tree::OutputDir, tree::Protected, tree::SourceDir, tree::UnknownParts,
-    tree::cleanup, tree::dirs::open_source_below, tree::walk::most_levels,
+    path::RelPath, state::Departing, state::Knowledge, state::PrivateDir, sys::Attributes,
+    sys::Dir, sys::DirReader, sys::ListedEntry, sys::name_from_bytes, sys::stat::Kind,
+    sys::stat::Stat, tree::Cleanup, tree::OutputDir, tree::PassDir, tree::Protected,
+    tree::SourceDir, tree::Step, tree::TreePass, tree::UnknownParts, tree::cleanup,
+    tree::dirs::open_source_below,
 };
 
 /// The entries that are to leave the output at the end of a run.
@@ -263,17 +262,6 @@ pub struct Stuck {
     pub others: u64,
 }
 
-/// A directory that is being removed.
-struct EmptiedDir {
-    dir: Dir,
-    name: OsString,
-    /// Where it is below the first one.
-    path: PathBuf,
-    subdirs: Vec<OsString>,
-    /// True if something in it stays.
-    stays: bool,
-}
-
 impl TreeRemoval<'_> {
     /// Removes the directory `name` in `above`; false if it was stopped. No link is followed, and nothing that is
     /// mounted is entered.
@@ -281,95 +269,76 @@ impl TreeRemoval<'_> {
     /// # Errors
     /// Something in it cannot be removed; all else is.
     pub fn run(&mut self, above: &Dir, name: &OsStr) -> Result<bool, Stuck> {
-        let (mut reader, most_levels) = (DirReader::default(), most_levels(sys::open_file_limit()));
-        let mut stuck = None;
-        let first = self.empty(above, name, PathBuf::new(), &mut reader, &mut stuck);
-        let mut stack = vec![first.map_err(|error| Stuck::at(PathBuf::new(), error))?];
+        let first = self.open(above, name);
+        // The state of a directory is true if something in it stays.
+        let pass = first.and_then(|first| TreePass::over([(&first, false)], false));
+        let mut pass = pass.map_err(|error| Stuck { path: PathBuf::new(), error, others: 0 })?;
+        let (mut listed, mut stuck) = (Vec::new(), None);
         loop {
-            let levels = stack.len();
-            let Some(top) = stack.last_mut() else { break };
-            if self.stop.is_requested() {
-                return Ok(false);
-            }
-            if let Some(subdir) = top.subdirs.pop() {
-                if top.dir.destroy_tree(&subdir) {
-                    continue;
-                }
-                let path = top.path.join(&subdir);
-                let entered = match levels > most_levels {
-                    true => Err(io::Error::other(
-                        "it has too many levels for the files that may be open",
-                    )),
-                    false => self.empty(&top.dir, &subdir, path.clone(), &mut reader, &mut stuck),
-                };
-                match entered {
-                    Ok(entered) => stack.push(entered),
-                    Err(error) => {
-                        Stuck::add(&mut stuck, &path, error);
-                        stack.last_mut().into_iter().for_each(|top| top.stays = true);
+            let mut failed = Vec::new();
+            let mut stays = false;
+            match pass.step(self.stop) {
+                Ok(None) if self.stop.is_requested() => return Ok(false),
+                Ok(None) => return stuck.map_or(Ok(true), Err),
+                Ok(Some(Step::Entry(_, entry))) => listed.push(entry),
+                // Not while it is listed: what is removed may have others pass unlisted.
+                Ok(Some(Step::Listed(top))) => {
+                    let [Some(dir)] = &top.dirs else { continue };
+                    for ListedEntry { name, kind, .. } in listed.drain(..) {
+                        match kind.map_or_else(|| Ok(dir.stat(&name, false)?.kind), Ok) {
+                            Ok(Kind::Dir) => top.subdirs.push((name, false)),
+                            kind => {
+                                let removed = kind.and_then(|_| (self.remove)(dir, &name));
+                                failed.extend(removed.err().map(|it| (top.rel.join(&name), it)));
+                            }
+                        }
                     }
                 }
-            } else if let Some(EmptiedDir { dir, name, path, mut stays, .. }) = stack.pop() {
-                drop(dir);
-                if !stays {
-                    let parent = stack.last().map_or(above, |parent| &parent.dir);
-                    let removed = parent.remove_dir(&name);
-                    stays = removed.is_err();
-                    removed.err().into_iter().for_each(|it| Stuck::add(&mut stuck, &path, it));
+                Ok(Some(Step::Into(top, name, _))) => {
+                    let [Some(dir)] = &top.dirs else { continue };
+                    let path = top.rel.join(&name);
+                    if !dir.destroy_tree(&name) {
+                        let opened = self.open(dir, &name);
+                        let entered = opened.and_then(|dir| pass.enter(name, [Some(dir)], false));
+                        failed.extend(entered.err().map(|error| (path, error)));
+                    }
                 }
-                stack.last_mut().into_iter().for_each(|parent| parent.stays |= stays);
+                Ok(Some(Step::Left(PassDir { state: true, .. }))) => stays = true,
+                Ok(Some(Step::Left(PassDir { dirs, rel, name: below, .. }))) => {
+                    drop(dirs);
+                    let removed = match pass.top() {
+                        _ if rel.is_root() => above.remove_dir(name),
+                        Ok(PassDir { dirs: [Some(dir)], .. }) => dir.remove_dir(&below),
+                        Ok(_) => Ok(()),
+                        Err(error) => Err(error),
+                    };
+                    failed.extend(removed.err().map(|error| (rel.path(), error)));
+                }
+                Err(error) => {
+                    listed.clear();
+                    failed.push((pass.path(), error));
+                }
+            }
+            if let Some(top) = pass.state() {
+                *top |= stays || !failed.is_empty();
+            }
+            for (path, error) in failed {
+                match &mut stuck {
+                    Some(Stuck { others, .. }) => *others += 1,
+                    None => {
+                        let path = path.full_path("".as_ref());
+                        stuck = Some(Stuck { path, error, others: 0 });
+                    }
+                }
             }
         }
-        stuck.map_or(Ok(true), Err)
     }
 
-    /// Removes everything but directories from the directory `name`, which stays open.
-    fn empty(
-        &mut self,
-        above: &Dir,
-        name: &OsStr,
-        path: PathBuf,
-        reader: &mut DirReader,
-        stuck: &mut Option<Stuck>,
-    ) -> io::Result<EmptiedDir> {
+    /// Opens a directory that is to be emptied.
+    fn open(&self, above: &Dir, name: &OsStr) -> io::Result<Dir> {
         let dir = above.open_unmounted(name)?;
         (self.enter)(&dir);
         dir.open_up(&dir.stat_self()?)?;
-        let (mut files, mut subdirs) = (Vec::new(), Vec::new());
-        loop {
-            let batch = reader.next_batch(&dir)?;
-            if batch.is_empty() {
-                break;
-            }
-            for listed in batch {
-                let kind = match listed.kind {
-                    Some(kind) => kind,
-                    None => dir.stat(&listed.name, false)?.kind,
-                };
-                let names = if kind == Kind::Dir { &mut subdirs } else { &mut files };
-                names.push(listed.name.to_os_string());
-            }
-        }
-        let mut stays = false;
-        for file in &files {
-            if let Err(error) = (self.remove)(&dir, file) {
-                stays = true;
-                Stuck::add(stuck, &path.join(file), error);
-            }
-        }
-        Ok(EmptiedDir { dir, name: name.to_os_string(), path, subdirs, stays })
-    }
-}
-
-impl Stuck {
-    fn at(path: PathBuf, error: io::Error) -> Self {
-        Self { path, error, others: 0 }
-    }
-
-    fn add(stuck: &mut Option<Self>, path: &Path, error: io::Error) {
-        match stuck {
-            Some(first) => first.others += 1,
-            None => *stuck = Some(Self::at(path.to_path_buf(), error)),
-        }
+        Ok(dir)
     }
 }

@@ -132,6 +132,19 @@ fn old_trash_goes_without_what_is_mounted_in_it() {
     assert_eq!(left, "./d/bound/file\n./d/disk/file\n");
 }
 
+/// Deeper than files may be open, and the removal has to come back to each level.
+#[test]
+fn trash_of_any_depth_goes() {
+    let scene = scene_of_a_mirror();
+    let trash = "dst/.dircopy-trash/2001-01-01T000000Z";
+    let dig = "for i in $(seq 1200); do mkdir d e; echo $i >e/f; cd d; done";
+    shell(&scene, &format!("mkdir -p {trash} && cd {trash} && {dig}"));
+    let removing = scene.command(["--mirror=all", "--keep-trash=30d"]);
+    let run = removing.after("ulimit -n 256").run();
+    run.assert_code(0).assert_says("removed");
+    shell(&scene, "! ls -d dst/.dircopy-trash/2001*");
+}
+
 #[test]
 fn trash_that_cannot_be_removed_keeps_no_other() {
     need!(Mount);
