@@ -5,16 +5,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 
+use crate::sys::dir_listing::DirListing;
 use crate::sys::part_name::{PartOwner, under_part_name};
 #[cfg(unix)]
 use crate::sys::unix::volume::close_file;
 #[cfg(windows)]
 use crate::sys::windows::volume::close_file;
-
-#[cfg(unix)]
-use crate::sys::unix::list::DirReader;
-#[cfg(windows)]
-use crate::sys::windows::list::DirReader;
 
 #[cfg(unix)]
 pub use crate::sys::unix::dir::{Dir, LinkTarget};
@@ -30,14 +26,12 @@ impl Dir {
     /// # Errors
     /// The directory cannot be listed.
     pub fn lists(&self, name: &OsStr) -> io::Result<bool> {
-        let listed = self.open_dir(OsStr::new("."), false)?;
-        let mut reader = DirReader::default();
-        loop {
-            let batch = reader.next_batch(&listed)?;
-            if batch.is_empty() || batch.iter().any(|listed| *listed.name == *name) {
-                return Ok(!batch.is_empty());
+        for listed in DirListing::of(self)? {
+            if *listed?.name == *name {
+                return Ok(true);
             }
         }
+        Ok(false)
     }
 
     /// Makes a new, empty file under a random name that no other program uses, readable by its

@@ -11,8 +11,8 @@ use std::{
 use unicode_normalization::UnicodeNormalization;
 
 use crate::{
-    hash::HashTable, path::RelPath, sys::Dir, sys::DirReader, sys::name_from_bytes,
-    sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    hash::HashTable, path::RelPath, sys::Dir, sys::DirListing, sys::DirReader,
+    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
 };
 
 /// The common form of all names that are alike. What is not UTF-8 stays as it is: where names are folded, such bytes
@@ -147,7 +147,6 @@ impl NameSet {
 pub struct OtherSpellings<'a> {
     source: &'a Dir,
     follow: bool,
-    reader: DirReader,
     way: Vec<SpelledDir>,
 }
 
@@ -163,7 +162,7 @@ struct SpelledDir {
 impl<'a> OtherSpellings<'a> {
     /// Those of this source, in which links stand for what they point to if the run is to `follow` them.
     pub fn new(source: &'a Dir, follow: bool) -> Self {
-        Self { source, follow, reader: DirReader::default(), way: Vec::new() }
+        Self { source, follow, way: Vec::new() }
     }
 
     /// The paths at the source that are [alike](crate::volume::alike) to this one and are not the same.
@@ -195,7 +194,7 @@ impl<'a> OtherSpellings<'a> {
     }
 
     /// The directory that is called `name` in the last one on the way, and by that spelling if there are several.
-    fn next(&mut self, name: &[u8]) -> io::Result<SpelledDir> {
+    fn next(&self, name: &[u8]) -> io::Result<SpelledDir> {
         let missing =
             SpelledDir { asked: name.to_vec(), path: RelPath::root(), names: HashMap::new() };
         let Some(above) = self.way.last() else { return Ok(missing) };
@@ -209,26 +208,18 @@ impl<'a> OtherSpellings<'a> {
         }
     }
 
-    fn read(&mut self, asked: Vec<u8>, path: RelPath) -> io::Result<SpelledDir> {
-        let (dir, mut names) = (self.open(&path)?, HashMap::<_, Vec<_>>::new());
-        loop {
-            let batch = self.reader.next_batch(&dir)?;
-            if batch.is_empty() {
-                return Ok(SpelledDir { asked, path, names });
-            }
-            for listed in batch {
-                let form = form_of(listed.name.as_encoded_bytes());
-                names.entry(form).or_default().push(listed.name.to_os_string());
-            }
+    fn read(&self, asked: Vec<u8>, path: RelPath) -> io::Result<SpelledDir> {
+        let mut names = HashMap::<_, Vec<_>>::new();
+        for listed in DirListing::of(&self.open(&path)?)? {
+            let name = listed?.name;
+            names.entry(form_of(name.as_encoded_bytes())).or_default().push(name.to_os_string());
         }
+        Ok(SpelledDir { asked, path, names })
     }
 
     fn open(&self, path: &RelPath) -> io::Result<Dir> {
-        let mut dir = self.source.open_dir(".".as_ref(), false)?;
-        for name in path.components() {
-            dir = dir.open_dir(name_from_bytes(name)?, self.follow)?;
-        }
-        Ok(dir)
+        let enter = |dir: Dir, name: &[u8]| dir.open_dir(name_from_bytes(name)?, self.follow);
+        path.components().try_fold(self.source.try_clone()?, enter)
     }
 }
 

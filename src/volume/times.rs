@@ -16,7 +16,7 @@ use std::{
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::{
-    state::MovedTimes, sys::Dir, sys::DirReader, sys::ListedEntry, sys::stat::Stat,
+    state::MovedTimes, sys::Dir, sys::DirListing, sys::ListedEntry, sys::stat::Stat,
     sys::stat::Time, sys::traits::TimeTraits, volume::NameSet, volume::alike::Sameness,
     volume::alike::fold_simply, volume::alike::form_of, volume::alike::sameness,
 };
@@ -216,47 +216,41 @@ impl SpellingSearch<'_> {
     ///
     /// # Errors
     /// Something could not be looked at, so nothing is known to be missing.
-    pub fn run(&self, reader: &mut DirReader) -> io::Result<HashMap<Arc<OsStr>, Counterpart>> {
+    pub fn run(&self) -> io::Result<HashMap<Arc<OsStr>, Counterpart>> {
         let mut found = HashMap::new();
         if self.missing.is_empty() {
             return Ok(found);
         }
         let mut candidates = None;
-        // It was listed to its end with the other handle.
-        let source = self.source.open_dir(".".as_ref(), false)?;
-        loop {
-            let batch = reader.next_batch(&source)?;
-            if batch.is_empty() {
-                return Ok(found);
+        for entry in DirListing::of(self.source)? {
+            let entry = entry?;
+            if self.listed.has(self.listed.hash(&entry.name)) {
+                continue;
             }
-            for entry in batch {
-                if self.listed.has(self.listed.hash(&entry.name)) {
-                    continue;
-                }
-                let Some(there) = stat_if_there(self.output, &entry.name)? else { continue };
-                if !(self.is_copied)(&entry)? {
-                    continue;
-                }
-                let name = entry.name;
-                let candidates = match &mut candidates {
-                    Some(candidates) => candidates,
-                    missing => missing.insert(self.candidates()?),
+            let Some(there) = stat_if_there(self.output, &entry.name)? else { continue };
+            if !(self.is_copied)(&entry)? {
+                continue;
+            }
+            let name = entry.name;
+            let candidates = match &mut candidates {
+                Some(candidates) => candidates,
+                missing => missing.insert(self.candidates()?),
+            };
+            let same = candidates.of(&name, &there);
+            // Of several it is the one that is what the output finds by the new name.
+            let is_it = |other: &&Arc<OsStr>| candidates.is_as(other, &there);
+            let exact: Vec<_> = same.iter().filter(is_it).collect();
+            let same = if exact.len() == 1 { exact } else { same.iter().collect() };
+            for other in same.iter().copied() {
+                let is_clear = same.len() == 1 && !found.contains_key(other);
+                let counterpart = match is_clear {
+                    true => Counterpart::Named(Arc::clone(&name)),
+                    false => Counterpart::Unclear,
                 };
-                let same = candidates.of(&name, &there);
-                // Of several it is the one that is what the output finds by the new name.
-                let is_it = |other: &&Arc<OsStr>| candidates.is_as(other, &there);
-                let exact: Vec<_> = same.iter().filter(is_it).collect();
-                let same = if exact.len() == 1 { exact } else { same.iter().collect() };
-                for other in same.iter().copied() {
-                    let is_clear = same.len() == 1 && !found.contains_key(other);
-                    let counterpart = match is_clear {
-                        true => Counterpart::Named(Arc::clone(&name)),
-                        false => Counterpart::Unclear,
-                    };
-                    found.insert(Arc::clone(other), counterpart);
-                }
+                found.insert(Arc::clone(other), counterpart);
             }
         }
+        Ok(found)
     }
 
     fn candidates(&self) -> io::Result<Candidates> {

@@ -15,7 +15,7 @@ use crate::{
     error::Error, error::Result, hash::Algorithms, hash::Digests, manifest::ManifestName,
     manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
     manifest::archive::bag::manifest_name, state::Bound, state::Missing, state::Note,
-    state::PrivateDir, state::private_dir::NAME, sys, sys::Dir, sys::DirReader, sys::is_part_name,
+    state::PrivateDir, state::private_dir::NAME, sys, sys::Dir, sys::DirListing, sys::is_part_name,
     tree::Patience,
 };
 
@@ -58,42 +58,36 @@ impl BagState {
         let refuse = |why: String| Err(Error::finding(DEED, path, why));
         let is_noted = private.is_some_and(|private| BagNote::read(private).is_some());
         let mut state = if is_noted { Self::Begun } else { Self::Empty };
-        // The handle has one position for all.
-        let here = dir.open_dir(".".as_ref(), false).map_err(fail)?;
-        let mut reader = DirReader::default();
-        loop {
-            let batch = reader.next_batch(&here).map_err(fail)?;
-            if batch.is_empty() {
-                return Ok(state);
-            }
-            for name in batch.iter().map(|entry| &*entry.name) {
-                let text = name.to_str().unwrap_or_default();
-                let others = match manifest_name(text) {
-                    Some((_, algorithm)) => !algorithm.is_ok_and(|it| algorithms.has(it)),
-                    None => false,
-                };
-                match () {
-                    () if name == NAME || is_part_name(name) => {}
-                    () if is_noted && others => {
-                        return refuse(format!(
-                            "it is a bag with {text}; give --hash with that algorithm too, or another output"
-                        ));
-                    }
-                    () if is_noted && name == DECLARATION => state = Self::Finished,
-                    () if is_noted => {}
-                    () if private.is_none() && (name == PAYLOAD || is_list(name)) => {
-                        state = Self::Begun;
-                    }
-                    () => {
-                        return refuse(
-                            "it is not empty, and no bag that this user's runs began there; give an empty or a new \
-                             directory"
-                                .into(),
-                        );
-                    }
+        for listed in DirListing::of(dir).map_err(fail)? {
+            let listed = listed.map_err(fail)?;
+            let name = &*listed.name;
+            let text = name.to_str().unwrap_or_default();
+            let others = match manifest_name(text) {
+                Some((_, algorithm)) => !algorithm.is_ok_and(|it| algorithms.has(it)),
+                None => false,
+            };
+            match () {
+                () if name == NAME || is_part_name(name) => {}
+                () if is_noted && others => {
+                    return refuse(format!(
+                        "it is a bag with {text}; give --hash with that algorithm too, or another output"
+                    ));
+                }
+                () if is_noted && name == DECLARATION => state = Self::Finished,
+                () if is_noted => {}
+                () if private.is_none() && (name == PAYLOAD || is_list(name)) => {
+                    state = Self::Begun;
+                }
+                () => {
+                    return refuse(
+                        "it is not empty, and no bag that this user's runs began there; give an empty or a new \
+                         directory"
+                            .into(),
+                    );
                 }
             }
         }
+        Ok(state)
     }
 }
 

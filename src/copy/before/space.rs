@@ -8,13 +8,13 @@
 //! the space, a disk that fills up is still an error of each file.
 
 use std::{
-    collections::HashMap, ffi::OsStr, ops::ControlFlow, path::Path, path::PathBuf, sync::Arc,
-    sync::Mutex, sync::PoisonError, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed,
+    collections::HashMap, ops::ControlFlow, path::Path, path::PathBuf, sync::Arc, sync::Mutex,
+    sync::PoisonError, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed,
 };
 
 use crate::{
     copy::Prepared, error::Error, error::Result, event::Progress, event::Stop, io::CopyOptions,
-    manifest::NextLine, path::Shown, state::Knowledge, state::Trace, sys, sys::DirReader,
+    manifest::NextLine, path::Shown, state::Knowledge, state::Trace, sys, sys::DirListing,
     sys::FreeSpace, sys::Place, sys::UsedSpace, sys::stat::Stat, transfer::renamed::RenamedFiles,
     tree::Decision, tree::DestinationStat, tree::OutputDir, tree::Policy, tree::SourceEntry,
     tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite::decide,
@@ -142,7 +142,7 @@ impl SpaceCheck<'_> {
                 }
                 WalkEvent::Item(WalkItem::HardLink(..) | WalkItem::Symlink(..)) => self.count(1, 0),
                 WalkEvent::Item(WalkItem::Done(output)) => {
-                    need.add_parts(output, &mut DirReader::default());
+                    need.add_parts(output);
                 }
                 WalkEvent::Item(WalkItem::Failed(_)) => missed.store(true, Relaxed),
                 WalkEvent::Item(_) => {}
@@ -238,17 +238,13 @@ impl Need {
     }
 
     /// Adds the part files in a directory.
-    fn add_parts(&mut self, output: &OutputDir, listing: &mut DirReader) {
+    fn add_parts(&mut self, output: &OutputDir) {
         let Some(dir) = output.handle.as_ref().filter(|_| output.volume.with_root) else { return };
-        while let Ok(batch) = listing.next_batch(dir)
-            && !batch.is_empty()
-        {
-            let tag = output.volume.parts.output;
-            let is_removed = |name: &OsStr| tag.is_some_and(|tag| tag.is_in(name));
-            for listed in batch.iter().filter(|listed| is_removed(&listed.name)) {
-                let part = dir.stat(&listed.name, false);
-                self.parts = self.parts.saturating_add(part.map_or(0, |part| part.allocated));
-            }
+        let Some(tag) = output.volume.parts.output else { return };
+        let listed = DirListing::of(dir).into_iter().flatten().map_while(Result::ok);
+        for part in listed.filter(|listed| tag.is_in(&listed.name)) {
+            let part = dir.stat(&part.name, false);
+            self.parts = self.parts.saturating_add(part.map_or(0, |part| part.allocated));
         }
     }
 

@@ -266,7 +266,7 @@ impl DepartureSearch<'_> {
                 let path = || self.output.path_below(&top.rel.path());
                 let is_copied = &|entry: &ListedEntry| self.is_copied(top, source, entry);
                 let look = SpellingSearch { source, output, listed, missing, is_copied };
-                look.run(reader).deed_at("compare", path)?
+                look.run().deed_at("compare", path)?
             }
             _ => HashMap::new(),
         };

@@ -13,11 +13,11 @@ use rustix::{
 };
 
 use crate::{
-    sys::interrupted::Uninterrupted, sys::interrupted::write_all, sys::part_name::PartOwner,
-    sys::part_name::is_part_name, sys::part_name::under_part_name, sys::stat::Kind,
-    sys::stat::Time, sys::traits::LONGEST_NAME, sys::traits::NameTraits, sys::traits::TimeTraits,
-    sys::traits::Traits, sys::traits::TriedName, sys::unix::dir::Dir, sys::unix::dir::LinkTarget,
-    sys::unix::dir::stat_from, sys::unix::list::DirReader, sys::unix::process::is_root,
+    sys::dir_listing::DirListing, sys::interrupted::Uninterrupted, sys::interrupted::write_all,
+    sys::part_name::PartOwner, sys::part_name::is_part_name, sys::part_name::under_part_name,
+    sys::stat::Kind, sys::stat::Time, sys::traits::LONGEST_NAME, sys::traits::NameTraits,
+    sys::traits::TimeTraits, sys::traits::Traits, sys::traits::TriedName, sys::unix::dir::Dir,
+    sys::unix::dir::LinkTarget, sys::unix::dir::stat_from, sys::unix::process::is_root,
     sys::unix::volume::close_file, sys::unix::volume::is_kernel_fat, sys::unix::volume::is_on_fuse,
 };
 
@@ -367,16 +367,7 @@ impl Dir {
     fn names(&self) -> io::Result<Vec<OsString>> {
         // From its start, wherever other listings have come to. Going back to it is not enough: sshfs lists each
         // handle once, and nothing after that.
-        let listed = self.open_dir(OsStr::new("."), false)?;
-        let mut reader = DirReader::default();
-        let mut names = Vec::new();
-        loop {
-            let batch = reader.next_batch(&listed)?;
-            if batch.is_empty() {
-                return Ok(names);
-            }
-            names.extend(batch.into_iter().map(|listed| listed.name.to_os_string()));
-        }
+        DirListing::of(self)?.map(|listed| Ok(listed?.name.to_os_string())).collect()
     }
 
     /// True if the names here can be made durable. HFS has no such call (`EINVAL`).
