@@ -1,7 +1,7 @@
 //! A pass over the directories of a tree, or of several trees side by side.
 //!
-//! Each directory is opened by its name in the one above it, so no path is resolved twice, and a link is followed only in
-//! a tree in which links stand for what they point to. A tree may be of any depth: the root and the last levels are
+//! Each directory is opened by its name in the one above it, so no path is resolved twice, and a link is followed only
+//! in a tree in which links stand for what they point to. A tree may be of any depth: the root and the last levels are
 //! held open, and one between is opened again by its name when the pass comes back to it. It must then be the directory
 //! that it was.
 
