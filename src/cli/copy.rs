@@ -13,8 +13,8 @@ use crate::{
     cli::session::Session, cli::session::Setup, cli::show::Console, cli::show::Detail,
     cli::show::Reporter, cli::show::copy_messages::Gathered, cli::show::copy_summary::CopySummary,
     cli::show::rows::files, cli::show::rows::size, cli::show::stream_summary::summary,
-    cli::show::stream_summary::verdict, copy::CopyJob, copy::DatedName, copy::GenerationNote,
-    copy::GenerationSet, copy::LostNames, copy::OutputJob, copy::Report,
+    cli::show::stream_summary::verdict, cli::words, copy::CopyJob, copy::DatedName,
+    copy::GenerationNote, copy::GenerationSet, copy::LostNames, copy::OutputJob, copy::Report,
     copy::generations::set::discard, copy::generations::set::hold, copy::run::means::count,
     copy::run::outputs::copy_to_all, error::Deed, error::Error, error::Result, event::Event,
     event::Progress, event::Stop, path::Shown, stream::Endpoint, stream::StreamEnding,
@@ -179,10 +179,14 @@ struct ListedGeneration {
 
 /// Lists the generations, or removes those that are named.
 pub fn generations(args: &GenerationsArgs, console: &Console) -> Exit {
-    let done = match args.remove.is_empty() {
-        true => list(args, console),
-        false => remove(args, console),
-    };
+    let located = words::located(&args.output, "list the generations at");
+    let done = located.map_err(|error| (Exit::Refused, error)).and_then(|output| {
+        let args = &GenerationsArgs { output, ..args.clone() };
+        match args.remove.is_empty() {
+            true => list(args, console),
+            false => remove(args, console),
+        }
+    });
     match done {
         Ok(()) if console.all_written() => Exit::Complete,
         Ok(()) => Exit::Incomplete,

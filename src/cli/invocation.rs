@@ -9,11 +9,12 @@ use strsim::levenshtein;
 
 use crate::{
     cli::args, cli::args::copy, cli::args::copy::CopyArgs, cli::args::copy::jobs,
-    cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
-    cli::args::values::ReportArgs, cli::args::verify::HealArgs, cli::args::verify::VerifyArgs,
-    cli::cluster::FinishArgs, cli::cluster::MergeArgs, cli::cluster::PlanArgs,
-    cli::cluster::ShardArgs, cli::words::OutputName, copy::CopyJob, error::Error, path::Shown,
-    stream::StreamJob, stream::input::is_stream, sys,
+    cli::args::copy::patterns, cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
+    cli::args::restore::refuse_others, cli::args::values::ReportArgs, cli::args::verify::HealArgs,
+    cli::args::verify::VerifyArgs, cli::cluster::FinishArgs, cli::cluster::MergeArgs,
+    cli::cluster::PlanArgs, cli::cluster::ShardArgs, cli::restore::ProvenTree,
+    cli::words::OutputName, cli::words::located, copy::CopyJob, error::Error, path::Shown,
+    stream::StreamJob, stream::input::is_stream, sys, tree::Filter, tree::Pattern,
 };
 
 /// The command that a command line gives.
@@ -80,8 +81,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
     let mut command = args::with_short_help(command, &args);
     let matches = command.try_get_matches_from_mut(args.clone());
     let matches = matches.map_err(|error| explain_habit(error, &mut command))?;
+    refuse_tilde(&matches, &mut command)?;
     match matches.subcommand() {
         Some(("verify", matches)) => Ok(Invocation::Verify(VerifyArgs::from_arg_matches(matches)?)),
+        Some(("restore", matches)) => restore(matches, &mut command),
         Some(("heal", matches)) => Ok(Invocation::Heal(HealArgs::from_arg_matches(matches)?)),
         Some(("report", matches)) => Ok(Invocation::Report(ReportArgs::from_arg_matches(matches)?)),
         Some(("generations", matches)) => {
@@ -119,6 +122,84 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
     }
 }
 
+/// A copy that brings back what is proven.
+fn restore(matches: &ArgMatches, command: &mut Command) -> Result<Invocation, UsageError> {
+    fn refuse(command: &mut Command, text: String) -> clap::Error {
+        command.error(ErrorKind::ValueValidation, text)
+    }
+    refuse_others(matches).map_err(|text| refuse(command, text))?;
+    let mut copy = copy(matches, command)?;
+    if copy.stream.is_some() {
+        let text = "a tree is brought back to a directory, and this is a stream";
+        return Err(refuse(command, text.into()).into());
+    }
+    // What is on a disk that is not there is refused as that.
+    if copy.unknown.iter().any(Option::is_none) {
+        let (tree, given) = (&copy.args.input[0], copy.args.expect.as_deref());
+        match ProvenTree::find(tree, given) {
+            Ok(found) => {
+                copy.restore(matches, &found).map_err(|text| refuse(command, text))?;
+            }
+            Err(error) => copy.refuse_all(&error),
+        }
+    }
+    Ok(Invocation::Copy(Box::new(copy), None))
+}
+
+impl CopyInvocation {
+    /// Makes it one that brings back the tree that was found.
+    fn restore(&mut self, matches: &ArgMatches, found: &ProvenTree) -> Result<(), String> {
+        let own = found.own.iter().map(|name| Pattern::Exclude(format!("/{name}")));
+        let patterns = patterns(matches, &self.args.include, &self.args.exclude);
+        let filter = Filter::new(&patterns.into_iter().chain(own).collect::<Vec<_>>())?;
+        self.args.input = vec![found.source.clone()];
+        for job in &mut self.jobs {
+            job.source.clone_from(&found.source);
+            job.options.restore = true;
+            job.options.selection.filter = filter.clone();
+            // A dry run reads no file.
+            job.expect = Some(found.manifest.clone()).filter(|_| !job.dry_run);
+            job.expect_all = true;
+            job.leaves_no_traces = true;
+        }
+        Ok(())
+    }
+
+    /// Refuses every output because of this.
+    fn refuse_all(&mut self, error: &Error) {
+        let same = || Error::finding(error.deed(), error.path(), error.reason());
+        self.unknown.iter_mut().for_each(|unknown| *unknown = Some(same()));
+    }
+}
+
+/// Refuses a path that begins with `~` where nothing is called so: only a shell knows what it stands for.
+fn refuse_tilde(matches: &ArgMatches, command: &mut Command) -> Result<(), clap::Error> {
+    fn find<'m>(matches: &'m ArgMatches, command: &Command) -> Option<&'m OsStr> {
+        let is_path = |arg: &&clap::Arg| {
+            arg.get_value_parser().type_id() == clap::builder::ValueParser::path_buf().type_id()
+        };
+        let mut values = command
+            .get_arguments()
+            .filter(is_path)
+            .filter_map(|arg| matches.get_raw(arg.get_id().as_str()))
+            .flatten();
+        let is_home = |value: &&OsStr| {
+            let first = Path::new(value).components().next();
+            first.is_some_and(|it| it.as_os_str() == "~") && std::fs::symlink_metadata("~").is_err()
+        };
+        values.find(is_home).or_else(|| {
+            let (name, below) = matches.subcommand()?;
+            find(below, command.find_subcommand(name)?)
+        })
+    }
+    let Some(path) = find(matches, command) else { return Ok(()) };
+    let text = format!(
+        "~ is not expanded here: {}\n\n  tip: leave out the quotes, or write $HOME or the whole path",
+        Shown::path(Path::new(path))
+    );
+    Err(command.error(ErrorKind::ValueValidation, text))
+}
+
 /// Reads the command line of `dirverify`. The error may be the help.
 pub fn parse_verify(args: impl IntoIterator<Item = OsString>) -> Result<VerifyArgs, clap::Error> {
     let mut command = args::dirverify();
@@ -151,6 +232,10 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     }
     take_positionals(&mut args)
         .map_err(|text| command.error(ErrorKind::MissingRequiredArgument, text))?;
+    let given = args.input.clone();
+    let located: Result<Vec<_>, Error> =
+        given.iter().map(|path| located(path, "copy from")).collect();
+    let absent = located.map(|paths| args.input = paths).err();
     let source = args.input.first().map(|path| &**path);
     let names = args.output.iter().map(|given| OutputName::resolve(given, source));
     let names = names.collect::<Result<Vec<_>, _>>();
@@ -167,30 +252,90 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     let stream = jobs.first().filter(|_| is_stream);
     let stream = stream.map(|job| args.stream.job(inputs, outputs, job));
     let (given, unknown) = names.into_iter().map(|name| (name.given, name.unknown)).unzip();
-    Ok(CopyInvocation { args, jobs, given, unknown, stream })
+    let mut copy = CopyInvocation { args, jobs, given, unknown, stream };
+    absent.iter().for_each(|error| copy.refuse_all(error));
+    Ok(copy)
 }
 
-/// Explains options that `cp` and `rsync` need for what is always done here, or is called otherwise.
+/// Options of other programs, and what does the same here. An option of `cp` or `rsync` that people type is worth a line.
+const HABITS: [(&[&str], &str); 16] = [
+    (
+        &[
+            "-r",
+            "-R",
+            "-a",
+            "-p",
+            "-t",
+            "-A",
+            "-X",
+            "--recursive",
+            "--archive",
+            "--preserve",
+            "--times",
+        ],
+        "leave it out: a directory is always copied with all that is in it, times, permissions and attributes, and as \
+         root owners",
+    ),
+    (
+        &[
+            "--delete",
+            "--delete-after",
+            "--delete-before",
+            "--delete-during",
+            "--remove-source-files",
+        ],
+        "--mirror moves what has left the source into a trash at the output",
+    ),
+    (
+        &["-c", "--checksum"],
+        "every file that is copied is hashed; --verify also reads what is at the output",
+    ),
+    (
+        &["-P", "--partial", "--partial-dir", "--append", "--append-verify", "--inplace"],
+        "leave it out: the same command goes on where a run was cut short, and on a terminal it shows its progress",
+    ),
+    (
+        &["--link-dest", "--copy-dest", "--compare-dest"],
+        "--generations makes a dated tree at each run, which shares what did not change with the one before",
+    ),
+    (
+        &["-b", "--backup", "--backup-dir", "--suffix"],
+        "nothing is replaced unless --overwrite-policy says so; --generations keeps what was there before",
+    ),
+    (
+        &["-z", "--compress", "--zc"],
+        "leave it out: both ends are mounted here, and nothing is sent",
+    ),
+    (&["-u", "--update"], "--overwrite-policy update"),
+    (&["-f", "--force"], "--overwrite-policy always"),
+    (&["--ignore-existing", "--no-clobber", "--existing"], "--overwrite-policy never"),
+    (&["-H"], "--hard-links"),
+    (&["-L", "--copy-links", "--dereference"], "--follow-links"),
+    (&["-S"], "--sparse always"),
+    (&["-D", "--devices"], "--specials copies FIFOs and devices"),
+    (&["--bwlimit"], "--limit-rate 50M"),
+    (&["-e", "--rsh"], "mount the other machine's disk, or run dircopy there"),
+];
+
+/// Explains options that other programs have for what is always done here, or is called otherwise.
 fn explain_habit(error: clap::Error, command: &mut Command) -> clap::Error {
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
-    let tip = match &**option {
-        _ if error.kind() != ErrorKind::UnknownArgument => return error,
-        "-r" | "-R" | "-a" | "--recursive" | "--archive" => {
-            ", and none is needed\n\n  tip: leave it out: a directory is always copied with all that is in it, times, \
-             permissions and attributes, and as root owners"
+    let text = match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let option = option.split('=').next().unwrap_or(option);
+            let Some((_, tip)) = HABITS.iter().find(|(names, _)| names.contains(&option)) else {
+                return error;
+            };
+            format!("there is no option {option}\n\n  tip: {tip}")
         }
-        "--delete" => {
-            "\n\n  tip: --mirror moves what has left the source into a trash at the output"
-        }
-        "-c" | "--checksum" => {
-            "\n\n  tip: every file that is copied is hashed; --verify also reads what is at the output"
+        ErrorKind::InvalidValue if option.starts_with("--progress") => {
+            "--progress says when: auto, always or never\n\n  tip: leave it out: on a terminal it is shown".into()
         }
         _ => return error,
     };
-    let text = format!("there is no option {option}{tip}");
-    command.error(ErrorKind::UnknownArgument, text)
+    command.error(error.kind(), text)
 }
 
 /// The command that a word was perhaps meant to be, if it is no file.
@@ -198,6 +343,10 @@ fn meant_command<'c>(word: &OsStr, command: &'c Command) -> Option<&'c str> {
     let word = word.to_str().filter(|word| word.len() > 3)?;
     if word.contains(['/', '\\']) || std::fs::symlink_metadata(word).is_ok() {
         return None;
+    }
+    // "copy" and "sync" are what the program does without a command.
+    if ["copy", "sync", "backup", "clone"].contains(&word) {
+        return Some("SRC DST");
     }
     let mut names = command.get_subcommands().map(Command::get_name);
     names.find(|name| levenshtein(word, name) <= 2 || (word == "check" && *name == "verify"))

@@ -10,6 +10,7 @@ mod jobs;
 mod progress;
 mod record;
 mod report;
+mod restore;
 mod session;
 mod show;
 mod verify;

@@ -123,6 +123,7 @@ impl<'a> Session<'a> {
 
     /// Ends the program although a thread is in a call that does not come back: nothing else can end it.
     fn end_stuck(&self, error: &Error) {
+        self.console.clear_bar();
         self.console.error("stopped", "", error);
         let exit = self.stop.requested().map_or(Exit::Stopped, Exit::of_stop);
         let verdict = |exit: Exit, _: &str| {

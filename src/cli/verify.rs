@@ -13,11 +13,12 @@ use crate::{
     cli::session::Session, cli::session::Setup, cli::show::Detail,
     cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind,
     cli::show::verify_messages::VerifyMessages, cli::show::verify_messages::summary,
-    cli::show::verify_messages::verdict, copy::GenerationSet, copy::generations::set::latest,
-    copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
-    event::Stop, manifest::read::escape, path::directory_of, sys, sys::Dir, sys::PlainUse,
-    sys::Uninterrupted, verify::Finding, verify::FindingObserver, verify::Target, verify::Verdict,
-    verify::VerifyJob, verify::VerifyReport, verify::has_own_manifest,
+    cli::show::verify_messages::verdict, cli::words, copy::GenerationSet,
+    copy::generations::set::latest, copy::generations::set::path_of, error::Error, error::Result,
+    event::Observer, event::Progress, event::Stop, manifest::read::escape, path::directory_of, sys,
+    sys::Dir, sys::PlainUse, sys::Uninterrupted, verify::Finding, verify::FindingObserver,
+    verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
+    verify::has_own_manifest,
 };
 
 /// The setup of a check, whether it makes files whole or not.
@@ -39,6 +40,8 @@ struct Checking<'a> {
 
 /// Runs the check, as the program of this name.
 pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Exit {
+    let mut args = args.clone();
+    let located = words::locate_all([&mut args.dirs, &mut args.heal_from], "check");
     let heal = args.heal_job();
     let checking = Checking {
         name,
@@ -51,8 +54,10 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         heals: heal.is_some(),
         reads: args.shards.merge.is_none(),
     };
+    let args = &args;
     let ((job, untaken), merge) = (each_generation(args.job()), args.merge_job());
     checking.run(command, &job, |observer| {
+        located?;
         let mut report = match (&heal, &merge) {
             (Some(job), _) => job.run(observer),
             (None, Some(job)) => job.run(observer),
@@ -107,6 +112,8 @@ fn untaken_as_one(path: &Path, is_latest: bool) -> Finding {
 
 /// Runs `dircopy heal`.
 pub fn heal(args: &HealArgs, command: &[OsString]) -> Exit {
+    let mut args = args.clone();
+    let located = words::locate_all([&mut args.trees, &mut args.from_tree], "heal");
     let checking = Checking {
         name: "dircopy",
         dirs: &args.trees,
@@ -119,7 +126,10 @@ pub fn heal(args: &HealArgs, command: &[OsString]) -> Exit {
         reads: true,
     };
     let job = args.job();
-    checking.run(command, &job.check, |observer| job.run(observer))
+    checking.run(command, &job.check, |observer| {
+        located?;
+        job.run(observer)
+    })
 }
 
 impl Checking<'_> {
@@ -182,7 +192,7 @@ impl Checking<'_> {
         let list_written = reporter.close_list();
         let says = detail != Detail::Quiet;
         if says {
-            session.console.out_rows(summary(report));
+            session.console.out_rows(summary(report, check));
         }
         let exit = Exit::of_check(report, list_written && session.console.all_written());
         session.end(&RunResult::Checked(report), exit, !says, |exit, amiss| {

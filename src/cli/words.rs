@@ -157,9 +157,9 @@ impl OutputName {
             return Err(format!("{given} is not UTF-8, so nothing can stand for something in it"));
         }
         match expand(&pieces, given, source).and_then(|below| match &disk {
-            Some(disk) => {
-                disk.find(given).map(|point| point.join(below.trim_start_matches(is_separator)))
-            }
+            Some(disk) => disk
+                .find(given, "copy to")
+                .map(|point| point.join(below.trim_start_matches(is_separator))),
             None => Ok(below.into()),
         }) {
             Ok(path) => name.path = path,
@@ -169,6 +169,43 @@ impl OutputName {
         Ok(name)
     }
 }
+
+/// True if a path is written as one on a disk that is named, wherever that is mounted.
+pub fn is_on_named_disk(path: &Path) -> bool {
+    named_disk(&path.to_string_lossy()).is_some()
+}
+
+/// The path that `given` stands for, if it is on a disk that is named; or else as it was given. `deed` says what for.
+///
+/// # Errors
+/// No disk that is called so is mounted, or several are.
+pub fn located(given: &Path, deed: &'static str) -> Result<PathBuf> {
+    let text = given.to_string_lossy();
+    match named_disk(&text) {
+        Some(disk) => {
+            if disk.below.split(is_separator).any(|part| part == "..") {
+                return Err(Error::finding(deed, given, OUT_OF_DISK));
+            }
+            Ok(disk.find(given, deed)?.join(disk.below.trim_start_matches(is_separator)))
+        }
+        None => Ok(given.to_path_buf()),
+    }
+}
+
+/// The same for all of these, each of which stays as it was given if it is not known.
+///
+/// # Errors
+/// One is not known.
+pub fn locate_all(groups: [&mut Vec<PathBuf>; 2], deed: &'static str) -> Result<()> {
+    for path in groups.into_iter().flatten() {
+        *path = located(path, deed)?;
+    }
+    Ok(())
+}
+
+/// Why a path on a disk that is named is none.
+const OUT_OF_DISK: &str =
+    "it names a disk, and \"..\" could lead out of it: write the path from the top of the disk";
 
 /// A disk that is named, and the path below it.
 struct NamedDisk<'a> {
@@ -187,7 +224,7 @@ fn named_disk(text: &str) -> Option<NamedDisk<'_>> {
 
 impl NamedDisk<'_> {
     /// Where it is mounted.
-    fn find(&self, given: &Path) -> Result<PathBuf> {
+    fn find(&self, given: &Path, deed: &'static str) -> Result<PathBuf> {
         let volumes = sys::mounted_volumes().deed("find the disk of", given)?;
         let is_it = |volume: &MountedVolume| match self.kind {
             "LABEL=" => volume.label.as_ref().is_some_and(|label| label == self.value),
@@ -197,13 +234,15 @@ impl NamedDisk<'_> {
         match &*found {
             [MountedVolume { point, .. }] => Ok(point.clone()),
             [] => {
-                let finding = "its disk is not mounted: no disk that is called so is";
-                Err(Error::finding("copy to", given, finding))
+                let kind = if self.kind == "LABEL=" { "label" } else { "UUID" };
+                let value = Shown::bytes(self.value.as_bytes());
+                let finding = format!("no mounted disk has the {kind} {value}");
+                Err(Error::finding(deed, given, finding))
             }
             [one, other, ..] => {
                 let [one, other] = [one, other].map(|it| Shown::path(&it.point).to_string());
                 let finding = format!("two disks that are called so are mounted: {one}, {other}");
-                Err(Error::finding("copy to", given, finding))
+                Err(Error::finding(deed, given, finding))
             }
         }
     }

@@ -8,12 +8,12 @@ use crate::{
     copy::CopyJob, copy::Counts, copy::LinkOutcome, copy::Plan, copy::Prepared, copy::links,
     error::Deed, error::Error, error::Result, event::Done, event::Event, event::EventObserver,
     event::Stop, hash::Algorithm, io::CopyOptions, manifest::NextLine, state::Belief,
-    state::Knowledge, state::Missing, state::PrivateDir, sys::stat::Stat, transfer::BothFiles,
-    transfer::LateCopy, transfer::prepare::belief, transfer::prepare::compare_times, tree::Batch,
-    tree::Decision, tree::DestinationStat, tree::OutputDir, tree::Policy, tree::SourceDir,
-    tree::SourceEntry, tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem,
-    tree::overwrite, tree::overwrite::leave_out, tree::overwrite::refuse_large,
-    volume::TOO_LONG_TO_REPLACE, volume::times::TimeMatch,
+    state::Knowledge, state::Missing, state::PrivateDir, sys::stat::Kind, sys::stat::Stat,
+    transfer::BothFiles, transfer::LateCopy, transfer::prepare::belief,
+    transfer::prepare::compare_times, tree::Batch, tree::Decision, tree::DestinationStat,
+    tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry, tree::SourceStat,
+    tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite, tree::overwrite::leave_out,
+    tree::overwrite::refuse_large, volume::TOO_LONG_TO_REPLACE, volume::times::TimeMatch,
 };
 
 /// The state of a dry run.
@@ -60,8 +60,12 @@ impl DryRun<'_> {
                 match links::plan(&source, &output, &entry, self.options.policy) {
                     Ok(Plan::Make { .. }) => match links::foretell(&source, &output, &entry) {
                         Ok(()) => {
-                            counts.symlinks += 1;
-                            self.tell(&output, &entry, Done::Symlinked);
+                            let (counted, done) = match entry.stat.kind {
+                                Kind::Symlink => (&mut counts.symlinks, Done::Symlinked),
+                                _ => (&mut counts.specials, Done::Special),
+                            };
+                            *counted += 1;
+                            self.tell(&output, &entry, done);
                         }
                         Err(error) => self.failed(&error, counts),
                     },
@@ -70,6 +74,10 @@ impl DryRun<'_> {
                     }
                     Ok(Plan::Settled(_)) => {
                         counts.unchanged += 1;
+                        match entry.stat.kind {
+                            Kind::Symlink => counts.unchanged_links += 1,
+                            _ => counts.unchanged_specials += 1,
+                        }
                         self.tell(&output, &entry, Done::Kept);
                     }
                     Err(error) => self.failed(&error, counts),

@@ -34,7 +34,7 @@ impl Committer<'_> {
         }
     }
 
-    /// Copies a symbolic link.
+    /// Copies a symbolic link, or a FIFO, socket or device as what it is.
     pub(crate) fn symlink(
         &mut self,
         source: &SourceDir,
@@ -48,11 +48,15 @@ impl Committer<'_> {
             self.accounting.warn(warning);
         }
         let there = matches!(made, Ok((LinkOutcome::Made | LinkOutcome::Kept, _)));
+        let is_link = entry.stat.kind == Kind::Symlink;
         let has_names = self.links.is_some() && entry.stat.links > 1;
         let dir = output.handle.as_ref().filter(|_| there && has_names);
         let stands = dir.and_then(|dir| dir.inode(&entry.name).ok());
-        self.settle_names(output, entry, None, stands.as_ref(), false, true);
-        self.linked(output, entry, made.map(|(linked, _)| linked), None, Done::Symlinked);
+        if is_link {
+            self.settle_names(output, entry, None, stands.as_ref(), false, true);
+        }
+        let done = if is_link { Done::Symlinked } else { Done::Special };
+        self.linked(output, entry, made.map(|(linked, _)| linked), None, done);
     }
 
     /// A further name of a file: it is made when the first has its final name.
@@ -237,6 +241,10 @@ pub fn copy(
     let Some(dir) = &output.handle else {
         return Err(fail("make the link")(io::ErrorKind::NotFound.into()));
     };
+    if entry.stat.kind != Kind::Symlink {
+        return make_special(dir, source, output, entry, replaces)
+            .map(|warning| (LinkOutcome::Made, warning));
+    }
     let target = read(source, entry)?;
     let is_shown = |target: &LinkTarget| {
         dir.try_link(output.volume.parts, target).is_ok_and(|shown| shown == *target)
@@ -255,8 +263,36 @@ pub fn copy(
     Ok((LinkOutcome::Made, label(dir, source, output, entry)))
 }
 
+/// Makes the FIFO, socket or device `entry`; a warning tells of a label that it could not be given.
+fn make_special(
+    dir: &Dir,
+    source: &SourceDir,
+    output: &OutputDir,
+    entry: &SourceEntry,
+    replaces: bool,
+) -> Result<Option<Error>> {
+    const DEED: &str = "make the special file";
+    let path = || output.path_of(&entry.name);
+    let special = source.handle.special(&entry.name);
+    let special = special.deed_at("look at", || source.path_of(&entry.name))?;
+    if replaces {
+        let part = dir.create_part_special(output.volume.parts, special).deed_at(DEED, path)?;
+        if let Err(error) = dir.publish(&part, &entry.name, true) {
+            let _ = dir.remove(&part);
+            return Err(Error::io("replace by the special file", path(), error));
+        }
+    } else {
+        dir.make_special(special, &entry.name).deed_at(DEED, path)?;
+    }
+    let labelled = dir.set_special_metadata(special, &entry.name, &entry.stat);
+    Ok(labelled.deed_at("set the attributes of", path).err())
+}
+
 /// Refuses a link that would be made by a run, as far as that is known without making it.
 pub fn foretell(source: &SourceDir, output: &OutputDir, entry: &SourceEntry) -> Result<()> {
+    if entry.stat.kind != Kind::Symlink {
+        return Ok(());
+    }
     let levels = output.rel.path().components().count();
     refuse(output, entry, &read(source, entry)?, &|target| !Dir::leads_out(target, levels))
 }
@@ -322,7 +358,14 @@ pub fn plan(
         }
         shown => shown.map_err(fail),
     };
-    let is_same = there.kind == Kind::Symlink && read_there()? == read(source, entry)?;
+    let is_same = there.kind == entry.stat.kind
+        && match there.kind {
+            Kind::Symlink => read_there()? == read(source, entry)?,
+            _ => {
+                let special = |dir: &Dir| dir.special(&entry.name).map_err(fail);
+                special(dir)? == special(&source.handle)?
+            }
+        };
     match decide(policy, &entry.stat, Some(&there), is_same) {
         Decision::Create => Ok(Plan::Make { replaces: false }),
         Decision::Replace => Ok(Plan::Make { replaces: true }),
@@ -339,11 +382,15 @@ pub fn decide(policy: Policy, link: &Stat, there: Option<&Stat>, is_same: bool) 
     let Some(there) = there else { return Decision::Create };
     match (there.kind, policy) {
         (Kind::Dir, _) => Decision::Refuse("a directory is in its place at the output"),
-        (Kind::Symlink, _) if is_same => Decision::Keep,
+        _ if is_same => Decision::Keep,
         (_, Policy::Always) => Decision::Replace,
-        (Kind::Symlink, Policy::Update) if link.mtime > there.mtime => Decision::Replace,
+        (kind, Policy::Update) if kind == link.kind && link.mtime > there.mtime => {
+            Decision::Replace
+        }
         (_, Policy::Never) => Decision::Leave("it differs, and nothing is to be replaced"),
-        _ => Decision::Leave("something else is in the place of the link"),
+        _ => Decision::Leave(
+            "something else is in its place (--overwrite-policy always replaces it)",
+        ),
     }
 }
 

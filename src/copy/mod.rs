@@ -22,7 +22,7 @@ pub use hard_link::{First, Link};
 pub use links::{LinkOutcome, Plan};
 pub use mirror::{MostDepartures, departures::LostNames};
 pub use record::rotation::DatedName;
-pub use report::{Counts, Ending, Report, StageTime, Stages};
+pub use report::{Counts, Ending, Lost, Report, StageTime, Stages};
 pub use run::{OutputRun, outputs::OutputJob};
 
 use std::{num::NonZero, path::PathBuf, sync::Arc};
@@ -57,6 +57,8 @@ pub struct CopyJob {
     pub expect: Option<PathBuf>,
     /// All is expected as that lists it: nothing counts as edited since, or as removed. So it is of a bag anyway.
     pub expect_all: bool,
+    /// After a complete run, leave nothing of ours at an output that no earlier run finished: it gets its own back.
+    pub leaves_no_traces: bool,
     /// Only tell what would happen.
     pub dry_run: bool,
     /// Read the source no faster than this; bytes in a second, for all workers together.
@@ -112,6 +114,7 @@ impl CopyJob {
             names: None,
             expect: None,
             expect_all: false,
+            leaves_no_traces: false,
             dry_run: false,
             limit_rate: None,
             wait: false,

@@ -1,16 +1,17 @@
 //! The report of a run: counts, times, and how it ended.
 
-use std::{path::PathBuf, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use serde::{Serialize, Serializer};
 
 use crate::{
-    error::Error, event::Progress, event::StageTiming, event::Stop, event::Timings, fanout::Slot,
-    io::HashedFrom, part::Tally, part::content::Method, sys::ResidentBytes, sys::VolumeDetails,
+    error::Cause, error::Error, event::Progress, event::StageTiming, event::Stop, event::Timings,
+    fanout::Slot, io::HashedFrom, part::Tally, part::content::Method, sys, sys::ResidentBytes,
+    sys::VolumeDetails,
 };
 
-/// The entries by outcome. For a run that was not stopped, `seen = copied + replaced + linked + symlinks + unchanged +
-/// left + failed`.
+/// The entries by outcome. For a run that was not stopped, `seen = copied + replaced + linked + symlinks + specials +
+/// unchanged + left + failed`.
 ///
 /// The names of the fields are part of the format of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -25,8 +26,14 @@ pub struct Counts {
     pub linked: u64,
     /// Symbolic links that were made.
     pub symlinks: u64,
-    /// Files and links that were there already.
+    /// FIFOs, sockets and devices that were made (only when they are copied).
+    pub specials: u64,
+    /// Files, links and others that were there already.
     pub unchanged: u64,
+    /// Symbolic links of those …
+    pub unchanged_links: u64,
+    /// … and FIFOs, sockets and devices.
+    pub unchanged_specials: u64,
     /// Files of those that were given the source's permissions, owner and attributes.
     pub attributes: u64,
     /// Files and links that differ at the output and were left.
@@ -113,8 +120,27 @@ pub struct Counts {
 impl Counts {
     /// The entries whose fate is known.
     pub fn settled(&self) -> u64 {
-        let Counts { copied, replaced, linked, symlinks, unchanged, left, failed, .. } = self;
-        copied + replaced + linked + symlinks + unchanged + left + failed
+        let Counts {
+            copied, replaced, linked, symlinks, specials, unchanged, left, failed, ..
+        } = self;
+        copied + replaced + linked + symlinks + specials + unchanged + left + failed
+    }
+
+    /// Files that are at the output as in the source, each name by itself.
+    pub fn files(&self) -> u64 {
+        let Counts { copied, replaced, linked, unchanged, unchanged_links, .. } = self;
+        let others = unchanged_links + self.unchanged_specials;
+        (copied + replaced + linked + unchanged).saturating_sub(others)
+    }
+
+    /// FIFOs, sockets and devices that are.
+    pub fn all_specials(&self) -> u64 {
+        self.specials + self.unchanged_specials
+    }
+
+    /// Symbolic links that are.
+    pub fn links(&self) -> u64 {
+        self.symlinks + self.unchanged_links
     }
 
     /// True if nothing is amiss: everything is at the output, and everything that is expected was of use.
@@ -234,6 +260,21 @@ impl Ending {
     }
 }
 
+/// What a run lost that it cannot go on without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost<'a> {
+    /// The disk of the source or of an output, at this path.
+    Disk(&'a Path),
+    /// The room of the output.
+    Room,
+}
+
+/// The deed of a run that lost its source.
+pub(crate) const GO_ON_READING: &str = "go on reading";
+
+/// The deed of a run that lost its output.
+pub(crate) const GO_ON_WRITING: &str = "go on writing to";
+
 /// The report of a run.
 #[derive(Debug)]
 pub struct Report {
@@ -241,6 +282,8 @@ pub struct Report {
     pub counts: Counts,
     /// The end of the run: complete, or why not.
     pub ending: Ending,
+    /// Files and links that there were to do, if they were counted.
+    pub total: Option<u64>,
     /// Duration of the run, from the first look at the source to the last sync.
     pub elapsed: Duration,
     /// Where the time went.
@@ -282,6 +325,7 @@ impl Report {
         Self {
             ending: Ending::of(&counts, stop, None),
             counts,
+            total: None,
             elapsed,
             stages: Stages::default(),
             methods: Vec::new(),
@@ -298,6 +342,19 @@ impl Report {
             source_volume: VolumeDetails::default(),
             output_volume: VolumeDetails::default(),
             output_device: 0,
+        }
+    }
+
+    /// What the run lost, if that is why it was given up.
+    pub fn lost(&self) -> Option<Lost<'_>> {
+        let Ending::Stopped(error) = &self.ending else { return None };
+        match (error.cause(), error.deed()) {
+            (Cause::Io(cause), _) if sys::is_disk_full(cause) => Some(Lost::Room),
+            (Cause::Finding(_), GO_ON_READING | GO_ON_WRITING) => Some(Lost::Disk(error.path())),
+            (Cause::Io(cause), GO_ON_WRITING) if sys::is_output_gone(cause) => {
+                Some(Lost::Disk(error.path()))
+            }
+            _ => None,
         }
     }
 }

@@ -84,6 +84,8 @@ pub enum Done {
     Linked,
     /// The symbolic link was made.
     Symlinked,
+    /// The FIFO, socket or device was made.
+    Special,
     /// It was there already.
     Kept,
     /// It was there already, and was given the source's permissions, owner and attributes.

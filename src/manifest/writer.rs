@@ -27,6 +27,8 @@ pub struct ManifestFile {
     hasher: Hasher,
     /// True if a write failed, perhaps in the middle of a line.
     torn: bool,
+    /// True while room is set aside for it.
+    keeps_room: bool,
     /// The error of writes that were lost after they had counted as done.
     lost: Option<io::Error>,
     /// The lists beside it.
@@ -93,6 +95,7 @@ impl ManifestFile {
                             file: Some(file),
                             hasher,
                             torn,
+                            keeps_room: false,
                             lost: None,
                             lists: Vec::new(),
                             readers: Readers::default(),
@@ -312,6 +315,24 @@ impl ManifestFile {
             self.torn = true;
             self.error("write the manifest", error)
         })
+    }
+
+    /// Sets room aside for its lines, where the file system can: they are to be written to a full disk too.
+    pub fn keep_room(&mut self, bytes: u64) {
+        // Without it they are written as long as there is room.
+        self.keeps_room = self.file.as_ref().is_some_and(|file| sys::reserve(file, bytes).is_ok());
+    }
+
+    /// Gives back what is left of that room.
+    ///
+    /// # Errors
+    /// It stays with the manifest.
+    pub fn give_room_back(&mut self) -> Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| std::mem::take(&mut self.keeps_room)) else {
+            return Ok(());
+        };
+        let cut = Dir::stat_file(file).and_then(|stat| file.set_len(stat.size));
+        cut.map_err(|error| self.error("give back the room of the manifest", error))
     }
 
     /// The time of the last write, by the clock of its file system.

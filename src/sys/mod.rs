@@ -16,6 +16,7 @@ mod part_name;
 #[cfg(not(target_os = "linux"))]
 mod portable;
 mod prefetch;
+mod special;
 pub mod stat;
 mod stream_end;
 pub mod traits;

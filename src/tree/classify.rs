@@ -49,6 +49,9 @@ pub struct Selection {
     pub links: bool,
     /// Make the further names of a file links to its copy instead of copies of their own.
     pub hard_links: bool,
+    /// Copy FIFOs, sockets and devices as what they are; without this they are told as skipped.
+    #[serde(default)]
+    pub specials: bool,
     /// Directories of the source on which another file system is mounted are not entered.
     pub one_file_system: bool,
 }
@@ -61,6 +64,7 @@ impl Default for Selection {
             follow_links: false,
             links: true,
             hard_links: false,
+            specials: false,
             one_file_system: false,
         }
     }
@@ -244,10 +248,11 @@ impl Classifier<'_> {
                         emit(entries.batch_of(files))?;
                     }
                 }
-                (Kind::Symlink, Some(stat)) if self.selection.links => {
+                (kind, Some(stat)) if self.copies(kind) => {
                     output.announce(1);
                     let entry = SourceEntry { name: listed.name, stat };
-                    match self.selection.hard_links && is_further_name(links, &stat) {
+                    let may_have_names = self.selection.hard_links && kind == Kind::Symlink;
+                    match may_have_names && is_further_name(links, &stat) {
                         true => emit.item(WalkItem::HardLink(output, entry))?,
                         false => emit.item(WalkItem::Symlink(source, output, entry))?,
                     }
@@ -331,7 +336,11 @@ impl Classifier<'_> {
 
     /// True if entries of this kind are copied, if no filter leaves them out.
     pub(crate) fn copies(&self, kind: Kind) -> bool {
-        kind.is_copied() && (self.selection.links || kind != Kind::Symlink)
+        match kind {
+            Kind::File | Kind::Dir => true,
+            Kind::Symlink => self.selection.links,
+            Kind::Fifo | Kind::Socket | Kind::Device => self.selection.specials,
+        }
     }
 
     /// Looks at an entry as far as that is needed; `None` if it is left out.
@@ -346,7 +355,10 @@ impl Classifier<'_> {
             stat: None,
             inclusion: Inclusion::Out,
         };
-        if matches!(listed.kind, None | Some(Kind::File | Kind::Symlink)) {
+        let is_special = listed.kind.is_some_and(|kind| !kind.is_copied());
+        if matches!(listed.kind, None | Some(Kind::File | Kind::Symlink))
+            || is_special && self.selection.specials
+        {
             if listed.kind.is_some()
                 && !self.selection.follow_links
                 && judge(false) == Inclusion::Out

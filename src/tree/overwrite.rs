@@ -96,11 +96,17 @@ pub fn decide(
     let newer = !same_time && destination.mtime > source.mtime;
     match policy {
         Policy::Never => Decision::Leave("it differs, and nothing is to be replaced"),
-        _ if newer => Decision::Leave("it differs, and the output's is newer"),
+        _ if newer => Decision::Leave(
+            "it differs, and the output's is newer (--overwrite-policy always replaces it)",
+        ),
         _ if destination.size < source.size => Decision::Replace,
         Policy::Update if !same_time => Decision::Replace,
-        Policy::Update => Decision::Leave("it differs in size, though its time is the same"),
-        _ => Decision::Leave("it differs, and the output's is older"),
+        Policy::Update => Decision::Leave(
+            "it differs in size, though its time is the same (--overwrite-policy always replaces it)",
+        ),
+        _ => Decision::Leave(
+            "it differs, and the output's is older (--overwrite-policy update replaces it)",
+        ),
     }
 }
 

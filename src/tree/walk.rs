@@ -249,7 +249,7 @@ impl Walk<'_> {
             }
             Ok(mut listed) => {
                 if top.source.rel.is_root() {
-                    Self::pass_over_private(&top.source, &top.output, &mut listed, emit)?;
+                    self.pass_over_private(&top.source, &top.output, &mut listed, emit)?;
                     self.names_met.inspect(|met| met.in_root(&listed));
                 }
                 top.memory.names += listed.len() as u64;
@@ -273,8 +273,10 @@ impl Walk<'_> {
         }
     }
 
-    /// Passes over the private directories of another output's runs, which are no part of the source.
+    /// Passes over the private directories of another output's runs, which are no part of the source; in silence, if a
+    /// pattern leaves them out.
     pub(crate) fn pass_over_private(
+        &self,
         source: &Arc<SourceDir>,
         output: &OutputDir,
         listed: &mut Vec<ListedEntry>,
@@ -282,7 +284,11 @@ impl Walk<'_> {
     ) -> ControlFlow<()> {
         let is = |it: &ListedEntry, own: &str| output.volume.may_be(&it.name, own);
         while let Some(at) = listed.iter().position(|it| is(it, NAME) || is(it, TRASH)) {
-            emit.item(WalkItem::Special(Arc::clone(source), listed.remove(at), Kind::Dir))?;
+            let (listed, filter) = (listed.remove(at), &self.classifier.selection.filter);
+            let name = listed.name.as_encoded_bytes();
+            if filter.judge(name, true, filter.root()) != Inclusion::Out {
+                emit.item(WalkItem::Special(Arc::clone(source), listed, Kind::Dir))?;
+            }
         }
         ControlFlow::Continue(())
     }

@@ -9,7 +9,7 @@
 
 use std::{
     collections::HashSet, ffi::OsStr, fs::File, hash::BuildHasher, hash::RandomState, io, io::Seek,
-    path::Path,
+    path::Path, path::PathBuf,
 };
 
 use crate::{
@@ -275,6 +275,15 @@ impl OwnManifests {
 pub fn has_own_manifest(dir: &Path, state: Option<&Path>) -> bool {
     let found = OwnManifests::look(dir, state);
     found.is_ok_and(|found| !(found.finished.is_empty() && found.unfinished.is_empty()))
+}
+
+/// The manifest of dircopy that holds for the directory `dir`.
+///
+/// # Errors
+/// There is none, or it is not what the last run wrote.
+pub fn own_manifest(dir: &Path) -> Result<PathBuf> {
+    let valid = OwnManifests::look(dir, None)?.open_valid(dir)?;
+    Ok(dir.join(valid.name.to_string()))
 }
 
 /// Advice on checking a directory without a manifest of dircopy.

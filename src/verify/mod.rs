@@ -19,7 +19,7 @@ mod work;
 
 pub use archive::history::PartOf;
 pub(crate) use archive::{expand::Bag, expand::Expanded, expand::expand};
-pub use choice::{Rival, has_own_manifest};
+pub use choice::{Rival, has_own_manifest, own_manifest};
 pub(crate) use finding::Findings;
 pub use finding::{
     BagVerdict, Checked, Comparison, Finding, FindingListener, FindingObserver, Mend,

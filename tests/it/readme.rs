@@ -93,7 +93,12 @@ fn replay(scene: &Scene, block: &str, bless: bool) -> String {
             .output()
             .unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
-        let said = said.replace(", on one device: one place", "");
+        let said = match said.contains("; on one device: one place") {
+            true => said
+                .replace("; on one device: one place", "")
+                .replace("read back from the disk", "read back from both disks"),
+            false => said,
+        };
         shown += &format!("$ {command}\n{}", without_root(&said, root));
     }
     shown

@@ -101,6 +101,11 @@ pub struct CopyArgs {
     #[arg(long, hide_short_help = true, help_heading = "What is copied")]
     pub hard_links: bool,
 
+    /// Copy FIFOs, sockets and devices as what they are; devices as root
+    #[arg(long, conflicts_with_all = ["bag", "generations"], hide_short_help = true,
+          help_heading = "What is copied")]
+    pub specials: bool,
+
     /// Leave files larger than SIZE, name them, and exit with 1
     ///
     /// Holes count: a file of 8 TiB without data costs hours of hashing.
@@ -300,6 +305,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
         follow_links: args.follow_links,
         links: !args.no_links,
         hard_links: args.hard_links,
+        specials: args.specials,
         one_file_system: args.mirror.one_file_system,
     };
     let options = CopyOptions {
@@ -410,6 +416,7 @@ const OF_TREES: &[&str] = &[
     "follow_links",
     "no_links",
     "hard_links",
+    "specials",
     "dry_run",
     "reflink",
     "renamed",

@@ -131,7 +131,7 @@ Exit codes:
        or output";
 
 /// List the generations at an output, or move some to its trash
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(name = "generations", after_help = GENERATIONS_EXIT_CODES)]
 pub struct GenerationsArgs {
     /// The output that --generations copied to

@@ -3,6 +3,7 @@
 pub mod copy;
 pub mod job_file;
 pub mod mirror;
+pub mod restore;
 pub mod unattended;
 pub mod values;
 pub mod verify;
@@ -58,14 +59,14 @@ file goes into it under its own name.";
 
 /// The text of `dircopy -h`: one screen of 80 columns with what most people need.
 const SHORT_COPY: &str = "\
-Copy a directory tree in one pass and leave a proven copy with a manifest
+Examples:
+  dircopy /media/card /mnt/a /mnt/b --verify   copy to two disks, read back
+  dircopy verify /mnt/a                        is all as it was copied?
+  dircopy restore /mnt/a /srv/photos           bring it back, proven
 
 Usage: dircopy [OPTIONS] <SRC> <DST>...     what is in SRC goes into every DST
-       dircopy verify [OPTIONS] [DIR]...    check DIR against its manifest
-       dircopy heal [OPTIONS] <TREE>...     make copies whole from one another
-       dircopy report <RECEIPT>... -o FILE  make a page of what --report left
-       dircopy jobs list | check <NAME>     list and check jobs kept in files
-       dircopy COMMAND -h          generations, manifest, plan, shard, finish
+       dircopy COMMAND -h          verify, restore, heal, report, generations,
+                                   jobs, manifest, plan, shard, finish
 
 Options:
   -n, --dry-run                  Only say what would happen
@@ -109,8 +110,9 @@ Exit code 0: every listed file was read and is as listed; 4: one is not.
 ";
 
 /// The texts of `-h` of commands; the help of others fits on one screen as it is.
-const SHORT: [(&str, &str); 5] = [
+const SHORT: [(&str, &str); 6] = [
     ("verify", SHORT_VERIFY),
+    ("restore", restore::SHORT),
     ("heal", verify::SHORT),
     ("plan", cluster::SHORT_PLAN),
     ("shard", cluster::SHORT_SHARD),
@@ -139,18 +141,14 @@ The first job of a name is the one that is run.";
 const USAGE: &str = "\
 dircopy [OPTIONS] <SRC> <DST>...
        dircopy [OPTIONS] --job <NAME|FILE>
-       dircopy verify [OPTIONS] [DIR]...
-       dircopy heal [OPTIONS] <TREE>...
-       dircopy report <RECEIPT>... -o <FILE.html>
-       dircopy jobs list | check <NAME|FILE>
-       dircopy plan [OPTIONS] <SRC> <DST> --plan <DIR>, then shard and finish
-       dircopy manifest merge <MANIFEST>... -o <FILE>";
+       dircopy COMMAND ...";
 
 /// The command line of `dircopy`.
 pub fn dircopy() -> Command {
     let verify = dirverify().name("verify").display_name("dircopy-verify");
     CopyArgs::command()
         .subcommand(verify)
+        .subcommand(restore::restore())
         .subcommand(HealArgs::command().display_name("dircopy-heal"))
         .subcommand(ReportArgs::command().display_name("dircopy-report"))
         .subcommand(GenerationsArgs::command().display_name("dircopy-generations"))

@@ -32,7 +32,7 @@ with LF or CRLF, in UTF-8 or UTF-16. BagIt bags, histories of ASC MHL and legacy
 Media Hash Lists are known by their content.";
 
 /// Check directories against their SHA-256 manifests, reading from the disk
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(name = "dirverify", version, max_term_width = 100, after_help = VERIFY_EXIT_CODES)]
 pub struct VerifyArgs {
     /// Directories to check [default: the current one]
@@ -249,7 +249,7 @@ Exit code 0: every file of every tree is now as it is listed; 4: one is not.
 ";
 
 /// Make trees whole that are copies of one another, by their manifests
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(name = "heal", version, max_term_width = 100, after_help = HEAL_EXIT_CODES)]
 pub struct HealArgs {
     /// The trees; each is checked against the manifest of dircopy in it, or each --manifest

@@ -132,19 +132,34 @@ Exit code 0: everything that was planned is recorded as copied, and listed;
 #[command(name = "plan", after_help = PLAN_CODES)]
 pub struct PlanArgs {
     /// Directory whose contents are copied
-    #[arg(value_name = "SRC", required_unless_present = "status")]
+    #[arg(value_name = "SRC", required_unless_present_any = ["status", "input"])]
     pub source: Option<PathBuf>,
 
     /// Directory they go to
-    #[arg(value_name = "DST", required_unless_present = "status")]
+    #[arg(value_name = "DST", required_unless_present_any = ["status", "to"])]
     pub output: Option<PathBuf>,
+
+    /// The same as SRC
+    #[arg(short, long, value_name = "PATH", requires = "to", conflicts_with = "source")]
+    pub input: Option<PathBuf>,
+
+    /// The same as DST
+    #[arg(
+        id = "to",
+        short = 'o',
+        long = "output",
+        value_name = "DIR",
+        requires = "input",
+        conflicts_with = "output"
+    )]
+    pub to: Option<PathBuf>,
 
     /// Directory of the plan, which is made; every machine must see it
     #[arg(long, value_name = "DIR", required_unless_present = "status")]
     pub plan: Option<PathBuf>,
 
     /// Say how far the plan in DIR is
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["source", "output", "plan"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["source", "output", "input", "to", "plan"])]
     pub status: Option<PathBuf>,
 
     /// Bytes of a shard
@@ -292,7 +307,11 @@ pub struct FinishArgs {
 impl PlanArgs {
     /// The job that is planned; `None` if only the status is asked for.
     pub fn job(&self, matches: &ArgMatches) -> Result<Option<CopyJob>, String> {
-        let (Some(source), Some(output)) = (&self.source, &self.output) else { return Ok(None) };
+        let (source, output) = (self.source.as_ref(), self.output.as_ref());
+        let ends = source.or(self.input.as_ref()).zip(output.or(self.to.as_ref()));
+        let Some((source, output)) = ends else { return Ok(None) };
+        let source = words::located(source, "copy from").map_err(|error| error.to_string())?;
+        let output = words::located(output, "copy to").map_err(|error| error.to_string())?;
         let selection = Selection {
             filter: Filter::new(&patterns(matches, &self.include, &self.exclude))?,
             follow_links: self.follow_links,

@@ -85,6 +85,7 @@ impl<'a> RecordEntry<'a> {
                     Done::Replaced => "replaced",
                     Done::Linked => "hard-linked",
                     Done::Symlinked => "linked",
+                    Done::Special => "made",
                     Done::Kept => "unchanged",
                     Done::Relabelled => "attributes",
                 };

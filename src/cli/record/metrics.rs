@@ -135,6 +135,7 @@ pub fn copied(ran: &Result<Report>) -> LabelledCounts {
             ("replaced", counts.replaced),
             ("hard_linked", counts.linked),
             ("linked", counts.symlinks),
+            ("special", counts.specials),
             ("kept", counts.unchanged),
             ("left", counts.left),
             ("failed", counts.failed),

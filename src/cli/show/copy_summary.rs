@@ -4,9 +4,10 @@ use std::{path::Path, path::PathBuf, time::Duration};
 
 use crate::{
     cli::args::copy::CopyArgs, cli::show::Console, cli::show::count, cli::show::rows::Counted,
-    cli::show::rows::Rows, cli::show::rows::brief, cli::show::rows::files,
-    cli::show::rows::per_second, cli::show::rows::proven, cli::show::rows::size,
-    cli::show::rows::span, cli::show::stream_summary::busy, cli::show::stream_summary::limit,
+    cli::show::rows::Rows, cli::show::rows::brief, cli::show::rows::contents,
+    cli::show::rows::files, cli::show::rows::per_second, cli::show::rows::proven,
+    cli::show::rows::size, cli::show::rows::span, cli::show::rows::typed,
+    cli::show::stream_summary::busy, cli::show::stream_summary::limit,
     cli::show::stream_summary::waiting, copy::Counts, copy::Ending, copy::Report, error::Error,
     error::Result, io::HashedFrom, part::Tally, part::content::Method, path::Shown,
     sys::ResidentBytes,
@@ -70,6 +71,9 @@ impl CopySummary<'_> {
         };
         let lists = self.reports.iter().flatten().filter_map(|report| report.media_list.as_ref());
         lists.for_each(|path| rows.row("media list", Shown::path(path)));
+        if let Some(command) = self.check() {
+            rows.row("to check", command);
+        }
         if !self.args.dry_run {
             let names = self.outputs.iter().map(|output| Shown::path(output).to_string());
             let names: Vec<String> = names.collect();
@@ -134,7 +138,9 @@ impl CopySummary<'_> {
         }
         self.method_rows(&mut rows, report);
         if counts.unchanged > 0 {
-            let kept = files(counts.unchanged, counts.unchanged_bytes);
+            let (links, specials) = (counts.unchanged_links, counts.unchanged_specials);
+            let number = counts.unchanged.saturating_sub(links + specials);
+            let kept = contents(number, links, specials, counts.unchanged_bytes);
             rows.row(
                 "unchanged",
                 match self.args.dry_run {
@@ -149,12 +155,18 @@ impl CopySummary<'_> {
             rows.counted(&[Counted("not reached", left, "entry", "of those found so far")]);
         }
         if report.expected {
+            let unlisted = counts.files().saturating_sub(counts.as_expected + counts.edited);
+            let text = "not listed there, copied as they are";
+            rows.counted(&[Counted("unproven", unlisted, "file", text)]);
             expected_rows(&mut rows, counts);
         }
         if counts.from_device + counts.from_cache > 0 {
             let device = files(counts.from_device, counts.from_device_bytes);
             let cache = files(counts.from_cache, counts.from_cache_bytes);
-            let text = format!("{device}, from the device; {cache}, only through a cache");
+            let text = match counts.from_cache {
+                0 => format!("{device}, from the device"),
+                _ => format!("{device}, from the device; {cache}, only through a cache"),
+            };
             rows.row("read back", text);
         }
         if counts.believed_bytes > 0 {
@@ -249,6 +261,43 @@ impl CopySummary<'_> {
     }
 }
 
+impl CopySummary<'_> {
+    /// The commands that check the outputs, where nothing was before that had been copied: who has seen them once
+    /// knows them.
+    fn check(&self) -> Option<String> {
+        let is_first = |report: &Result<Report>| {
+            report.as_ref().is_ok_and(|Report { counts, resumed, manifest, .. }| {
+                let earlier = counts.unchanged + counts.replaced + counts.reused_lines;
+                manifest.is_some() && earlier == 0 && !resumed && counts.files() > 0
+            })
+        };
+        let is_done =
+            |report: &Result<Report>| matches!(report, Ok(Report { ending: Ending::Complete, .. }));
+        if !self.reports.iter().all(|report| is_first(report) && is_done(report)) {
+            return None;
+        }
+        let names: Vec<String> = self.outputs.iter().map(|output| typed(output)).collect();
+        let verify = format!("dircopy verify {}", names.join(" "));
+        let manifest = match (self.outputs, self.reports) {
+            ([output], [Ok(report)]) => {
+                report.manifest.as_deref().filter(|path| path.parent() == Some(output))
+            }
+            _ => None,
+        };
+        let sum = |extension: &str| OF_SYSTEM.contains(&extension).then(|| extension.to_owned());
+        let program = manifest.and_then(Path::extension).and_then(|it| sum(it.to_str()?));
+        Some(match (manifest.and_then(Path::file_name), program) {
+            (Some(name), Some(program)) => {
+                format!("{verify}; or in it {program} -c {}", typed(Path::new(name)))
+            }
+            _ => verify,
+        })
+    }
+}
+
+/// The programs of most systems that check a list, which are the endings of its name.
+const OF_SYSTEM: [&str; 5] = ["sha256sum", "sha512sum", "sha1sum", "md5sum", "b2sum"];
+
 fn manifest(report: &Report) -> Option<&PathBuf> {
     report.manifest.as_ref()
 }
@@ -272,6 +321,7 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
         Counted("attributes", counts.attributes, "file", "of these, now as at the source"),
         Counted("linked", counts.linked, "further name", "of the same files"),
         Counted("links", counts.symlinks, "symbolic link", ""),
+        Counted("special", counts.specials, "special file", ""),
         Counted("left", counts.left, "entry", "not as in the source"),
         Counted("failed", counts.failed, "entry", ""),
         Counted(

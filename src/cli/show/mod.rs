@@ -2,6 +2,7 @@
 
 pub mod copy_messages;
 pub mod copy_summary;
+mod copy_verdict;
 pub mod rows;
 pub mod stream_summary;
 pub mod verify_messages;
@@ -59,6 +60,11 @@ impl Console {
     /// Writes everything to standard error, if `aside`.
     pub fn aside(self, aside: bool) -> Self {
         Self { aside, ..self }
+    }
+
+    /// Removes the progress bar for good: the program ends without the thread that draws it.
+    pub fn clear_bar(&self) {
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
     }
 
     /// True if every line was written.
@@ -246,6 +252,10 @@ impl ScreenLine {
         match self {
             Self::Out(line) => Self::Out(format!("{output}: {line}")),
             Self::Err(line) => match line.strip_prefix("dircopy: ") {
+                // What is of the output as a whole begins with its name.
+                Some(rest) if rest.strip_prefix(output).is_some_and(|it| it.starts_with(": ")) => {
+                    Self::Err(line)
+                }
                 Some(line) => Self::Err(format!("dircopy: {output}: {line}")),
                 None => Self::Err(format!("{output}: {line}")),
             },

@@ -103,6 +103,32 @@ pub fn files(number: u64, bytes: u64) -> String {
     format!("{}, {}", count(number, "file"), size(bytes))
 }
 
+/// Files, symbolic links and special files, and the bytes of the files.
+pub fn contents(number: u64, links: u64, specials: u64, bytes: u64) -> String {
+    let kinds = [(number, "file"), (links, "link"), (specials, "special file")];
+    let some: Vec<String> =
+        kinds.iter().filter(|kind| kind.0 > 0).map(|(number, noun)| count(*number, noun)).collect();
+    let text = match &some[..] {
+        [] => return files(0, bytes),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    };
+    if number == 0 { text } else { format!("{text}, {}", size(bytes)) }
+}
+
+/// A path as it is typed in a command.
+pub fn typed(path: &Path) -> String {
+    let text = Shown::path(path).to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/\\._-+=:@%,{}".contains(c);
+    match text.chars().all(is_plain) || text.starts_with('"') {
+        true => text,
+        false if text.contains(['$', '`', '!', '\\']) => {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
+        false => format!("\"{text}\""),
+    }
+}
+
 /// The duration of a run, and the rate of its bytes, if there are any.
 pub fn time(elapsed: Duration, bytes: u64) -> String {
     let time = span(elapsed);

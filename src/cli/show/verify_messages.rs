@@ -8,10 +8,11 @@ use crate::{
     cli::exit::Exit, cli::show::Detail, cli::show::ScreenLine, cli::show::count,
     cli::show::rows::Counted, cli::show::rows::Rows, cli::show::rows::compared,
     cli::show::rows::cut, cli::show::rows::files, cli::show::rows::size, cli::show::rows::time,
-    cli::show::rows::warn, cli::show::stream_summary::not_healed, cli::show::stream_summary::taken,
-    io::HashedFrom, manifest::OtherName, path::RelPath, path::Shown, sys, verify::Coverage,
-    verify::Finding, verify::Rival, verify::ShardCoverage, verify::Target, verify::TreeVerdict,
-    verify::Verdict, verify::VerifyReport,
+    cli::show::rows::typed, cli::show::rows::warn, cli::show::stream_summary::not_healed,
+    cli::show::stream_summary::taken, io::HashedFrom, manifest::OtherName, path::RelPath,
+    path::Shown, sys, verify::Coverage, verify::Finding, verify::ManifestAt, verify::Rival,
+    verify::ShardCoverage, verify::Target, verify::TreeVerdict, verify::Verdict, verify::VerifyJob,
+    verify::VerifyReport,
 };
 
 /// The remark on a name that trees list differently.
@@ -294,8 +295,19 @@ fn cannot_be(name: &RelPath) -> Option<&'static str> {
 
 // The closing summary of a check: what was found, where the bytes came from, how it ended.
 
-/// The rows of the summary.
-pub fn summary(report: &VerifyReport) -> Rows {
+/// The command that makes bad files of these directories whole from one another.
+fn heal_command(check: &VerifyJob) -> String {
+    let manifest = |at: &ManifestAt| match at {
+        ManifestAt::File(path) => format!("-m {} ", typed(path)),
+        ManifestAt::StandardInput => "-m - ".into(),
+    };
+    let manifests: String = check.manifests.iter().map(manifest).collect();
+    let dirs: Vec<String> = check.dirs.iter().map(|dir| typed(dir)).collect();
+    format!("dircopy heal {manifests}{}", dirs.join(" "))
+}
+
+/// The rows of the summary of this check.
+pub fn summary(report: &VerifyReport, check: &VerifyJob) -> Rows {
     let counts = &report.counts;
     let read = counts.from_device + counts.from_cache;
     let taken = format!("made whole with {}", size(counts.healed_bytes));
@@ -321,12 +333,12 @@ pub fn summary(report: &VerifyReport) -> Rows {
             "with no digest that can be checked",
         ),
         Counted("unreadable", counts.unreadable, "file", ""),
-        Counted(
-            "repairable",
-            counts.repairable,
-            "bad file",
-            "with a good copy in another directory",
-        ),
+    ]);
+    if counts.repairable > 0 {
+        let files = count(counts.repairable, "bad file");
+        rows.row("repairable", format!("{files}: {}", heal_command(check)));
+    }
+    rows.counted(&[
         Counted("healable", counts.healable, "bad file", "that could be made whole"),
         Counted("not healed", counts.not_healed, "bad file", ""),
         Counted("conflict", counts.conflicting, "name", "listed with different digests"),

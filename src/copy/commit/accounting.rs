@@ -6,11 +6,11 @@ use std::{ffi::OsStr, io, path::Path, sync::Arc, sync::atomic::Ordering::Relaxed
 use crate::{
     copy::Counts, copy::commit::health::Health, copy::commit::health::SourceHealth,
     copy::mirror::departures::DepartedItem, copy::record::Published,
-    copy::record::rotation::Rotation, error::Cause, error::Error, event::Done, event::Event,
-    event::EventListener, event::Stop, hash::Digest, hash::Digests, io::Durability, part::Tally,
-    part::content::Method, path::DirPath, path::RelPath, state::Mounts, state::Row,
-    sys::stat::Kind, transfer::Context, transfer::KeptRow, transfer::Labels, tree::OutputDir,
-    tree::SourceDir, tree::SourceEntry,
+    copy::record::rotation::Rotation, copy::report::GO_ON_READING, copy::report::GO_ON_WRITING,
+    error::Cause, error::Error, event::Done, event::Event, event::EventListener, event::Stop,
+    hash::Digest, hash::Digests, io::Durability, part::Tally, part::content::Method, path::DirPath,
+    path::RelPath, state::Mounts, state::Row, sys::stat::Kind, transfer::Context,
+    transfer::KeptRow, transfer::Labels, tree::OutputDir, tree::SourceDir, tree::SourceEntry,
 };
 
 /// Why a file with the source's content is left.
@@ -156,6 +156,13 @@ impl<'a> Accounting<'a> {
             output.meet(&entry.name);
         }
         *self.count_of(done) += 1;
+        match entry.stat.kind {
+            Kind::Symlink if done == Done::Kept => self.counts.unchanged_links += 1,
+            Kind::Fifo | Kind::Socket | Kind::Device if done == Done::Kept => {
+                self.counts.unchanged_specials += 1;
+            }
+            _ => {}
+        }
         if matches!(done, Done::Copied | Done::Replaced) {
             self.health.good();
         }
@@ -310,7 +317,7 @@ impl<'a> Accounting<'a> {
             Cause::Io(cause) => {
                 self.events.tell(&Event::Failed(error));
                 if is_of_output && self.health.is_lost(&self.root, cause) {
-                    self.give_up(Error::io("go on writing to", self.root.path(), copy_of(cause)));
+                    self.give_up(Error::io(GO_ON_WRITING, self.root.path(), copy_of(cause)));
                 }
                 if is_of_source && self.source.is_gone(cause) {
                     self.give_up(self.source_gone());
@@ -343,7 +350,7 @@ impl<'a> Accounting<'a> {
 
     fn source_gone(&self) -> Error {
         let gone = "the source is gone: its disk was pulled out, or it was unmounted, moved or replaced meanwhile";
-        Error::finding("go on reading", self.source.root().path(), gone)
+        Error::finding(GO_ON_READING, self.source.root().path(), gone)
     }
 
     /// When what waits should be listed; `None` while nothing does.
@@ -426,6 +433,7 @@ impl<'a> Accounting<'a> {
             Done::Replaced => &mut self.counts.replaced,
             Done::Linked => &mut self.counts.linked,
             Done::Symlinked => &mut self.counts.symlinks,
+            Done::Special => &mut self.counts.specials,
             Done::Kept | Done::Relabelled => &mut self.counts.unchanged,
         }
     }

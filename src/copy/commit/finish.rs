@@ -58,6 +58,9 @@ impl Committer<'_> {
             HashSet::new()
         });
         self.record_last();
+        if let Some(Err(error)) = self.manifest.as_mut().map(ManifestFile::give_room_back) {
+            self.accounting.warn(&error);
+        }
         let durable = self.context.options.durability != Durability::Off;
         self.arrange_lists(durable);
         let synced = self.sync_root();

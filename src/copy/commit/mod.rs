@@ -15,11 +15,11 @@ use crate::{
     copy::commit::finish::SyncState, copy::commit::group::Answer, copy::commit::group::Group,
     copy::commit::group::ReadBackQueue, copy::commit::health::is_in_place,
     copy::hard_link::HardLinks, copy::record::PendingRows, copy::record::Recording,
-    copy::record::row_of, error::Error, event::Done, event::Event, event::Stop, event::Timer,
-    hash::Digest, io::Durability, manifest::ManifestFile, part, part::Transfer,
-    part::content::CopyTarget, part::content::Method, state::Row, sys, sys::stat::Inode,
-    transfer::CheckedCopy, transfer::CommitterMessage, transfer::Context, transfer::Labels,
-    transfer::Outcome, transfer::PendingPublish, transfer::ReadBackVerdict,
+    copy::record::row_of, copy::report::GO_ON_WRITING, error::Error, event::Done, event::Event,
+    event::Stop, event::Timer, hash::Digest, io::Durability, manifest::ManifestFile, part,
+    part::Transfer, part::content::CopyTarget, part::content::Method, state::Row, sys,
+    sys::stat::Inode, transfer::CheckedCopy, transfer::CommitterMessage, transfer::Context,
+    transfer::Labels, transfer::Outcome, transfer::PendingPublish, transfer::ReadBackVerdict,
     transfer::TransferResult, transfer::WrittenPart, transfer::labels, tree::OutputDir,
     tree::WalkItem,
 };
@@ -203,7 +203,7 @@ impl<'a> Committer<'a> {
     pub(crate) fn check_place(&mut self) {
         if !is_in_place(self.root()) {
             let gone = "it was unmounted, moved or replaced meanwhile";
-            self.accounting.give_up(Error::finding("go on writing to", self.root().path(), gone));
+            self.accounting.give_up(Error::finding(GO_ON_WRITING, self.root().path(), gone));
         }
     }
 

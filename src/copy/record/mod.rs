@@ -5,6 +5,7 @@ pub mod beside;
 mod listing;
 mod near;
 pub mod rotation;
+pub mod traces;
 
 use std::{io, thread::sleep, time::Duration, time::Instant};
 

@@ -5,7 +5,9 @@ pub mod means;
 pub mod outputs;
 pub mod threads;
 
-use std::{ffi::OsStr, sync::Arc, sync::OnceLock, thread, time::Instant};
+use std::{
+    ffi::OsStr, sync::Arc, sync::OnceLock, sync::atomic::Ordering::Relaxed, thread, time::Instant,
+};
 
 use jiff::Timestamp;
 
@@ -19,18 +21,25 @@ use crate::{
     copy::dry_run::DryContent, copy::dry_run::DryRun, copy::generations::GenerationRun,
     copy::media::MediaRun, copy::media::seal::MediaSeal, copy::mirror::look::BackgroundLook,
     copy::mirror::look::DepartureLook, copy::mirror::look::LookResult, copy::record::beside,
-    copy::record::rotation::Rotation, copy::run::earlier::EarlierRecords,
-    copy::run::earlier::known, copy::run::means::Means, copy::run::outputs::LateSpaceLook,
-    copy::run::outputs::RecordedFiles, copy::run::outputs::SpaceLook,
-    copy::run::threads::CopyThreads, copy::run::threads::ThreadResults, error::Deed, error::Error,
-    error::Result, event::Event, event::EventObserver, event::Gate, event::Progress, event::Stop,
-    fanout::Slot, hash::Algorithm, io::Control, io::FurtherDigests, io::RateLimit,
-    io::link_check::Helpers, io::read_back::Residency, manifest::ManifestFile,
-    manifest::ManifestName, manifest::Readers, state::Knowledge, sys, sys::Dir, transfer::Context,
-    transfer::FirstRead, transfer::Shared, transfer::baseline::Baseline,
-    transfer::kernel::CopyMethods, tree::NameCount, tree::NameList, tree::Patience, tree::Pattern,
-    tree::Walk, tree::dirs::OTHERS_MAY_WRITE,
+    copy::record::rotation::Rotation, copy::record::traces::Traces,
+    copy::run::earlier::EarlierRecords, copy::run::earlier::known, copy::run::means::Means,
+    copy::run::outputs::LateSpaceLook, copy::run::outputs::RecordedFiles,
+    copy::run::outputs::SpaceLook, copy::run::threads::CopyThreads,
+    copy::run::threads::ThreadResults, error::Deed, error::Error, error::Result, event::Event,
+    event::EventObserver, event::Gate, event::Progress, event::Stop, fanout::Slot, hash::Algorithm,
+    io::Control, io::FurtherDigests, io::RateLimit, io::link_check::Helpers,
+    io::read_back::Residency, manifest::ManifestFile, manifest::ManifestName, manifest::Readers,
+    state::Knowledge, sys, sys::Dir, transfer::Context, transfer::FirstRead, transfer::Shared,
+    transfer::baseline::Baseline, transfer::kernel::CopyMethods, tree::NameCount, tree::NameList,
+    tree::Patience, tree::Pattern, tree::Walk, tree::dirs::OTHERS_MAY_WRITE,
 };
+
+/// The share of the room of an output that may fill up that is kept for its manifest: a small file takes a block of
+/// 4 KiB and a line of some 120 bytes.
+const SHARE_OF_MANIFEST: u64 = 32;
+
+/// The most of it; bytes.
+const MOST_ROOM: u64 = 64 << 20;
 
 // A copy to one output, from the first look at both sides to the report.
 
@@ -148,6 +157,8 @@ impl OutputRun<'_> {
         let looked = looked.map_or_else(OnceLock::new, OnceLock::from);
         let earlier = EarlierRecords { baseline, known, private, warnings, looked };
         let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
+        let traces =
+            job.leaves_no_traces.then(|| Traces::find(&output, earlier.private.as_ref())).flatten();
         let has_room = || {
             let renamed = earlier.renamed(job, &source, &output, stop);
             let known = earlier.known.as_ref();
@@ -164,7 +175,13 @@ impl OutputRun<'_> {
             let decide = || mirror.lets_pass() && (!is_later || has_room());
             let waits = is_later || is_beside;
             let gate = if waits { Gate::deciding(&decide) } else { Gate::default() };
-            let report = self.copy(prepared, &earlier, started, stop, &gate, &mirror);
+            let mut report = self.copy(prepared, &earlier, started, stop, &gate, &mirror);
+            let settled =
+                traces.map(|traces| traces.settle(&output, earlier.private.as_ref(), &mut report));
+            if let Some(Err(error)) = settled {
+                report.counts.warnings += 1;
+                (observer.listen)(&Event::Warning(&error));
+            }
             (report, mirror.refusal())
         });
         refusal.or_else(|| look.refusal()).map_or(Ok(report), Err)
@@ -291,6 +308,7 @@ impl OutputRun<'_> {
             counts,
             methods: committer.accounting.methods(),
             ending: job.ending(&counts, stop, committer.accounting.into_broken(), tree.as_deref()),
+            total: progress.counted.load(Relaxed).then(|| progress.total_entries.load(Relaxed)),
             elapsed: started.elapsed(),
             stages: Stages::of(timings),
             source_stayed: resident.source.sum(),
@@ -402,12 +420,16 @@ impl OutputRun<'_> {
             (None, None) => (&self.job.output, root.try_clone()),
         };
         let root = root.deed("open", path)?;
+        let room = (!self.job.options.check_space).then(|| sys::room(&root));
         let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
         let (path, name) =
             (path.as_path().into(), ManifestName::new(Timestamp::now()).of(algorithm));
         let lists = self.job.lists();
         let mut manifest = ManifestFile::create(root, path, name, newest, is_in_source, &lists)?;
         manifest.readers = Readers::of(prepared.source.handle.stat_self().ok().as_ref());
+        if let Some(Ok(room)) = room {
+            manifest.keep_room((room.bytes / SHARE_OF_MANIFEST).min(MOST_ROOM));
+        }
         Ok(Some(manifest))
     }
 

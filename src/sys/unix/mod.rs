@@ -18,6 +18,8 @@ mod pending;
 mod place;
 mod plain;
 mod process;
+#[cfg(target_os = "linux")]
+mod special;
 pub(in crate::sys) mod stream;
 #[cfg(target_os = "linux")]
 mod subvolume;

@@ -159,7 +159,7 @@ impl Walk<'_> {
         }
         let Some(last) = last else { return ControlFlow::Continue(()) };
         if top.source.rel.is_root() {
-            Self::pass_over_private(&top.source, &top.output, &mut waiting, emit)?;
+            self.pass_over_private(&top.source, &top.output, &mut waiting, emit)?;
         }
         let entries = Unclassified::new(&top.source, &top.output, waiting, top.inclusion);
         let mut noting = |found: WalkEvent| {

@@ -194,6 +194,39 @@ fn specials_are_skipped_and_named() {
     judge.lacks("dir/a-fifo").lacks("a-socket").lacks("a-device");
 }
 
+/// As `cp -a` has them, and none is opened: a FIFO without a writer would be waited for.
+#[test]
+fn specials_are_copied_when_asked() {
+    let scene = Scene::new();
+    scene.src.file("file", "x").fifo("dir/a-fifo").socket("a-socket");
+    if have(&[Need::Device]) {
+        scene.src.device("a-device");
+    }
+    shell(&scene, "chmod 640 src/dir/a-fifo; touch -d '2020-02-02 02:02:02' src/dir/a-fifo");
+    let run = scene.copy(&[]);
+    run.assert_code(0).assert_says("--specials copies it");
+    let run = scene.copy(&["--specials", "--dry-run"]);
+    run.assert_code(0).assert_prints(&["make dir/a-fifo"]);
+    let run = scene.copy(&["--specials"]);
+    run.assert_code(0).assert_prints(&["done: 1 file and ", "special file"]);
+    shell(&scene, "cp -a src other");
+    let list = |dir: &str| {
+        let line = format!(
+            "cd {dir} && find . ! -type d ! -name 'dircopy-*' ! -path '*/.dircopy/*' \\
+                            -exec stat -c '%n %F %a %u %g %Y %t %T' {{}} + | sort"
+        );
+        shell(&scene, &line)
+    };
+    assert_eq!(list("dst"), list("other"));
+    // They are there, and are known again; what is another is one of the policy.
+    let run = scene.copy(&["--specials"]);
+    run.assert_code(0).assert_prints(&["unchanged   1 file and "]);
+    shell(&scene, "rm dst/dir/a-fifo; echo x >dst/dir/a-fifo");
+    scene.copy(&["--specials"]).assert_code(1).assert_says("left as it is: dir/a-fifo");
+    scene.copy(&["--specials", "--overwrite-policy", "always"]).assert_code(0);
+    assert_eq!(list("dst"), list("other"));
+}
+
 #[test]
 fn hard_links_become_files_of_their_own() {
     let scene = Scene::new();

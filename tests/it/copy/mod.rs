@@ -18,6 +18,7 @@ mod names;
 mod pairs;
 mod policies;
 mod proofs;
+mod restore;
 mod small_files;
 mod space;
 mod sparse;

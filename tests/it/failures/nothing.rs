@@ -90,7 +90,7 @@ fn a_source_without_files_is_done_and_says_that_it_has_none() {
         assert!(!run.out().contains("unusable"), "{}", run.out());
         scene.src.file("a/file", "x");
         let run = scene.copy(&[]);
-        run.assert_code(0).assert_prints(&["done: everything is at the output"]);
+        run.assert_code(0).assert_prints(&["done: 1 file, ", " at the output"]);
         let run = scene.bare(["verify", "dst"]).run();
         run.assert_code(0).assert_prints(&["good"]);
     }
@@ -137,7 +137,7 @@ fn the_disk_of_one_of_two_outputs_is_missed() {
     let other = Mount::tmpfs(&two, "4M");
     let copy = || scene.bare(["src", "one/copy", "two/copy"]).run();
     let run = copy();
-    run.assert_code(0).assert_prints(&["done: everything is at all 2 outputs"]);
+    run.assert_code(0).assert_prints(&["done: 1 file, ", " at both outputs"]);
     assert!(!run.out().contains("one place"), "{}", run.out());
     drop(other);
     scene.src.file("b", "b");
@@ -166,7 +166,7 @@ fn outputs_on_one_device_are_one_place() {
     let scene = Scene::new();
     scene.src.file("a", "a");
     let run = scene.bare(["src", "one", "two"]).run();
-    run.assert_code(0).assert_prints(&["done: everything is at all 2 outputs", "one place"]);
+    run.assert_code(0).assert_prints(&["done: 1 file, ", " at both outputs", "one place"]);
 }
 
 /// Old manifests went into the source, and what was edited there was left or replaced.

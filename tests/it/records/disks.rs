@@ -139,7 +139,9 @@ fn a_disk_is_found_by_its_name() {
     copy_to(&scene, &by_label, &[]).assert_code(2).assert_says("two disks that are called so");
     drop((one, two));
     let run = copy_to(&scene, &by_label, &[]);
-    assert_refused(&scene, &run, "no disk that is called so is");
+    run.assert_code(2).assert_says(&format!("no mounted disk has the label {label}"));
+    let error = report(&scene)["error"]["text"].as_str().unwrap().to_owned();
+    assert!(error.contains("no mounted disk has the label"), "{error}");
     assert!(metrics(&scene).contains(&format!("{sample} 2")));
     assert_eq!(names_below(&scene.path("one"), "d").len(), 0);
     // No path is guessed: the directory of that name has a point before it.
@@ -147,7 +149,22 @@ fn a_disk_is_found_by_its_name() {
     assert!(scene.path(&format!("LABEL={label}/a")).exists());
     // A stream goes to the disk, or nowhere.
     let stream = scene.bare(["-i", "-", "-o", &by_label]).run();
-    stream.assert_code(2).assert_says("its disk is not mounted");
+    stream.assert_code(2).assert_says("no mounted disk has the label");
+    // So is what is read; who is told by --on-end reads what was given.
+    let tell = "sh -c 'printf %s \"$DIRCOPY_SOURCE $DIRCOPY_OUTPUT\" >told'";
+    let run = scene.bare([&*by_label, "dst", "--on-end", tell]).run();
+    run.assert_code(2).assert_says(&format!("cannot copy from {by_label}: no mounted disk has"));
+    let told = std::fs::read_to_string(scene.path("told")).unwrap();
+    assert_eq!(told, format!("{by_label} {}", scene.path("dst").display()));
+    scene.bare(["verify", &by_label]).run().assert_code(2).assert_says("no mounted disk has");
+    scene.bare(["generations", &by_label]).run().assert_code(2).assert_says("no mounted disk has");
+    let there = Mount::device(&scene.path("one.img"), &scene.path("one"), "loop").unwrap();
+    scene.bare(["verify", &by_label]).run().assert_code(0);
+    scene.bare([&*by_label, "back", "--exclude", "/dircopy-*"]).run().assert_code(0);
+    assert!(scene.path("back/a").exists());
+    scene.bare(["restore", &by_label, "again"]).run().assert_code(0);
+    assert_eq!(names_below(&scene.path("again"), "f").len(), 1);
+    drop(there);
 }
 
 #[test]

@@ -11,10 +11,11 @@ mod generator;
 use crate::harness::{Need, Scene, have, shell};
 
 /// The pages and the words that show their help.
-const PAGES: [(&str, &str); 10] = [
+const PAGES: [(&str, &str); 11] = [
     ("dircopy.1", "dircopy"),
     ("dircopy-verify.1", "dircopy verify"),
     ("dirverify.1", "dirverify"),
+    ("dircopy-restore.1", "dircopy restore"),
     ("dircopy-heal.1", "dircopy heal"),
     ("dircopy-report.1", "dircopy report"),
     ("dircopy-generations.1", "dircopy generations"),

@@ -4,6 +4,7 @@ mod content;
 mod contrib;
 mod disks;
 mod documents;
+mod habits;
 mod jobs;
 mod newest;
 mod on_end;

@@ -1,6 +1,6 @@
 //! The last line of a run is the verdict over everything that was asked, and agrees with the exit code.
 
-use crate::harness::{NONE, Run, Scene, content};
+use crate::harness::{Mount, NONE, Run, Scene, content, need, shell};
 
 fn scene() -> Scene {
     let scene = Scene::new();
@@ -43,12 +43,14 @@ fn a_complete_copy_says_no_more_than_was_proven() {
     let scene = scene();
     let run = scene.bare(["src", "dst"]).run();
     run.assert_code(0).assert_prints(&["output", "dst", "2 files", "written, not read back"]);
-    assert_eq!(last_line(&run), "done: everything is at the output");
+    assert_eq!(last_line(&run), "done: 2 files, 4.88 KiB at the output");
     let run = scene.bare(["src", "quick", "--no-sync"]).run();
     run.assert_code(0).assert_prints(&["output", "quick", "not synced, not read back"]);
     let run = scene.bare(["src", "a", "b", "--verify"]).run();
     run.assert_code(0).assert_prints(&["output", "b", "2 files", "; read back"]);
-    assert_eq!(last_line(&run), "done: everything is at all 2 outputs, on one device: one place");
+    let last = last_line(&run);
+    assert!(last.starts_with("done: 2 files, 4.88 KiB at both outputs, read back"), "{last}");
+    assert!(last.ends_with("; on one device: one place"), "{last}");
     // What is the same at all is said once, and an output takes a line of 80 columns.
     let run = scene.bare(["src", "o1", "o2", "o3", "o4", "o5", "o6"]).run();
     run.assert_code(0);
@@ -134,4 +136,61 @@ fn paths_alone_are_source_and_outputs() {
     }
     // The name of before.
     scene.bare(["src", "dst", "--jobs", "1"]).run().assert_code(0);
+}
+
+/// Who sees the first copy learns how it is checked; what is there already is counted by what it is.
+#[test]
+fn the_first_copy_says_how_it_is_checked() {
+    let scene = scene();
+    std::os::unix::fs::symlink("small", scene.path("src/link")).unwrap();
+    let run = scene.bare(["src", "a b"]).run();
+    run.assert_code(0)
+        .assert_prints(&["to check    dircopy verify \"a b\"; or in it sha256sum -c"]);
+    let last = "done: 2 files and 1 link, 4.88 KiB at the output";
+    assert_eq!(last_line(&run), last);
+    shell(&scene, "cd 'a b' && sha256sum -c --strict --quiet dircopy-*.sha256sum");
+    let run = scene.bare(["src", "a b"]).run();
+    run.assert_code(0).assert_prints(&["unchanged   2 files and 1 link, 4.88 KiB"]);
+    assert!(!run.out().contains("to check"), "{}", run.out());
+    assert_eq!(last_line(&run), last);
+    let run = scene.bare(["src", "c", "d"]).run();
+    run.assert_code(0).assert_prints(&["to check    dircopy verify c d"]);
+}
+
+/// What is left says which policy would not leave it.
+#[test]
+fn what_is_left_names_the_policy() {
+    let scene = scene();
+    scene.copy(&[]).assert_code(0);
+    scene.output().file("small", "other, and longer").file("dir/file", "longer".repeat(2000));
+    shell(&scene, "touch -d '2001-01-01' dst/small; touch -d '2041-01-01' dst/dir/file");
+    let older = "left as it is: small: it differs, and the output's is older (--overwrite-policy update \
+                 replaces it)";
+    let newer = "left as it is: dir/file: it differs, and the output's is newer (--overwrite-policy always \
+                 replaces it)";
+    scene.copy(&[]).assert_code(1).assert_says(older).assert_says(newer);
+    let run = scene.copy(&["--overwrite-policy", "update"]);
+    run.assert_code(1).assert_says(newer);
+    scene.copy(&["--overwrite-policy", "always"]).assert_code(0);
+}
+
+/// A run that lost its output or its source says how far it came and what to do; a full disk has the lines of all
+/// that is there.
+#[test]
+fn a_lost_disk_is_told_with_what_is_there() {
+    need!(Loop);
+    let scene = Scene::on_disk();
+    for number in 0..3000 {
+        scene.src.file(format!("{}/{number}", number % 30), content(5000));
+    }
+    let _mount = Mount::ext4(&scene.path("image"), 12, &scene.path("mnt"));
+    let run = scene.bare(["src", "mnt/full", "--no-space-check", "-j4"]).run();
+    run.assert_code(3);
+    let last = last_line(&run);
+    assert!(last.starts_with("STOPPED EARLY (exit 3): mnt/full is full: "), "{last}");
+    assert!(last.ends_with(" are there; make room and run the same command"), "{last}");
+    let lines = "cat mnt/full/dircopy-*.sha256sum.part | wc -l";
+    let files =
+        "find mnt/full -path mnt/full/.dircopy -prune -o -type f -print | grep -vc dircopy-";
+    assert_eq!(shell(&scene, lines), shell(&scene, files));
 }

@@ -39,8 +39,7 @@ fn each_bad_file_is_told_with_where_it_is_good() {
         flip(&scene, "A/films/a.mov");
         flip(&scene, "B/films/b.mov");
         let run = verify(&scene, &[jobs, "A", "B", "C"]);
-        run.assert_code(4)
-            .assert_prints(&["repairable", "2 bad files with a good copy in another directory"]);
+        run.assert_code(4).assert_prints(&["repairable  2 bad files: dircopy heal A B C"]);
         let expected = [
             "films/a.mov: differs at A, good at B and C",
             "films/b.mov: differs at B, good at A and C",

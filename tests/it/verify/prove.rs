@@ -107,7 +107,7 @@ fn good_is_proven(cache: &str) {
     let strace = Strace::watch(&scene, &calls);
     let run = strace.run(scene.command(["--verify", "--block-size", "64K", "--cache", cache]));
     scene.judge(&run).complete();
-    run.assert_prints(&["read back", "3 files", "from the device", "0 files, 0 B, only"]);
+    run.assert_prints(&["read back", "3 files", "from the device"]);
     let log = strace.log();
     for name in ["marked", "other", "small"] {
         let named = log

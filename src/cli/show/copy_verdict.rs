@@ -1,0 +1,269 @@
+//! The last line of a copy: the verdict over every output, in words that agree with the exit code.
+
+use std::{collections::BTreeSet, path::Path};
+
+use crate::{
+    cli::exit::Exit, cli::exit::TIME_IS_UP, cli::show::copy_summary::CopySummary, cli::show::count,
+    cli::show::rows::contents, cli::show::rows::warn, copy::Counts, copy::Ending, copy::Lost,
+    copy::Report, error::Result, path::Shown,
+};
+
+const INTERRUPTED: &str = "INTERRUPTED";
+
+const TIME_OVER: &str = "TIME IS UP";
+
+impl CopySummary<'_> {
+    /// The last line: the verdict over every output, refused ones included, of a run that ends with `exit`. `amiss`
+    /// says what was at its end, if nothing else.
+    pub fn verdict(&self, exit: Exit, amiss: &str) -> String {
+        if self.args.dry_run {
+            return self.dry_verdict(exit);
+        }
+        let is_complete = |report: &&Result<Report>| {
+            matches!(report, Ok(Report { ending: Ending::Complete, .. }))
+        };
+        let complete = self.reports.iter().filter(is_complete).count();
+        let has_none = self.reports.iter().flatten().all(|report| report.counts.seen == 0);
+        match self.reports {
+            _ if complete == self.reports.len() && exit == Exit::Complete && has_none => {
+                "done: no file was copied, as none was found in the source".into()
+            }
+            _ if complete == self.reports.len() && exit == Exit::Complete => {
+                format!("done: {}", self.done())
+            }
+            _ if complete == self.reports.len() => {
+                let text = format!("everything is at {}, but {amiss}", self.place());
+                warn("NOT COMPLETE", exit, &text)
+            }
+            [Ok(report), rest @ ..] if rest.is_empty() || self.is_of_nothing() => {
+                let output = self.outputs.first().map_or(Path::new(""), |output| output);
+                let Ended { title, text, .. } = ended(report, output);
+                warn(title, exit, &text)
+            }
+            reports => {
+                let (number, text) = (reports.len(), self.endings());
+                let with_number = || format!("{complete} of {number} outputs complete: {text}");
+                match exit {
+                    Exit::Interrupted(_) => warn(INTERRUPTED, exit, &with_number()),
+                    Exit::TimeIsUp => warn(TIME_OVER, exit, &with_number()),
+                    _ => warn(&format!("{complete} OF {number} OUTPUTS COMPLETE"), exit, &text),
+                }
+            }
+        }
+    }
+
+    /// What is at the outputs, which are all complete, and the proof of it.
+    fn done(&self) -> String {
+        let what = |report: &Report| {
+            let Counts { bytes, unchanged_bytes, .. } = report.counts;
+            let (files, links) = (report.counts.files(), report.counts.links());
+            let bytes = bytes.saturating_add(unchanged_bytes);
+            contents(files, links, report.counts.all_specials(), bytes)
+        };
+        let all: BTreeSet<String> = self.reports.iter().flatten().map(what).collect();
+        let what = match all.len() {
+            1 => all.into_iter().collect(),
+            // The source was changed while it was copied.
+            _ => "everything".to_owned(),
+        };
+        format!("{what} at {}{}{}", self.place(), self.proof_of_all(), self.places())
+    }
+
+    fn place(&self) -> String {
+        match self.outputs.len() {
+            1 => "the output".into(),
+            2 => "both outputs".into(),
+            number => format!("all {number} outputs"),
+        }
+    }
+
+    /// How far all files were read back, if all were.
+    fn proof_of_all(&self) -> String {
+        let is_read = |Counts { from_device, from_cache, linked, .. }: &Counts, files| {
+            from_device + from_cache > 0 && from_device + from_cache + linked >= files
+        };
+        let counts = || self.reports.iter().flatten().map(|report| &report.counts);
+        if !counts().all(|counts| is_read(counts, counts.files())) {
+            return String::new();
+        }
+        match (counts().map(|counts| counts.from_cache).sum::<u64>(), self.devices()) {
+            (0, 2) => ", read back from both disks".into(),
+            (0, 1) => ", read back from the disk".into(),
+            (0, number) => format!(", read back from all {number} disks"),
+            (cached, _) => {
+                format!(", read back, {} only through a cache", count(cached, "file"))
+            }
+        }
+    }
+
+    /// Number of devices that the outputs are on.
+    fn devices(&self) -> usize {
+        let devices = self.reports.iter().flatten().map(|report| report.output_device);
+        devices.collect::<BTreeSet<_>>().len()
+    }
+
+    /// The remark that outputs are on one device, if they are: one loss takes all that is on it.
+    fn places(&self) -> String {
+        match (self.devices(), self.outputs.len()) {
+            (devices, outputs) if devices >= outputs => String::new(),
+            (1, _) => "; on one device: one place".into(),
+            (devices, _) => format!("; on {devices} devices: {devices} places"),
+        }
+    }
+
+    /// The ends of the outputs that are not complete, those that ended alike together.
+    fn endings(&self) -> String {
+        let mut endings: Vec<(Ended, Vec<String>)> = Vec::new();
+        for (output, report) in self.outputs.iter().zip(self.reports) {
+            let name = Shown::path(output).to_string();
+            let this = match report {
+                Ok(Report { ending: Ending::Complete, .. }) => continue,
+                Ok(report) => ended(report, output),
+                Err(_) => Ended {
+                    text: format!("nothing was copied to {name}"),
+                    names_output: true,
+                    title: "",
+                },
+            };
+            // One that is named is told by itself.
+            let is_alike = |other: &Ended| other.text == this.text && !this.names_output;
+            match endings.iter_mut().find(|(other, _)| is_alike(other)) {
+                Some((_, names)) => names.push(name),
+                None => endings.push((this, vec![name])),
+            }
+        }
+        let number = self.outputs.len();
+        let text = |(Ended { text, names_output, .. }, names): &(Ended, Vec<String>)| match names {
+            names if *names_output || names.len() == number => text.clone(),
+            names => format!("{}: {text}", names.join(", ")),
+        };
+        endings.iter().map(text).collect::<Vec<_>>().join("; ")
+    }
+
+    /// True if the source has nothing to copy, to whatever output.
+    fn is_of_nothing(&self) -> bool {
+        let is_nothing = |report| matches!(report, &Ok(Report { ending: Ending::Nothing(_), .. }));
+        self.reports.iter().all(is_nothing)
+    }
+
+    fn dry_verdict(&self, exit: Exit) -> String {
+        let sum = |of: fn(&Counts) -> u64| -> u64 {
+            self.reports.iter().flatten().map(|report| of(&report.counts)).sum()
+        };
+        let refused = self.reports.iter().filter(|report| report.is_err()).count() as u64;
+        let parts = [
+            (sum(|counts| counts.failed), "entry", "would fail"),
+            (sum(|counts| counts.left), "entry", "would be left as it is at the output"),
+            (refused, "output", "would be refused"),
+        ];
+        let parts = parts.iter().filter(|(number, ..)| *number > 0);
+        let parts: Vec<_> =
+            parts.map(|(number, noun, what)| format!("{} {what}", count(*number, noun))).collect();
+        match exit {
+            Exit::Complete => "nothing was done: this was a dry run".into(),
+            _ if self.is_of_nothing() => {
+                let why = self.reports.iter().flatten().map(|report| ending(report).1).next();
+                let text = format!("this was a dry run; {}", why.unwrap_or_default());
+                warn("NOTHING WAS DONE", exit, &text)
+            }
+            _ if parts.is_empty() => warn("NOTHING WAS DONE", exit, "this was a dry run"),
+            _ => {
+                warn("NOTHING WAS DONE", exit, &format!("this was a dry run; {}", parts.join(", ")))
+            }
+        }
+    }
+}
+
+/// The end of an incomplete copy to an output, as a title and a sentence.
+struct Ended {
+    title: &'static str,
+    text: String,
+    /// True if the text is of one output by name.
+    names_output: bool,
+}
+
+fn ended(report: &Report, output: &Path) -> Ended {
+    let (title, text) = ending(report);
+    let Some(lost) = report.lost() else { return Ended { title, text, names_output: false } };
+    let others = report.counts.links() + report.counts.all_specials();
+    let there = report.counts.files() + others;
+    let noun = if others == 0 { "file" } else { "entry" };
+    let there = match report.total {
+        Some(total) => format!("{there} of {}", count(total, noun)),
+        None => format!("{there} of {} found so far", count(report.counts.seen, noun)),
+    };
+    let again = "and run the same command";
+    match lost {
+        Lost::Disk(path) => Ended {
+            title,
+            text: format!("the disk of {} is gone: {there}; connect it {again}", Shown::path(path)),
+            names_output: path.starts_with(output),
+        },
+        Lost::Room => Ended {
+            title,
+            text: format!("{} is full: {there} are there; make room {again}", Shown::path(output)),
+            names_output: true,
+        },
+    }
+}
+
+fn missing(report: &Report) -> u64 {
+    report.counts.failed + report.counts.left
+}
+
+/// The end of an incomplete copy to an output, as a title and a sentence.
+fn ending(report: &Report) -> (&'static str, String) {
+    let missing = missing(report);
+    let differ = match missing {
+        1 => "1 entry is not at the output as in the source".to_owned(),
+        missing => format!("{missing} entries are not at the output as in the source"),
+    };
+    let again = "finished files are recorded; the same command continues, and copies again what was not \
+                 on the disk yet";
+    match &report.ending {
+        Ending::Complete => ("done", "everything is at the output".into()),
+        Ending::Incomplete if missing == 0 && report.counts.not_departed > 0 => {
+            let text =
+                "everything is at the output, but not all that has left the source was moved away";
+            ("NOT COMPLETE", text.into())
+        }
+        Ending::Incomplete if missing == 0 && report.counts.closed > 0 => {
+            let text = "everything is at the output, but not every directory is open to those who may enter its \
+                        counterpart";
+            ("NOT COMPLETE", text.into())
+        }
+        Ending::Incomplete if missing == 0 && report.counts.unlisted > 0 => {
+            let text =
+                "everything is at the output, but not in all of the lists beside the manifest";
+            ("NOT COMPLETE", text.into())
+        }
+        Ending::Incomplete if missing == 0 => {
+            let text = "everything is at the output, but not all of it was held against the expected manifest";
+            ("NOT COMPLETE", text.into())
+        }
+        Ending::Incomplete => ("NOT COMPLETE", differ),
+        Ending::Nothing(error) => ("NOTHING COPIED", error.reason()),
+        Ending::Unproven => {
+            ("NOT PROVEN", format!("the disk does not hold what was written to it; {differ}"))
+        }
+        Ending::Rotten if report.counts.rotten == 0 && report.counts.lost > 0 => {
+            let lost = count(report.counts.lost, "file");
+            ("NOT COMPLETE", format!("{lost} that is listed: not in the source"))
+        }
+        Ending::Rotten if report.counts.rotten == 0 => (
+            "ROTTEN",
+            format!(
+                "not what was recorded of them is in {} at the output",
+                count(report.counts.decayed, "file")
+            ),
+        ),
+        Ending::Rotten => (
+            "ROTTEN",
+            format!("files of the source are not as expected and were not copied; {differ}"),
+        ),
+        Ending::Miscomputed(error) => ("NOT PROVEN", error.to_string()),
+        Ending::Stopped(error) => ("STOPPED EARLY", error.to_string()),
+        Ending::Interrupted(TIME_IS_UP) => (TIME_OVER, again.into()),
+        Ending::Interrupted(_) => (INTERRUPTED, again.into()),
+    }
+}

@@ -1,0 +1,60 @@
+//! FIFOs, sockets and devices: what they are, making them, and their labels.
+
+use std::{ffi::OsStr, io, os::fd::AsRawFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+use crate::{
+    sys::special::Special, sys::stat::Stat, sys::unix::dir::Dir, sys::unix::dir::owner_of,
+    sys::unix::dir::times_of, sys::unix::process::acting_as, sys::unix::process::is_root,
+};
+
+impl Dir {
+    /// What the FIFO, socket or device `name` is.
+    pub fn special(&self, name: &OsStr) -> io::Result<Special> {
+        let stat = rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(special_of(&stat))
+    }
+
+    /// Makes one, for its owner only; an error if `name` exists.
+    pub fn make_special(&self, special: Special, name: &OsStr) -> io::Result<()> {
+        let mode = Mode::RUSR | Mode::WUSR;
+        let format = FileType::from_raw_mode(special.format as _);
+        Ok(rustix::fs::mknodat(self, name, format, mode, special.device as _)?)
+    }
+
+    /// Gives the one of this name, which this process has made, owner (as root), permissions and times.
+    ///
+    /// # Errors
+    /// The system's, and that something else has taken its name: see [`Self::set_link_metadata`].
+    pub fn set_special_metadata(
+        &self,
+        special: Special,
+        name: &OsStr,
+        stat: &Stat,
+    ) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(self, name, flags, Mode::empty())?;
+        let there = rustix::fs::fstat(&made)?;
+        let is_ours = !is_root() || there.st_uid == acting_as().0;
+        if special_of(&there) != special || there.st_nlink != 1 || !is_ours {
+            return Err(io::Error::other("something else has taken its name"));
+        }
+        let mut mode = stat.mode;
+        if is_root() {
+            let (uid, gid) = owner_of(stat);
+            rustix::fs::chownat(&made, c"", uid, gid, AtFlags::EMPTY_PATH)?;
+        } else {
+            mode &= 0o1777;
+        }
+        // What was opened as a path is changed by the path under which the kernel shows it.
+        let path = format!("/proc/self/fd/{}", made.as_raw_fd());
+        rustix::fs::chmod(&*path, Mode::from_raw_mode(mode as _))?;
+        Ok(rustix::fs::utimensat(rustix::fs::CWD, &*path, &times_of(stat), AtFlags::empty())?)
+    }
+}
+
+fn special_of(stat: &rustix::fs::Stat) -> Special {
+    let format = FileType::from_raw_mode(stat.st_mode).as_raw_mode() as u32;
+    Special { format, device: stat.st_rdev as u64 }
+}

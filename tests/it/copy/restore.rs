@@ -1,0 +1,107 @@
+//! `dircopy restore`: a copy is brought back as it was, without records of ours, and proven while it is copied.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::harness::{Scene, content, shell};
+
+/// A source with an empty directory, a link and files, and its copy in `dst`.
+fn copied(args: &[&str]) -> Scene {
+    let scene = Scene::on_disk();
+    scene.src.file("2025/snow.jpg", content(2_000_000)).file("notes.txt", "n").dir("empty");
+    symlink("notes.txt", scene.path("src/link")).unwrap();
+    shell(&scene, "touch -d '2020-02-02' src/2025 src/empty src");
+    scene.copy(args).assert_code(0);
+    scene
+}
+
+/// The same entries with the same times, whatever those of the links are.
+fn assert_same(scene: &Scene, one: &str, other: &str) {
+    shell(scene, &format!("diff -r --no-dereference {one} {other}"));
+    let list = |dir: &str| {
+        shell(scene, &format!("cd {dir} && find . ! -type l -printf '%P %y %T@\\n' | sort"))
+    };
+    assert_eq!(list(one), list(other));
+}
+
+#[test]
+fn a_copy_comes_back_without_records() {
+    let scene = copied(&["--format", "gnu", "--hash", "sha256,md5"]);
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(0).assert_prints(&["2 files as listed"]);
+    run.assert_prints(&["done: 2 files and 1 link"]);
+    assert_same(&scene, "src", "back");
+    // Over what is left of the source, which a copy refuses as exchanged.
+    fs::remove_file(scene.path("src/2025/snow.jpg")).unwrap();
+    scene.bare(["dst", "src"]).run().assert_code(2).assert_says("exchanged");
+    scene.bare(["restore", "-i", "dst", "-o", "src"]).run().assert_code(0);
+    assert_same(&scene, "src", "back");
+    // The source is no output by that.
+    scene.copy(&[]).assert_code(0);
+    // One file of it.
+    let one = ["restore", "dst", "one", "--include", "/2025/snow.jpg"];
+    scene.bare(one).run().assert_code(0);
+    assert_eq!(shell(&scene, "cd one && find . -type f"), "./2025/snow.jpg\n");
+    scene
+        .bare(["restore", "dst/2025/snow.jpg", "one"])
+        .run()
+        .assert_code(2)
+        .assert_says("--include");
+    scene.bare(["restore", "dst", "dry", "-n"]).run().assert_code(0);
+    assert!(!scene.path("dry").exists());
+}
+
+#[test]
+fn damaged_and_missing_files_are_named() {
+    let scene = copied(&[]);
+    shell(&scene, "printf X | dd of=dst/2025/snow.jpg bs=1 seek=99 conv=notrunc status=none");
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(4).assert_says("2025/snow.jpg").assert_prints(&["ROTTEN (exit 4)"]);
+    assert!(!scene.path("back/2025/snow.jpg").exists() && scene.path("back/notes.txt").exists());
+    // With a good file again the same command goes on, and nothing of ours stays.
+    fs::copy(scene.path("src/2025/snow.jpg"), scene.path("dst/2025/snow.jpg")).unwrap();
+    scene.bare(["restore", "dst", "back"]).run().assert_code(0);
+    assert_same(&scene, "src", "back");
+    fs::remove_file(scene.path("dst/notes.txt")).unwrap();
+    scene.bare(["restore", "dst", "other"]).run().assert_code(4).assert_says("notes.txt");
+}
+
+#[test]
+fn what_has_no_manifest_is_refused_with_the_remedy() {
+    let scene = copied(&[]);
+    let run = scene.bare(["restore", "src", "back"]).run();
+    run.assert_code(2).assert_says("cannot restore src: it has no manifest of dircopy");
+    run.assert_says("--expect LIST").assert_says("copies it as it is");
+    assert!(!scene.path("back").exists());
+    // A list of another program proves it.
+    shell(&scene, "cd src && sha256sum notes.txt 2025/snow.jpg >../list");
+    scene.bare(["restore", "src", "back", "--expect", "list"]).run().assert_code(0);
+    assert_same(&scene, "src", "back");
+    let run = scene.bare(["restore", "dst", "back", "--mirror"]).run();
+    run.assert_code(2).assert_says("--mirror is of copies");
+}
+
+#[test]
+fn generations_and_bags_come_back() {
+    let scene = copied(&["--generations"]);
+    shell(&scene, "cp -a src old; echo m >>src/notes.txt; touch -d '2020-02-03' src/notes.txt");
+    scene.copy(&["--generations"]).assert_code(0);
+    scene.bare(["restore", "dst", "back"]).run().assert_code(0);
+    assert_same(&scene, "src", "back");
+    let first = shell(&scene, "ls -d dst/2*Z | head -1");
+    scene.bare(["restore", first.trim(), "first"]).run().assert_code(0);
+    assert_same(&scene, "old", "first");
+    shell(&scene, "rm src/link");
+    scene.bare(["src", "bag", "--bag"]).run().assert_code(0);
+    scene.bare(["restore", "bag", "unpacked"]).run().assert_code(0);
+    shell(&scene, "diff -r src unpacked");
+}
+
+/// An output of runs stays one.
+#[test]
+fn an_output_keeps_its_own_records() {
+    let scene = copied(&[]);
+    scene.bare(["src", "output"]).run().assert_code(0);
+    scene.bare(["restore", "dst", "output"]).run().assert_code(0);
+    scene.bare(["verify", "output"]).run().assert_code(0);
+}
