@@ -4,8 +4,8 @@ use crate::{
     cli::progress::Charset, cli::progress::bar, cli::progress::columns, cli::progress::path_end,
     cli::progress::snapshot::FileSnapshot, cli::progress::snapshot::OutputSnapshot,
     cli::progress::snapshot::RunSnapshot, cli::progress::snapshot::amount,
-    cli::progress::snapshot::end_note, cli::progress::snapshot::percent,
-    cli::progress::snapshot::short_size,
+    cli::progress::snapshot::end_note, cli::progress::snapshot::most_of,
+    cli::progress::snapshot::percent, cli::progress::snapshot::short_size, cli::show::count,
 };
 
 /// A name has at least so many columns, …
@@ -14,11 +14,18 @@ const LEAST_NAME: usize = 12;
 /// … and a bar so many, …
 const LEAST_BAR: usize = 7;
 
+/// … this many where there is room for them, which is before other columns, …
+const GOOD_BAR: usize = 12;
+
 /// … and at most so many.
 const MOST_BAR: usize = 24;
 
 /// Between columns.
 const GAP: usize = 2;
+
+/// Columns at the end of a line that stay free: for the cursor, and for the `^C` that a terminal writes there. A line
+/// that it made too long could not be removed.
+const SPARE: usize = 2;
 
 /// The room of a terminal.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +62,10 @@ const COLUMNS: [fn(&ViewRow) -> &str; 6] = [
 ];
 
 /// The width that each has at least, so that the others do not move when a number grows.
-const LEAST: [usize; 6] = [4, 9, 8, 11, 16, 10];
+const LEAST: [usize; 6] = [4, 9, 8, 12, 16, 10];
+
+/// The place of the state among them.
+const STATE: usize = 1;
 
 /// Number of columns before the bar; those behind it are only good to know.
 const ESSENTIAL: usize = 3;
@@ -77,8 +87,8 @@ impl ViewRow {
             state: output.state(),
             failed,
             rate: format!("{}/s", short_size(output.rate)),
-            amount: output.amount(),
-            files: output.files(),
+            amount: padded(output.amount(), output.total_bytes.map(short_size)),
+            files: padded(output.files(), output.total_entries.map(|of| count(of, "file"))),
             ended,
         }
     }
@@ -93,6 +103,12 @@ impl ViewRow {
             ..Self::default()
         }
     }
+}
+
+/// A number of `all` in the room that it takes at the end.
+fn padded(text: String, all: Option<String>) -> String {
+    let room = all.map_or(0, |all| most_of(&all));
+    format!("{text:>room$}")
 }
 
 /// The widths of the columns.
@@ -114,10 +130,12 @@ impl Widths {
         let has_bar = running().any(|row| row.done.is_some());
         for (at, column) in COLUMNS.iter().enumerate() {
             if at == ESSENTIAL && has_bar && left >= LEAST_BAR + GAP {
-                bar = LEAST_BAR;
-                left -= LEAST_BAR + GAP;
+                bar = (left - GAP).min(GOOD_BAR);
+                left -= bar + GAP;
             }
             let widest = running().map(|row| columns(column(row))).max().unwrap_or(0);
+            // What an output does has its room also while it is not known.
+            let widest = if at == STATE && has_bar { widest.max(1) } else { widest };
             let width = if widest == 0 { 0 } else { widest.max(LEAST[at]) };
             if width == 0 {
                 continue;
@@ -140,11 +158,12 @@ impl Widths {
     }
 
     fn line(&self, row: &ViewRow, room: Room) -> String {
-        let whole = room.columns.saturating_sub(1);
+        let whole = room.columns.saturating_sub(SPARE);
         let name = path_end(&row.name, self.name, room.charset);
         let gap = " ".repeat(GAP);
         if let Some(ended) = &row.ended {
             // Words that do not fit are left out from the end.
+            let whole = room.columns.saturating_sub(1);
             let mut text = ended.as_str();
             while columns(text) + self.name + GAP > whole {
                 let Some((shorter, _)) = text.rsplit_once("  ") else { break };
@@ -193,7 +212,7 @@ pub fn lines(run: &RunSnapshot, room: Room) -> Vec<String> {
     };
     let mut rows: Vec<_> = outputs.into_iter().map(ViewRow::output).collect();
     rows.extend(file);
-    let whole = room.columns.saturating_sub(1);
+    let whole = room.columns.saturating_sub(SPARE);
     let widths = Widths::of(&rows, whole);
     let mut lines: Vec<_> = rows.iter().map(|row| widths.line(row, room)).collect();
     if !hidden.is_empty() {
@@ -244,16 +263,16 @@ mod tests {
             lines(&run(), room(40, 10)),
             [
                 "~tape-room/a  DONE 0:25  safe to remove",
-                "/mnt/b        [====  ]   66%  0:25 left",
-                "~wedding.mov  [===   ]   50%",
+                "/mnt/b        [===  ]   66%  0:25 left",
+                "~wedding.mov  [==   ]   50%",
             ]
         );
         assert_eq!(
             lines(&run(), room(80, 24)),
             [
-                "/mnt/tape-room/a  DONE 0:25  safe to remove",
-                "/mnt/b            [=======    ]   66%  0:25 left  112.0 MiB/s  18.0 of 27.0 GiB",
-                "2026/wedding.mov  [=====      ]   50%                            1.0 of 2.0 GiB",
+                "~nt/tape-room/a  DONE 0:25  safe to remove",
+                "/mnt/b           [======    ]   66%  0:25 left   112.0 MiB/s  18.0 of 27.0 GiB",
+                "~26/wedding.mov  [=====     ]   50%                             1.0 of 2.0 GiB",
             ]
         );
         let wide = lines(&run(), room(120, 40));

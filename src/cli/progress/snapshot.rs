@@ -20,8 +20,19 @@ pub struct Tracker<'a> {
     /// The names of the outputs, where they have some.
     names: &'a [String],
     progress: &'a [Arc<Progress>],
-    rates: Vec<Rates>,
+    rates: Vec<OutputRates>,
 }
+
+/// The rates of an output: of its bytes, which is shown, and of its work, which tells when it will be done.
+#[derive(Default)]
+struct OutputRates {
+    bytes: Rates,
+    work: Rates,
+}
+
+/// An entry costs as much as so many bytes: it is looked at, made, labelled and made durable. Without this, many small
+/// files were no work, and the time for the rest was unknown.
+const ENTRY: u64 = 32 << 10;
 
 /// An output at a moment.
 pub struct OutputSnapshot {
@@ -64,7 +75,7 @@ pub struct FileSnapshot {
 impl<'a> Tracker<'a> {
     /// Follows a run that starts now.
     pub fn new(names: &'a [String], progress: &'a [Arc<Progress>]) -> Self {
-        let rates = progress.iter().map(|_| Rates::default()).collect();
+        let rates = progress.iter().map(|_| OutputRates::default()).collect();
         Self { started: Instant::now(), names, progress, rates }
     }
 
@@ -97,27 +108,34 @@ impl OutputSnapshot {
         name: String,
         progress: &Progress,
         counted: Option<&Progress>,
-        rates: &mut Rates,
+        rates: &mut OutputRates,
         elapsed: Duration,
     ) -> Self {
         let bytes = progress.bytes.load(Relaxed);
         let new = bytes.saturating_sub(progress.skipped.load(Relaxed));
         let total_bytes = counted.map(|total| total.total_bytes.load(Relaxed));
+        let total_entries = counted.map(|total| total.total_entries.load(Relaxed));
+        let entries = progress.entries.load(Relaxed).max(progress.handled.load(Relaxed));
+        let work = |bytes: u64, entries: u64| bytes.saturating_add(entries.saturating_mul(ENTRY));
         let end = progress.ended();
         if end.is_none() {
-            rates.note(new, elapsed);
+            rates.bytes.note(new, elapsed);
+            rates.work.note(work(new, entries), elapsed);
         }
+        let rest = total_bytes.zip(total_entries).map(|(of_bytes, of_entries)| {
+            work(of_bytes.saturating_sub(bytes), of_entries.saturating_sub(entries))
+        });
         let read_back = progress.read_back.load(Relaxed);
         let is_read = total_bytes.is_some_and(|total| bytes >= total && read_back < new);
         Self {
             name,
             bytes,
             total_bytes,
-            entries: progress.entries.load(Relaxed).max(progress.handled.load(Relaxed)),
-            total_entries: counted.map(|total| total.total_entries.load(Relaxed)),
+            entries,
+            total_entries,
             failed: progress.failed.load(Relaxed),
-            rate: rates.per_second() as u64,
-            left: total_bytes.and_then(|total| rates.left(total.saturating_sub(bytes))),
+            rate: rates.bytes.per_second() as u64,
+            left: rest.and_then(|rest| rates.work.left(rest)),
             read_back: (is_read && read_back > 0).then(|| percent(read_back, new)),
             end,
         }
@@ -183,13 +201,18 @@ pub fn percent(part: u64, whole: u64) -> u64 {
     }
 }
 
-/// Bytes that are done, of how many; the unit once if it is the same.
+/// Bytes that are done, of how many, both in the unit of that, so that it takes no more room as it grows.
 pub fn amount(bytes: u64, of: u64) -> String {
-    let (done, all) = (short_size(bytes), short_size(of));
-    match (done.split_once(' '), all.split_once(' ')) {
-        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} of {all}"),
-        _ => format!("{done} of {all}"),
+    let all = short_size(of);
+    match of.max(1).ilog2() / 10 {
+        0 => format!("{bytes} of {all}"),
+        power => format!("{:.1} of {all}", bytes as f64 / (1u64 << (10 * power)) as f64),
     }
+}
+
+/// The room for the text that has a number up to one in `all`, and `all` behind it.
+pub fn most_of(all: &str) -> usize {
+    all.find(' ').unwrap_or(all.len()) + " of ".len() + all.len()
 }
 
 /// A time as a clock shows it: `0:25`, `1:02:03`, `4d 07h`.
@@ -339,7 +362,9 @@ mod snapshot_tests {
         assert_eq!(percent(u64::MAX - 1, u64::MAX), 99);
         assert_eq!((percent(0, 0), percent(7, 7), percent(9, 7)), (100, 100, 100));
         assert_eq!(amount(1 << 20, 3 << 20), "1.0 of 3.0 MiB");
-        assert_eq!(amount(1 << 10, 3 << 20), "1.0 KiB of 3.0 MiB");
+        assert_eq!(amount(1 << 10, 3 << 20), "0.0 of 3.0 MiB");
+        assert_eq!((amount(7, 900), amount(0, 0)), ("7 of 900 B".into(), "0 of 0 B".into()));
+        assert_eq!(most_of("27.0 GiB"), amount(27 << 30, 27 << 30).len());
     }
 
     #[test]
