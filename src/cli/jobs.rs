@@ -120,11 +120,12 @@ fn problems(invocation: &CopyInvocation) -> Vec<String> {
     let content = Content::of_copies(if stream.is_none() { &known } else { &[] });
     let options = RecordOptions { content, ..records.options("dircopy", Detail::Normal) };
     problems.extend(options.problems(&task));
-    let paths = [records.report.as_deref(), records.metrics.as_deref(), records.log.as_deref()];
+    let paths = [records.metrics.as_deref(), records.log.as_deref()].into_iter().flatten();
+    let paths = paths.chain(records.report.iter().map(|path| &**path));
     let outputs = known.iter().map(|job| &job.output);
     let ends = args.input.iter().chain(outputs).map(|end| &**end);
     let ends = ends.filter(|end| *end != Path::new("-"));
-    let relative = ends.chain(paths.into_iter().flatten()).filter(|path| path.is_relative());
+    let relative = ends.chain(paths).filter(|path| path.is_relative());
     problems.extend(relative.map(|path| {
         let finding = "it is relative, so it depends on where the job is started";
         Error::finding("rely on", path, finding)

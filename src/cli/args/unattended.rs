@@ -1,14 +1,15 @@
 //! The options for unattended runs: what they record, how they give way, when they end.
 
-use std::{num::NonZero, path::PathBuf, time::Duration};
+use std::{num::NonZero, path::Path, path::PathBuf, time::Duration};
 
-use clap::value_parser;
+use clap::{ArgAction, value_parser};
 use jiff::Timestamp;
 
 use crate::{
     cli::args::values::Choice, cli::args::values::Choose, cli::args::values::one_of, cli::jobs,
-    cli::jobs::Deadline, cli::record::task::RecordOptions, cli::session::OnEnd, cli::show::Detail,
-    cli::words, copy::CopyJob, error::Error, sys, sys::IoPriority,
+    cli::jobs::Deadline, cli::record::task::RecordOptions, cli::report::is_page,
+    cli::session::OnEnd, cli::show::Detail, cli::words, copy::CopyJob, error::Error, sys,
+    sys::IoPriority,
 };
 
 /// What a run writes for programs to read.
@@ -18,9 +19,10 @@ pub struct RecordArgs {
     /// Write a report of the run as JSON to FILE, however the run ends
     ///
     /// Into a directory each run writes one with its time in its name. docs/report.schema.json says what is
-    /// in it. A FILE that ends in .html becomes a page for people, as by `dircopy report`.
-    #[arg(long, value_name = "FILE|DIR", help_heading = None)]
-    pub report: Option<PathBuf>,
+    /// in it. A FILE that ends in .html becomes a page for people, as by `dircopy report`. Given twice: both.
+    #[arg(long, value_name = "FILE|DIR", help_heading = None, value_parser = value_parser!(PathBuf),
+          action = ArgAction::Append)]
+    pub report: Vec<PathBuf>,
 
     /// Keep only the newest N reports of this kind of run in the directory of --report
     ///
@@ -130,14 +132,28 @@ impl Choose for LogFormat {
 }
 
 impl RecordArgs {
+    /// The report, a page that is made of it beside that, and one of them that is one too many.
+    fn reports(&self) -> [Option<&Path>; 3] {
+        let (pages, others): (Vec<&Path>, Vec<&Path>) =
+            self.report.iter().map(|path| &**path).partition(|path| is_page(path));
+        match (&others[..], &pages[..]) {
+            ([_, more, ..], _) | (_, [_, more, ..]) => [None, None, Some(*more)],
+            ([report], page) => [Some(*report), page.first().copied(), None],
+            ([], page) => [page.first().copied(), None, None],
+        }
+    }
+
     /// What the program `name` records; the log has messages in this detail.
     pub fn options(&self, name: &'static str, detail: Detail) -> RecordOptions<'_> {
         let json = self.log_format == LogFormat::Json;
+        let [report, page, report_too_many] = self.reports();
         RecordOptions {
             name,
             detail: Some(detail),
             json_on_stderr: json && self.log.is_none(),
-            report: self.report.as_deref(),
+            report,
+            page,
+            report_too_many,
             keep_reports: self.keep_reports,
             metrics: self.metrics.as_deref(),
             on_end: self.on_end.as_ref(),

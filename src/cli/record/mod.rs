@@ -30,13 +30,13 @@ use crate::{
     cli::record::report::methods, cli::record::report::outcome_name,
     cli::record::report::read_back, cli::record::task::Finished, cli::record::task::RecordOptions,
     cli::record::task::RunResult, cli::record::task::Task, cli::record::task::error,
-    cli::report::is_page, cli::report::page_of, cli::report::receipt::SampleContext,
-    cli::report::receipt::Spool, cli::report::receipt::ThreadCounts,
-    cli::report::receipt::VolumeSection, cli::session::OnEnd, cli::show::Detail,
-    cli::show::ScreenLine, cli::show::copy_messages::message, cli::words::is_plain, copy::Report,
-    error::Deed, error::Error, error::Result, event::Event, event::SampleSeries, hash::Algorithm,
-    hash::Digest, hash::hex, path::Shown, path::directory_of, stream::Endpoint, sys,
-    verify::Finding, verify::Target, verify::Verdict,
+    cli::report::is_page, cli::report::page_of, cli::report::page_of_file,
+    cli::report::receipt::SampleContext, cli::report::receipt::Spool,
+    cli::report::receipt::ThreadCounts, cli::report::receipt::VolumeSection, cli::session::OnEnd,
+    cli::show::Detail, cli::show::ScreenLine, cli::show::copy_messages::message,
+    cli::words::is_plain, copy::Report, error::Deed, error::Error, error::Result, event::Event,
+    event::SampleSeries, hash::Algorithm, hash::Digest, hash::hex, path::Shown, path::directory_of,
+    stream::Endpoint, sys, verify::Finding, verify::Target, verify::Verdict,
 };
 
 // Everything that a run records for programs, from its start to its end.
@@ -60,6 +60,8 @@ pub struct Records<'a> {
     limit_rate: Option<u64>,
     /// Where the JSON is while a page is made of it, if the report is to be one.
     page_beside: Option<PathBuf>,
+    /// The page that is made of the report once that is written.
+    page: Option<Destination>,
 }
 
 #[derive(Serialize)]
@@ -88,11 +90,14 @@ impl<'a> Records<'a> {
         });
         let metrics =
             options.metrics.map_or(Ok(()), check).and_then(|()| options.metrics_destination(&task));
+        let page =
+            options.page.map_or(Ok(()), check).and_then(|()| options.page_destination(&task));
         let log = options.log.map(|(path, json)| check(path).and_then(|()| Log::open(path, json)));
         let mut opened = options.list.map_or(Ok(()), check);
         let records = Self {
             report: or_refuse(report, &mut opened),
             metrics: or_refuse(metrics, &mut opened),
+            page: or_refuse(page, &mut opened),
             log: or_refuse(log.transpose(), &mut opened),
             limit_rate: options.limit_rate,
             page_beside: options
@@ -196,7 +201,12 @@ impl<'a> Records<'a> {
             Ok(mut spool) => head.write(&samples, &mut spool, file),
             Err(_) => Err(std::io::ErrorKind::Other.into()),
         };
-        let Some(dir) = &self.page_beside else { return place.write(write) };
+        let Some(dir) = &self.page_beside else {
+            place.write(write)?;
+            let Some(page) = &self.page else { return Ok(()) };
+            let text = page_of_file(&place.path())?;
+            return page.write(|file| sys::write_all(file, text.as_bytes()));
+        };
         place.write(|file| {
             let page = page_of(tempfile::tempfile_in(dir)?, write)?;
             sys::write_all(file, page.as_bytes())

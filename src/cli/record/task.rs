@@ -9,10 +9,11 @@ use crate::{
     cli::record::entry::RecordEntry, cli::record::files::Destination,
     cli::record::files::RecordKind, cli::record::files::ReportDestination,
     cli::record::files::is_directory, cli::record::log::Log, cli::record::report::Closing,
-    cli::record::report::UNWRITTEN, cli::session::OnEnd, cli::show::Detail, copy::CopyJob,
-    copy::Ending, copy::Report, error::Error, error::Result, manifest::ManifestName, path::RelPath,
-    path::Shown, path::directory_of, state::PrivateDir, state::private_dir::NAME, stream::Endpoint,
-    stream::StreamReport, sys::Dir, tree::Filter, verify::VerifyJob, verify::VerifyReport,
+    cli::record::report::UNWRITTEN, cli::session::OnEnd, cli::show::Detail,
+    cli::words::is_on_named_disk, copy::CopyJob, copy::Ending, copy::Report, error::Error,
+    error::Result, manifest::ManifestName, path::RelPath, path::Shown, path::directory_of,
+    state::PrivateDir, state::private_dir::NAME, stream::Endpoint, stream::StreamReport, sys::Dir,
+    tree::Filter, verify::VerifyJob, verify::VerifyReport,
 };
 
 /// The task of a run.
@@ -126,6 +127,10 @@ pub(crate) fn error(ran: &Result<Report>) -> Option<RecordEntry<'static>> {
 #[derive(Default)]
 pub struct RecordOptions<'a> {
     pub report: Option<&'a Path>,
+    /// A page of it, where it is none itself.
+    pub page: Option<&'a Path>,
+    /// One more, which is refused.
+    pub report_too_many: Option<&'a Path>,
     /// Number of reports that stay, if the report goes into a directory.
     pub keep_reports: Option<NonZero<usize>>,
     pub metrics: Option<&'a Path>,
@@ -160,7 +165,8 @@ pub struct Content {
 
 impl RecordOptions<'_> {
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        let paths = [self.report, self.metrics, self.log.map(|(path, _)| path), self.list];
+        let paths =
+            [self.report, self.page, self.metrics, self.log.map(|(path, _)| path), self.list];
         paths.into_iter().flatten()
     }
 
@@ -168,9 +174,10 @@ impl RecordOptions<'_> {
     pub fn problems(&self, task: &Task<'_>) -> Vec<Error> {
         let report = self.report_destination(task, Timestamp::now()).map(drop);
         let metrics = self.metrics_destination(task).map(drop);
+        let page = self.page_destination(task).map(drop);
         let log = self.log.map_or(Ok(()), |(path, _)| Log::look(path));
         let conflict = self.paths().try_for_each(|path| self.refuse_conflict(path, task));
-        [conflict, report, metrics, log].into_iter().filter_map(Result::err).collect()
+        [conflict, report, page, metrics, log].into_iter().filter_map(Result::err).collect()
     }
 
     pub(crate) fn report_destination(
@@ -185,6 +192,15 @@ impl RecordOptions<'_> {
         let is_data = |path: &Path| self.content.refuse(path, task).is_err();
         let place = |path| ReportDestination::new(path, kind, started, self.keep_reports, &is_data);
         self.report.map(place).transpose()
+    }
+
+    pub(crate) fn page_destination(&self, task: &Task<'_>) -> Result<Option<Destination>> {
+        if let Some(path) = self.report_too_many {
+            let finding = "a run has one report for programs and one page (.html)";
+            return Err(Error::finding("write a further report", path, finding));
+        }
+        let is_data = |path: &Path| self.content.refuse(path, task).is_err();
+        self.page.map(|path| Destination::new(RecordKind::Page, path, &is_data)).transpose()
     }
 
     pub(crate) fn metrics_destination(&self, task: &Task<'_>) -> Result<Option<Destination>> {
@@ -336,7 +352,9 @@ impl Records<'_> {
             _ => None,
         };
         let path = |path: Option<PathBuf>| path.unwrap_or_default().into_os_string();
-        let full = |path: &Path| match path == Path::new("-") {
+        // What names a disk that is not there is no path.
+        let is_as_given = |path: &Path| path == Path::new("-") || is_on_named_disk(path);
+        let full = |path: &Path| match is_as_given(path) {
             true => path.to_path_buf(),
             false => std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
         };

@@ -8,7 +8,8 @@ use crate::{
     cli::report, cli::report::counted, cli::report::duration, cli::report::moment,
     cli::report::name, cli::report::number, cli::report::rate, cli::report::receipt_read::Receipt,
     cli::report::receipt_read::ReceiptName, cli::report::receipt_read::ReceiptSample,
-    cli::report::run_sections::verdict, cli::report::size, cli::report::text, path::Shown,
+    cli::report::run_sections::reason, cli::report::run_sections::verdict, cli::report::size,
+    cli::report::text, path::Shown,
 };
 
 /// The size of a picture; its own units.
@@ -169,6 +170,8 @@ pub struct RunFigures {
     what: Markup,
     class: &'static str,
     title: String,
+    /// Why it is not as it should be.
+    why: Markup,
     bytes: u64,
     seconds: f64,
     failed: u64,
@@ -207,6 +210,7 @@ impl RunFigures {
             what,
             class: verdict.class,
             title: verdict.title,
+            why: reason(receipt),
             bytes: copied.max(checked.bytes).max(receipt.bytes.unwrap_or(0)),
             seconds: receipt.elapsed_seconds,
             failed: [checked.missing, checked.incomplete, checked.unreadable]
@@ -251,6 +255,33 @@ pub fn section(runs: &[RunFigures], left_out: usize) -> Markup {
     }
 }
 
+/// The width of a history; the picture's own units.
+const HISTORY_WIDTH: f64 = 700.0;
+
+/// The most and the least of it that a bar takes.
+const MOST_BAR: f64 = 19.0;
+const LEAST_BAR: f64 = 1.5;
+
+/// Where the bar of each run begins, and how wide all are: on an axis of time, so that a night without a run is a gap.
+fn places(runs: &[RunFigures]) -> (Vec<f64>, f64) {
+    let time = |run: &RunFigures| run.started.parse::<jiff::Timestamp>().ok();
+    let times: Option<Vec<f64>> =
+        runs.iter().map(|run| Some(time(run)?.as_second() as f64)).collect();
+    // Without times of all, one beside the other.
+    let times = times.unwrap_or_else(|| (0..runs.len()).map(|at| at as f64).collect());
+    let first = times.first().copied().unwrap_or(0.0);
+    let span = times.last().map_or(0.0, |last| last - first);
+    if span <= 0.0 {
+        return (vec![0.0; runs.len()], MOST_BAR);
+    }
+    let gaps = times.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.0);
+    let least = gaps.fold(span, f64::min);
+    // What the last bar takes is no time.
+    let width = (0.8 * least / (span + least) * HISTORY_WIDTH).clamp(LEAST_BAR, MOST_BAR);
+    let scale = (HISTORY_WIDTH - width) / span;
+    (times.iter().map(|time| (time - first) * scale).collect(), width)
+}
+
 /// A bar for each run, in the colour of its verdict. One that is not good has a mark below, not its colour alone.
 fn bars(
     runs: &[RunFigures],
@@ -259,21 +290,26 @@ fn bars(
 ) -> Markup {
     let top = runs.iter().map(value).fold(0.0, f64::max).max(1e-9);
     let most = runs.iter().max_by(|one, other| value(one).total_cmp(&value(other))).map(words);
-    let step = (700.0 / runs.len().max(1) as f64).min(24.0);
+    let (places, width) = places(runs);
+    let day = |run: Option<&RunFigures>| {
+        run.and_then(|run| moment(&run.started).get(..10).map(str::to_owned)).unwrap_or_default()
+    };
     let label = format!("up to {}", most.unwrap_or_default());
     html! {
-        svg viewBox=(format!("0 -26 700 {}", HISTORY_HEIGHT + 46.0)) role="img" aria-label=(label) {
+        svg viewBox=(format!("0 -26 {HISTORY_WIDTH} {}", HISTORY_HEIGHT + 64.0)) role="img" aria-label=(label) {
             text x="0" y="-4" { (label) }
-            line .axis x1="0" x2="700" y1=(HISTORY_HEIGHT) y2=(HISTORY_HEIGHT) {}
-            @for (at, run) in runs.iter().enumerate() {
+            line .axis x1="0" x2=(HISTORY_WIDTH) y1=(HISTORY_HEIGHT) y2=(HISTORY_HEIGHT) {}
+            text x="0" y=(HISTORY_HEIGHT + 34.0) { (day(runs.first())) }
+            text x=(HISTORY_WIDTH) y=(HISTORY_HEIGHT + 34.0) text-anchor="end" { (day(runs.last())) }
+            @for (run, place) in runs.iter().zip(&places) {
                 @let height = (HISTORY_HEIGHT * value(run) / top).max(1.0);
-                @let x = format!("{:.2}", at as f64 * step);
+                @let x = format!("{place:.2}");
                 rect .(run.class) x=(x) y=(format!("{:.1}", HISTORY_HEIGHT - height))
-                    width=(format!("{:.2}", step * 0.8)) height=(format!("{height:.1}")) {
+                    width=(format!("{width:.2}")) height=(format!("{height:.1}")) {
                     title { (moment(&run.started)) ": " (run.title) ", " (words(run)) }
                 }
                 @if run.class != "good" {
-                    text .mark .(run.class) x=(format!("{:.2}", (at as f64 + 0.4) * step)) y=(HISTORY_HEIGHT + 16.0)
+                    text .mark .(run.class) x=(format!("{:.2}", place + width / 2.0)) y=(HISTORY_HEIGHT + 16.0)
                         text-anchor="middle" { "!" }
                 }
             }
@@ -293,7 +329,7 @@ fn table(runs: &[RunFigures]) -> Markup {
                     tr {
                         td .time data-label="Started" { (moment(&run.started)) }
                         td data-label="Run" { (run.kind) " " (run.what) }
-                        td .(run.class) data-label="Verdict" { (run.title) }
+                        td .(run.class) data-label="Verdict" { (run.title) (run.why) }
                         td .number data-label="Bytes" { (size(run.bytes)) }
                         td .number data-label="Time" { (duration(run.seconds)) }
                         td .number data-label="Failed" { (number(run.failed)) }

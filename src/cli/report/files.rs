@@ -17,6 +17,9 @@ const MOST_FILES: usize = 2000;
 /// Number of files up to which their sizes are asked for.
 const MOST_SIZES: u64 = 100_000;
 
+/// A digest with more digits than this is broken into lines, on paper too.
+const SHORT_DIGEST: usize = 64;
+
 /// Number of directories that are told apart.
 const MOST_DIRECTORIES: usize = 500;
 
@@ -125,6 +128,7 @@ fn read(path: &Path, digest: &str) -> io::Result<FileList> {
     if file.limit() == 0 || now.as_deref() != Some(digest) {
         return Err(io::Error::other("it is not the manifest that the receipt has the digest of"));
     }
+    list.files.sort_by(|(one, ..), (other, ..)| one.as_bytes().cmp(other.as_bytes()));
     Ok(list)
 }
 
@@ -182,7 +186,7 @@ fn listing(list: &FileList, manifest: &ReceiptName) -> Markup {
                         tr {
                             td { (name_of(path.as_bytes())) }
                             td .number { (shown(*bytes)) }
-                            td .digest { (digest) }
+                            td .digest .long[digest.len() > SHORT_DIGEST] { (digest) }
                         }
                     }
                 }

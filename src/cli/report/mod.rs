@@ -12,6 +12,7 @@ mod run_sections;
 use std::{fs::File, io, io::Seek, path::Path};
 
 use humansize::{BINARY, format_size};
+use jiff::{Timestamp, tz::TimeZone};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::{
@@ -161,13 +162,19 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// A moment without its fraction of a second: `2026-11-22 02:08:39 UTC`.
+/// A moment by the clock of the machine that makes the page, without its fraction of a second:
+/// `2026-11-22 03:08:39 +01:00`.
 pub fn moment(stamp: &str) -> String {
-    let text = match (stamp.get(..10), stamp.get(11..19), stamp.get(10..11)) {
-        (Some(day), Some(time), Some("T")) => format!("{day} {time} UTC"),
-        _ => stamp.to_owned(),
-    };
-    Shown::bytes(text.as_bytes()).to_string()
+    moment_in(stamp, &TimeZone::system())
+}
+
+fn moment_in(stamp: &str, zone: &TimeZone) -> String {
+    let local = stamp.parse().map(|time: Timestamp| time.to_zoned(zone.clone()));
+    let text = local.map(|time| match time.offset().is_zero() {
+        true => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+        false => time.strftime("%Y-%m-%d %H:%M:%S %:z").to_string(),
+    });
+    Shown::bytes(text.as_deref().unwrap_or(stamp).as_bytes()).to_string()
 }
 
 // From receipts to a page.
@@ -188,8 +195,16 @@ pub fn page_of(
     Ok(page_of_one(&Receipt::read(json)?))
 }
 
+/// The page of the receipt at `path`.
+///
+/// # Errors
+/// It cannot be read.
+pub fn page_of_file(path: &Path) -> Result<String> {
+    Receipt::open(path).map(|receipt| page_of_one(&receipt))
+}
+
 fn page_of_one(receipt: &Receipt) -> String {
-    let title = format!("{}: {}", run_sections::verdict(receipt).title, moment(&receipt.started.0));
+    let title = format!("{}, {}", run_sections::heading(receipt), moment(&receipt.started.0));
     page(&title, &run_sections::run(receipt))
 }
 
@@ -279,7 +294,10 @@ mod words_tests {
         assert_eq!([1, 2000].map(|it| counted(it, "file")), ["1 file", "2\u{202f}000 files"]);
         let times = [0.26, 61.0, 7260.0, 1e300].map(duration);
         assert_eq!(times, ["0.3 s", "1 min 1 s", "2 h 1 min", "11574074 d 1 h"]);
-        assert_eq!(moment("2026-11-22T02:08:39.123Z"), "2026-11-22 02:08:39 UTC");
+        let at = |zone| moment_in("2026-11-22T02:08:39.123Z", &zone);
+        assert_eq!(at(TimeZone::UTC), "2026-11-22 02:08:39 UTC");
+        assert_eq!(at(TimeZone::fixed(jiff::tz::offset(1))), "2026-11-22 03:08:39 +01:00");
+        assert_eq!(moment("yesterday"), "yesterday");
         assert_eq!(rate(0.0, 1.0), "–");
     }
 }

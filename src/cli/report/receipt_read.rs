@@ -72,6 +72,7 @@ pub struct ReceiptOutput {
     pub elapsed_seconds: Option<f64>,
     pub volume: Option<ReceiptVolume>,
     pub manifest: Option<ReceiptManifest>,
+    pub media_list: Option<ReceiptName>,
     /// Outcome of a stream.
     pub outcome: Option<ClippedText>,
     pub read_back: Option<ClippedText>,

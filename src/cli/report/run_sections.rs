@@ -9,7 +9,7 @@ use crate::{
     cli::report::receipt_read::MOST_ENTRIES, cli::report::receipt_read::Receipt,
     cli::report::receipt_read::ReceiptCounts, cli::report::receipt_read::ReceiptEntry,
     cli::report::receipt_read::ReceiptName, cli::report::receipt_read::ReceiptOutput,
-    cli::report::receipt_read::ReceiptVolume, cli::report::size, cli::report::text,
+    cli::report::receipt_read::ReceiptVolume, cli::report::size, cli::report::text, path::Shown,
 };
 
 /// A verdict and how it is to look.
@@ -79,6 +79,7 @@ pub fn run(receipt: &Receipt) -> Markup {
         section .verdict .(verdict.class) {
             p .title { (verdict.title) }
             p { (verdict.sentence) " Exit code " (receipt.exit_code) " (" (text(&receipt.ending.0)) ")." }
+            @if let Some(read_back) = read_back(receipt) { p { "Read back: " (read_back) "." } }
             @if let Some(error) = &receipt.error { p { (sentence(error)) } }
             @if receipt.kind.0 == "copy" && receipt.outputs.all > 1 {
                 @for output in receipt.outputs.kept.iter().filter(|output| !output.is_complete()) {
@@ -98,6 +99,55 @@ pub fn run(receipt: &Receipt) -> Markup {
         }
         (entries(receipt))
         @if receipt.kind.0 == "copy" { (manifests(receipt)) (files::section(receipt)) }
+    }
+}
+
+/// What a run is about, in a few words: the card and the disks, by the names that people gave them.
+pub fn heading(receipt: &Receipt) -> String {
+    let end = |name: &ReceiptName, volume: Option<&ReceiptVolume>| {
+        let label = volume.and_then(|volume| volume.label.clone()).filter(|it| !it.0.is_empty());
+        let path = name.path.0.trim_end_matches('/');
+        let last = path.rsplit('/').next().unwrap_or(path).to_owned();
+        Shown::bytes(label.map_or(last, |label| label.0).as_bytes()).to_string()
+    };
+    let title = verdict(receipt).title;
+    let Some(source) = &receipt.source else {
+        return format!("{title}: {}", Shown::bytes(receipt.kind.0.as_bytes()));
+    };
+    let outputs = receipt.outputs.kept.iter();
+    let outputs = outputs.map(|output| end(&output.name(), output.volume.as_ref()));
+    let outputs = outputs.collect::<Vec<_>>().join(", ");
+    format!("{title}: {} to {outputs}", end(source, receipt.source_volume.as_ref()))
+}
+
+/// The proof that the copies of a run have, if it read them back: of all outputs, if it is the same.
+fn read_back(receipt: &Receipt) -> Option<Markup> {
+    let proven = |output: &ReceiptOutput| {
+        let counts = output.counts.filter(|it| it.from_device > 0 || it.from_cache > 0)?;
+        Some((output.name(), proof(&counts)))
+    };
+    let all: Vec<_> = receipt.outputs.kept.iter().filter_map(proven).collect();
+    let (_, first) = all.first()?;
+    let is_same = all.len() == receipt.outputs.kept.len() && all.iter().all(|(_, it)| it == first);
+    Some(html! {
+        @if is_same {
+            (first) @if all.len() > 1 { ", at each output" }
+        } @else {
+            @for (at, (output, proof)) in all.iter().enumerate() {
+                @if at > 0 { "; " } (name(output)) ": " (proof)
+            }
+        }
+    })
+}
+
+/// Why a run is not as it should be, for a line of a history.
+pub fn reason(receipt: &Receipt) -> Markup {
+    let amiss = receipt.outputs.kept.iter().filter(|output| !output.is_complete());
+    html! {
+        @if let Some(error) = &receipt.error { ": " (sentence(error)) }
+        @else if receipt.kind.0 == "copy" && receipt.outputs.all > 1 && receipt.exit_code != 0 {
+            @for output in amiss { "; " (name(&output.name())) ": " (what_is_amiss(output)) }
+        }
     }
 }
 
@@ -328,21 +378,22 @@ fn entries(receipt: &Receipt) -> Markup {
             h2 { "Warnings and failures" }
             @if receipt.entries.all == 0 && more == 0 && refused.is_empty() { p { "None." } }
             @else {
-                table {
+                table .stack {
                     thead { tr { th { "Event" } th { "What" } th { "At" } } }
                     tbody {
                         @for output in refused {
                             tr {
-                                td { (if output.counts.is_some() { "stopped" } else { "refused" }) }
+                                td .event { (if output.counts.is_some() { "stopped" } else { "refused" }) }
                                 td { @if let Some(error) = &output.error { (sentence(error)) } }
-                                td { (name(&output.name())) }
+                                td data-label="At" { (name(&output.name())) }
                             }
                         }
                         @for entry in &receipt.entries.kept {
                             tr {
-                                td { (text(&entry.event.0)) }
+                                td .event { (text(&entry.event.0)) }
                                 td { (sentence(entry)) }
-                                td { @if let Some(output) = &entry.output { (text(&output.0)) } }
+                                @if let Some(output) = &entry.output { td data-label="At" { (text(&output.0)) } }
+                                @else { td {} }
                             }
                         }
                     }
@@ -357,11 +408,12 @@ fn entries(receipt: &Receipt) -> Markup {
 
 fn manifests(receipt: &Receipt) -> Markup {
     let all: Vec<_> = receipt.outputs.kept.iter().filter_map(|it| it.manifest.as_ref()).collect();
+    let media = || receipt.outputs.kept.iter().filter_map(|it| it.media_list.as_ref());
     html! {
         @if !all.is_empty() {
             section {
                 h2 { "Manifests" }
-                table {
+                table .stack {
                     thead { tr { th { "Manifest" } th { "SHA-256 of the manifest itself" } } }
                     tbody {
                         @for manifest in all {
@@ -370,7 +422,7 @@ fn manifests(receipt: &Receipt) -> Markup {
                                     (name(&manifest.name()))
                                     @if !manifest.finished { " (not finished)" }
                                 }
-                                td .digest {
+                                td .digest data-label="SHA-256" {
                                     @match &manifest.sha256 {
                                         Some(digest) => (text(&digest.0)),
                                         None => "not known",
@@ -378,6 +430,7 @@ fn manifests(receipt: &Receipt) -> Markup {
                                 }
                             }
                         }
+                        @for list in media() { tr { td { (name(list)) } td { "Media Hash List" } } }
                     }
                 }
                 p .quiet {

@@ -247,3 +247,68 @@ fn a_page_replaces_only_a_page() {
     }
     scene.bare(["report", "none.json", "-o", "page.html"]).run().assert_code(2);
 }
+
+/// What is asked first stands first: which card went to which disks, and whether they were read back.
+#[test]
+fn the_page_begins_with_what_was_copied_and_proven() {
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    for name in ["z", "b", "a/b", "a-1"] {
+        scene.src.file(name, content(100));
+    }
+    let both = ["--report", "r.html", "--report", "r.json", "--verify", "--format", "mhl"];
+    scene.bare(["src", "dst", "second"].iter().chain(&both)).run().assert_code(0);
+    // One for programs, and a page of the same run.
+    let json: serde_json::Value =
+        serde_json::from_slice(&fs::read(scene.path("r.json")).unwrap()).unwrap();
+    assert_eq!(json["exit_code"], 0);
+    let page = parsed(&scene, "r.html");
+    let text = page["text"].as_str().unwrap();
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what:?} in {text}"));
+    at("Complete: src to dst, second");
+    assert!(at("Read back:") < at("From and to"));
+    at(".mhl");
+    let files = ["a-1", "a/b", "b", "z"];
+    let cells = cells(&page);
+    let shown: Vec<&str> = cells.iter().copied().filter(|cell| files.contains(cell)).collect();
+    assert_eq!(shown, files);
+    let run = scene.bare(["src", "dst", "--report", "a.json", "--report", "b.json"]).run();
+    run.assert_code(2).assert_says("one report for programs and one page");
+}
+
+/// A night without a run is a gap, and a refused one says why.
+#[test]
+fn a_missed_night_is_a_gap() {
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("a", content(100));
+    scene.copy(&["--report", "1.json"]).assert_code(0);
+    let run = scene.bare(["src", "no/such", "--report", "refused.json"]).run();
+    run.assert_code(2);
+    let dated = |from: &str, day: u32| {
+        let mut json: serde_json::Value =
+            serde_json::from_slice(&fs::read(scene.path(from)).unwrap()).unwrap();
+        json["started"] = format!("2026-11-{day:02}T02:00:00Z").into();
+        fs::write(scene.path(&format!("{day}.json")), json.to_string()).unwrap();
+    };
+    for day in [1, 2, 4] {
+        dated("1.json", day);
+    }
+    dated("refused.json", 5);
+    let all = ["report", "1.json", "2.json", "4.json", "5.json", "-o", "all.html"];
+    scene.bare(all).run().assert_code(0);
+    let html = fs::read_to_string(scene.path("all.html")).unwrap();
+    let bars = html.split("<rect class=\"").skip(1).take(4);
+    let places: Vec<f64> = bars
+        .map(|bar| bar.split(" x=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap())
+        .collect();
+    let gaps: Vec<f64> = places.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps[1] > 1.9 * gaps[0] && gaps[2] < 1.1 * gaps[0], "{places:?}");
+    let text = parsed(&scene, "all.html")["text"].as_str().unwrap().to_owned();
+    assert!(text.contains("Refused: cannot copy to no/such"), "{text}");
+    assert!(text.contains("2026-11-01"), "{text}");
+}
