@@ -257,7 +257,7 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     Ok(copy)
 }
 
-/// Options of other programs, and what does the same here. An option of `cp` or `rsync` that people type is worth a line.
+/// Options of other programs, and what does the same here. One of `cp` or `rsync` that people type is worth a line.
 const HABITS: [(&[&str], &str); 16] = [
     (
         &[

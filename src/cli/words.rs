@@ -234,9 +234,11 @@ impl NamedDisk<'_> {
         match &*found {
             [MountedVolume { point, .. }] => Ok(point.clone()),
             [] => {
-                let kind = if self.kind == "LABEL=" { "label" } else { "UUID" };
                 let value = Shown::bytes(self.value.as_bytes());
-                let finding = format!("no mounted disk has the {kind} {value}");
+                let finding = match self.kind {
+                    "LABEL=" => format!("no mounted disk has the label {value}"),
+                    _ => format!("no mounted disk has the UUID {value}"),
+                };
                 Err(Error::finding(deed, given, finding))
             }
             [one, other, ..] => {

@@ -38,17 +38,7 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
         Event::Warning(error) => err(format!("warning: {error}")),
         Event::Lost(path) => Some(not_in_source(path)),
         _ if detail == Detail::Quiet => None,
-        Event::Skipped(path, kind) => {
-            let what = match kind {
-                Kind::Dir => "what runs to another output keep for themselves",
-                kind => kind.name(),
-            };
-            let option = match kind {
-                Kind::Fifo | Kind::Socket | Kind::Device => " (--specials copies it)",
-                _ => "",
-            };
-            err(format!("skipped {}: it is {what}{option}", Shown::bytes(path)))
-        }
+        Event::Skipped(path, kind) => Some(skipped(path, *kind)),
         Event::Gone(path) => Some(not_in_source(path)),
         Event::Edited(path) => Some(edited(path)),
         Event::LeftoverRemoved(path) => {
@@ -95,6 +85,19 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
         Event::Limits(path, text) => err(format!("{}: {text}", Shown::path(path))),
         Event::Waiting(text) => err(format!("waiting: {text}")),
     }
+}
+
+/// The message about what is not copied.
+fn skipped(path: &[u8], kind: Kind) -> ScreenLine {
+    let what = match kind {
+        Kind::Dir => "what runs to another output keep for themselves",
+        kind => kind.name(),
+    };
+    let option = match kind {
+        Kind::Fifo | Kind::Socket | Kind::Device => " (--specials copies it)",
+        _ => "",
+    };
+    ScreenLine::Err(format!("dircopy: skipped {}: it is {what}{option}", Shown::bytes(path)))
 }
 
 /// The message that a file is expected and not there.

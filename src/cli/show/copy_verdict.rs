@@ -192,16 +192,21 @@ fn ended(report: &Report, output: &Path) -> Ended {
         Some(total) => format!("{there} of {}", count(total, noun)),
         None => format!("{there} of {} found so far", count(report.counts.seen, noun)),
     };
-    let again = "and run the same command";
     match lost {
         Lost::Disk(path) => Ended {
             title,
-            text: format!("the disk of {} is gone: {there}; connect it {again}", Shown::path(path)),
+            text: format!(
+                "the disk of {} is gone: {there}; connect it and run the same command",
+                Shown::path(path)
+            ),
             names_output: path.starts_with(output),
         },
         Lost::Room => Ended {
             title,
-            text: format!("{} is full: {there} are there; make room {again}", Shown::path(output)),
+            text: format!(
+                "{} is full: {there} are there; make room and run the same command",
+                Shown::path(output)
+            ),
             names_output: true,
         },
     }

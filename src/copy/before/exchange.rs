@@ -235,8 +235,8 @@ impl Pair<'_> {
             return Ok(());
         }
         let finding = format!(
-            "it is what {} was copied from: are source and output exchanged? to bring back what was copied, give \
-             --restore",
+            "it is what {} was copied from: are source and output exchanged? `dircopy restore` brings back what was \
+             copied; --restore lets this copy go on",
             Shown::path(from)
         );
         Err(Error::finding("copy to", to, finding))

@@ -1,8 +1,8 @@
 //! An output that keeps nothing of ours: what is brought back is to be as it was, and no output of its own.
 //!
-//! Until a run to it is complete it has a manifest and a private record like any other, so that a run that was cut short
-//! is gone on with, and others are kept out meanwhile. An output that other runs finished stays one: a note says which
-//! manifests are of runs that brought something back.
+//! Until a run to it is complete it has a manifest and a private record like any other, so that a run that was cut
+//! short is gone on with, and others are kept out meanwhile. An output that other runs finished stays one: a note says
+//! which manifests are of runs that brought something back.
 
 use std::{io, path::Path, path::PathBuf};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     copy::Ending, copy::Report, error::Deed, error::Error, error::Result, manifest::ManifestName,
     manifest::readers::ours, state::Note, state::PrivateDir, state::private_dir::NAME,
-    sys::Attributes, sys::DirListing, tree::OutputDir,
+    sys::Attributes, sys::DirListing, tree::OutputDir, tree::SourceDir,
 };
 
 /// The manifests that runs which brought something back, and did not complete that, left at an output.
@@ -45,13 +45,15 @@ impl Traces {
         mut self,
         output: &OutputDir,
         private: Option<&PrivateDir>,
+        source: &SourceDir,
         report: &mut Report,
     ) -> Result<()> {
         let name = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
         self.manifests.extend(report.manifest.as_deref().and_then(name));
         if matches!(report.ending, Ending::Complete) {
             report.manifest = None;
-            return self.remove(output, private, std::mem::take(&mut report.lists));
+            self.remove(output, private, std::mem::take(&mut report.lists))?;
+            return set_time(output, source);
         }
         match private {
             Some(private) => self.write(private, false).deed("write a note in", private.path()),
@@ -79,13 +81,16 @@ impl Traces {
             }
             absent(root.remove_dir(NAME.as_ref())).map_err(fail)?;
         }
-        // That has changed the time of the directory.
-        if let Some((source, _)) = &output.finish {
-            let set = root.stat_self().and_then(|there| Attributes::set_time(root, &there, source));
-            set.deed("set the modification time of", output.path())?;
-        }
         Ok(())
     }
+}
+
+/// Gives the directory the time of its counterpart: what came and went in it has changed it.
+fn set_time(output: &OutputDir, source: &SourceDir) -> Result<()> {
+    let Some(root) = &output.handle else { return Ok(()) };
+    let both = source.handle.stat_self().and_then(|of| Ok((of, root.stat_self()?)));
+    let set = both.and_then(|(of, there)| Attributes::set_time(root, &there, &of));
+    set.deed("set the modification time of", output.path())
 }
 
 fn absent(removed: io::Result<()>) -> io::Result<()> {

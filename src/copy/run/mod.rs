@@ -176,8 +176,9 @@ impl OutputRun<'_> {
             let waits = is_later || is_beside;
             let gate = if waits { Gate::deciding(&decide) } else { Gate::default() };
             let mut report = self.copy(prepared, &earlier, started, stop, &gate, &mirror);
-            let settled =
-                traces.map(|traces| traces.settle(&output, earlier.private.as_ref(), &mut report));
+            let settled = traces.map(|traces| {
+                traces.settle(&output, earlier.private.as_ref(), &source, &mut report)
+            });
             if let Some(Err(error)) = settled {
                 report.counts.warnings += 1;
                 (observer.listen)(&Event::Warning(&error));
@@ -249,7 +250,6 @@ impl OutputRun<'_> {
         let Self { job, observer, slot, .. } = *self;
         let (options, secret) = (job.options(&prepared, self.outputs()), prepared.secret);
         let (timings, resident) = (&observer.progress.timings, Residency::default());
-        let helpers = &Helpers::of_processors();
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let EarlierRecords { baseline, known, .. } = earlier;
@@ -264,7 +264,7 @@ impl OutputRun<'_> {
         let changed = job.names.as_ref().and_then(NameList::changed);
         let alone = Shared { read: Some(read), ..Shared::alone(methods) };
         let shared = Shared { known, baseline, slot, states, further, renamed, changed, ..alone };
-        let progress = &*observer.progress;
+        let (progress, helpers) = (&*observer.progress, &Helpers::of_processors());
         let control = Control { progress, stop, rate, timings, resident: &resident, helpers, gate };
         let context = Context { options, shared, control };
         let mut walk = self.walk(&prepared, false, known);

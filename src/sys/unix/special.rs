@@ -55,6 +55,6 @@ impl Dir {
 }
 
 fn special_of(stat: &rustix::fs::Stat) -> Special {
-    let format = FileType::from_raw_mode(stat.st_mode).as_raw_mode() as u32;
-    Special { format, device: stat.st_rdev as u64 }
+    let format = FileType::from_raw_mode(stat.st_mode).as_raw_mode();
+    Special { format, device: stat.st_rdev }
 }

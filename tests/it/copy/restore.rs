@@ -59,7 +59,7 @@ fn damaged_and_missing_files_are_named() {
     run.assert_code(4).assert_says("2025/snow.jpg").assert_prints(&["ROTTEN (exit 4)"]);
     assert!(!scene.path("back/2025/snow.jpg").exists() && scene.path("back/notes.txt").exists());
     // With a good file again the same command goes on, and nothing of ours stays.
-    fs::copy(scene.path("src/2025/snow.jpg"), scene.path("dst/2025/snow.jpg")).unwrap();
+    shell(&scene, "cp -p src/2025/snow.jpg dst/2025/snow.jpg");
     scene.bare(["restore", "dst", "back"]).run().assert_code(0);
     assert_same(&scene, "src", "back");
     fs::remove_file(scene.path("dst/notes.txt")).unwrap();
