@@ -43,6 +43,9 @@ struct OpenRecord {
     trusted: bool,
     /// Which rows the next record is to have as they stand, one bit each.
     held: Bits,
+    /// Which rows are not true any more of a file that looks untouched, as this run found by reading it; made with the
+    /// first.
+    untrue: OnceLock<Bits>,
     /// The part before the name of its manifest, if it is finished and of this very output.
     body: Option<Body>,
 }
@@ -53,6 +56,14 @@ impl OpenRecord {
         // One that cannot be read back is as good as none: the file is read instead.
         let (row, place) = self.index.lookup_line(path, next, Row::read).ok()??;
         Some((row?, place))
+    }
+
+    /// True if this run found its row of the file at `path` untrue; one that cannot be read back may be.
+    fn is_untrue(&self, path: &[u8]) -> bool {
+        self.untrue.get().is_some_and(|untrue| {
+            let mut found = false;
+            self.index.each_line_of(path, |bit| found |= untrue.has(bit)).is_err() || found
+        })
     }
 
     /// The further digests on the line at `offset`.
@@ -137,7 +148,14 @@ impl Knowledge {
             }
             let trusted = closed.fits && root.has_change_times();
             let held = index.bits();
-            self.records.push(OpenRecord { name, index, trusted, held, body });
+            self.records.push(OpenRecord {
+                name,
+                index,
+                trusted,
+                held,
+                untrue: OnceLock::new(),
+                body,
+            });
         }
         // An empty one says nothing, but that there was one: it goes with the others.
         Ok(manifest)
@@ -199,6 +217,18 @@ impl Knowledge {
     /// The further digests of the content in the row at `place`.
     pub fn further(&self, place: RowPlace) -> Vec<Digest> {
         self.records[place.record].further_at(place.line.offset)
+    }
+
+    /// The file at `path` was read, and is not what its rows say, whatever its times: it is listed by none of them
+    /// unread.
+    pub fn refute(&self, path: &[u8]) {
+        for record in &self.records {
+            let untrue = record.untrue.get_or_init(|| record.index.bits());
+            // One that cannot be read back is believed in nothing.
+            let _ = record.index.each_line_of(path, |bit| {
+                untrue.set(bit);
+            });
+        }
     }
 
     /// The next record has a newer row for the file at `path`, whatever held.
@@ -299,7 +329,7 @@ impl Knowledge {
                         listed.and_then(|listed| other_than(&row, listed, || further.clone()));
                     let by_proof = self.by_proof(row, || further.clone());
                     let remembered = Remembered::by_record(by_proof.unwrap_or(row), newer);
-                    let trusted = record.trusted && by_proof.is_some();
+                    let trusted = record.trusted && by_proof.is_some() && !record.is_untrue(bytes);
                     let listed = listed.map(|listed| listed.digest);
                     Unsettled { remembered, trusted, further, listed, was_left_out: false }
                 });

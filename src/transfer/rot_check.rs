@@ -292,6 +292,9 @@ impl DifferingFile<'_> {
         let is_as_listed = is_as_listed(self.listed, |algorithm| all.of(algorithm));
         let is = |digest: Digest| all.of(digest.algorithm()) == Some(digest);
         let is_as_known = recorded.map(|known| known.digests().all(is));
+        if let Some(records) = self.context.shared.known.filter(|_| is_as_known == Some(false)) {
+            records.refute(self.path.as_bytes());
+        }
         let is_edit = recorded.is_some_and(|known| known.is_edit(all.proof));
         let origin = if is_edit { Origin::Edited } else { Origin::There };
         ExistingCopy { digest: all.proof, origin, is_as_listed, is_as_known, time }

@@ -394,6 +394,12 @@ fn what_the_disk_changed_under_a_listed_file_is_found() {
     shell(&scene, "sleep 0.05; touch dst/*.sha256sum");
     let run = scene.copy(&["--verify", "--overwrite-policy", "never"]);
     run.assert_code(1).assert_says("left as it is: dir/marked: its content differs");
+    run.assert_says("cannot list any longer");
+    scene.judge(&run).does_not_list("dir/marked");
+    // Nor does a run believe it that does not read everything.
+    let run = scene.copy(&["--overwrite-policy", "never"]);
+    run.assert_code(1).assert_says("left as it is: dir/marked: its content differs");
+    scene.judge(&run).does_not_list("dir/marked");
     let run = scene.copy(&["--verify"]);
     run.assert_says("its content differs").assert_prints(&[
         "read back",
