@@ -8,7 +8,7 @@
 
 use std::{ffi::OsStr, ffi::OsString, fs::File, io};
 
-use crate::{hash::Sha256, sys, sys::Dir, sys::PartOwner};
+use crate::{hash::Sha256, sys, sys::Dir, sys::PartOwner, sys::stat::Inode};
 
 /// So many runs at a time make the same file and are cleaned up after; more get random names.
 const MOST: u8 = 4;
@@ -21,6 +21,8 @@ pub struct StagedFile {
     /// Keeps it locked until it has its name.
     claim: Option<File>,
     name: OsString,
+    /// The file as it was closed, by which it is known again under its name.
+    made: Option<Inode>,
 }
 
 impl StagedFile {
@@ -30,7 +32,7 @@ impl StagedFile {
     /// The system's.
     pub fn in_tree(dir: &Dir, owner: PartOwner) -> io::Result<Self> {
         let (file, name) = dir.create_part(owner)?;
-        Ok(Self { file: Some(file), claim: None, name })
+        Ok(Self { file: Some(file), claim: None, name, made: None })
     }
 
     /// The open file.
@@ -60,7 +62,7 @@ impl StagedFile {
         sweep(dir, name, is_data);
         let (file, name) = create(dir, name, private)?;
         let claim = sys::keep_locked(&file);
-        let mut staged = Self { file: Some(file), claim: None, name };
+        let mut staged = Self { file: Some(file), claim: None, name, made: None };
         match claim {
             Ok(claim) => staged.claim = claim,
             Err(error) => return Err(staged.discard(dir, error)),
@@ -95,8 +97,9 @@ impl StagedFile {
     pub fn close(mut self, dir: &Dir, durable: bool) -> io::Result<Self> {
         let Some(file) = self.file.take() else { return Ok(self) };
         let persisted = if durable { sys::persist_file(&file) } else { Ok(()) };
-        match persisted.and_then(|()| sys::close_file(file)) {
-            Ok(()) => Ok(self),
+        let made = persisted.and_then(|()| Dir::inode_of(&file));
+        match made.and_then(|made| sys::close_file(file).map(|()| made)) {
+            Ok(made) => Ok(Self { made: Some(made), ..self }),
             Err(error) => Err(self.discard(dir, error)),
         }
     }
@@ -104,21 +107,29 @@ impl StagedFile {
     /// Gives it the name `name`, which may be another's if it `replaces` that. After an error nothing of it is left.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's; or [another file](publish) got the name.
     pub fn publish(&self, dir: &Dir, name: &OsStr, replaces: bool) -> io::Result<()> {
-        self.publish_by(dir, |part| dir.publish(part, name, replaces))
+        self.publish_by(dir, |staged| staged.give_name(dir, name, replaces))
     }
 
-    /// Has `publish` give it its name, which is told the temporary one.
+    /// The same, but after an error it stays.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn give_name(&self, dir: &Dir, name: &OsStr, replaces: bool) -> io::Result<()> {
+        publish(dir, &self.name, name, replaces, self.made.as_ref())
+    }
+
+    /// Has `publish` [give it its name](Self::give_name).
     ///
     /// # Errors
     /// Those of `publish`; nothing of it is left.
     pub fn publish_by(
         &self,
         dir: &Dir,
-        publish: impl FnOnce(&OsStr) -> io::Result<()>,
+        publish: impl FnOnce(&Self) -> io::Result<()>,
     ) -> io::Result<()> {
-        publish(&self.name).map_err(|error| self.discard(dir, error))
+        publish(self).map_err(|error| self.discard(dir, error))
     }
 
     /// Removes it because of `error`, which is returned: what matters is the first error.
@@ -136,7 +147,7 @@ impl StagedFile {
         dir: &Dir,
         durable: bool,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
-        publish: impl FnOnce(&OsStr) -> io::Result<()>,
+        publish: impl FnOnce(&Self) -> io::Result<()>,
     ) -> io::Result<()> {
         self.fill(dir, fill)?.close(dir, durable)?.publish_by(dir, publish)?;
         if durable { dir.persist() } else { Ok(()) }
@@ -167,7 +178,36 @@ pub fn write_whole(
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
     let staged = StagedFile::of(dir, name, private, &|_| false)?;
-    staged.write(dir, true, fill, |part| dir.publish(part, name, replaces))
+    staged.write(dir, true, fill, |staged| staged.give_name(dir, name, replaces))
+}
+
+/// The message about a name that another file got.
+pub const SWAPPED: &str = "another file took the place of its part file while that waited for its name; what stands \
+                           there now is not this run's";
+
+/// Gives the file `part`, which is known to be `made`, the name `name`, which may be another's if it `replaces` that.
+///
+/// Whoever may write to the directory could put another file in its place while it had its temporary name, so what
+/// stands there is looked at before it is believed. A file that was made since `made` was removed may have its number,
+/// but not the time of its making. Where all entries may be one user's, nobody could do so, and numbers may not stay.
+///
+/// # Errors
+/// The system's; or another file got the name. That stays, since it is not known whose it is.
+pub fn publish(
+    dir: &Dir,
+    part: &OsStr,
+    name: &OsStr,
+    replaces: bool,
+    made: Option<&Inode>,
+) -> io::Result<()> {
+    dir.publish(part, name, replaces)?;
+    let Some(made) = made.filter(|_| !sys::may_lack_owners(dir)) else { return Ok(()) };
+    let now = dir.inode(name)?;
+    let is_later = matches!((made.birth, now.birth), (Some(made), Some(now)) if made < now);
+    match now.stat.id == made.stat.id && !is_later {
+        true => Ok(()),
+        false => Err(io::Error::other(SWAPPED)),
+    }
 }
 
 /// Makes the temporary file of the file that is to be called `name`, locked.

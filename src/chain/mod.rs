@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     chain::side_file::HEAD, chain::side_file::SideFile, chain::side_file::key,
-    chain::side_file::read_chain, hash::Chain, hash::Digest, hash::chain::LEAST_SPAN, sys,
+    chain::side_file::read_chain, hash::Chain, hash::Digest, hash::chain::LEAST_SPAN, staged, sys,
     sys::Dir,
 };
 
@@ -159,8 +159,9 @@ impl StatesFile {
             if durable {
                 sys::persist_file(&file)?;
             }
+            let made = Dir::inode_of(&file)?;
             sys::close_file(file)?;
-            dir.publish(unfinished, name, replace)
+            staged::publish(dir, unfinished, name, replace, Some(&made))
         });
         if published.is_err() {
             // It is of no use.

@@ -5,8 +5,8 @@
 //! later ones compare.
 
 use std::{
-    ffi::OsStr, fs::File, io, path::Path, sync::Arc, sync::atomic::AtomicU64,
-    sync::atomic::Ordering::Relaxed, thread::scope, thread::sleep, time::Duration,
+    fs::File, io, path::Path, sync::Arc, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed,
+    thread::scope, thread::sleep, time::Duration,
 };
 
 use crossbeam_channel::{Sender, bounded};
@@ -340,15 +340,15 @@ impl ShardJob {
                 false => writer.finish().map(drop),
             }
         };
-        let mut publish = |part: &OsStr| match dir.publish(part, name, false) {
+        let publish = |staged: &StagedFile| match staged.give_name(&dir, name, false) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                lost = Some(done::difference(&self.plan, shard, &parent.join(part)));
+                lost = Some(done::difference(&self.plan, shard, &parent.join(staged.name())));
                 Err(error)
             }
             published => published,
         };
         let written = StagedFile::of(&dir, name, false, &|_| false)
-            .and_then(|staged| staged.write(&dir, true, fill, &mut publish));
+            .and_then(|staged| staged.write(&dir, true, fill, publish));
         *departed = files.departed;
         match (lost, files.is_missing) {
             (Some(difference), _) => match difference? {

@@ -21,6 +21,9 @@ use crate::{
 const EXCHANGED: &str = "directories of a good tree were exchanged while it was read; look who may write there, and heal \
                          again";
 
+/// The permissions of the group.
+const GROUP: u32 = 0o070;
+
 /// Makes files whole, one after the other.
 pub struct Mender<'a> {
     pub trees: &'a [Tree],
@@ -413,16 +416,31 @@ impl Mender<'_> {
         good: &[&FileCopy],
     ) -> Result<(), Unmended> {
         let Case { bad, path, .. } = case;
-        let label = label_of(like, good);
+        let mut label = label_of(like, good);
         if label.owner.tree != like.tree {
             let finding =
                 "it belonged to another user than the good copy, and belongs to that one's now";
             (self.warn)(Error::finding("keep the owner of", path, finding));
         }
-        let attributes = Attributes::read(&label.owner.file).unwrap_or_else(|error| {
-            (self.warn)(Error::io("read the attributes of", path, error));
-            Attributes::default()
-        });
+        let read = |copy: &FileCopy| {
+            Attributes::read(&copy.file).unwrap_or_else(|error| {
+                (self.warn)(Error::io("read the attributes of", path, error));
+                Attributes::default()
+            })
+        };
+        let mut attributes = read(label.owner);
+        for copy in good {
+            // A bad file may be another one that was given this name.
+            let (is_less, is_list) = attributes.keep_rights_of(&read(copy));
+            if is_list {
+                label.stat.mode &= !GROUP;
+            }
+            if is_less {
+                let finding =
+                    "a good copy has not the same access list or capability; set it again";
+                (self.warn)(Error::finding("keep the rights of", path, finding));
+            }
+        }
         new.settle(&attributes, &label.stat, self.warn)?;
         if case.own().is_some() && !new.has_owner_of(&label.stat) {
             let finding = "only root can give files to others, so it is yours now";

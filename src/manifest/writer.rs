@@ -8,8 +8,8 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Hasher, hash::Sha256,
     manifest::ListKind, manifest::ListSink, manifest::ManifestName, manifest::Readers,
     manifest::name::both, manifest::name::is_absent, manifest::name::next,
-    manifest::readers::HashedReader, manifest::readers::Rewrite, staged::StagedFile, sys, sys::Dir,
-    sys::PartOwner, sys::stat::Time,
+    manifest::readers::HashedReader, manifest::readers::Rewrite, staged, staged::StagedFile, sys,
+    sys::Dir, sys::PartOwner, sys::stat::Time,
 };
 
 /// So far ahead of the clock runs of one second get in each other's way.
@@ -241,7 +241,10 @@ impl ManifestFile {
             if let Some(file) = file.as_ref().filter(|_| durable) {
                 sys::persist_file(file).map_err(|error| fail("make durable the list", error))?;
             }
-            let published = self.root.publish(from.as_ref(), to.as_ref(), false);
+            let made = file.as_ref().map(Dir::inode_of).transpose();
+            let published = made.and_then(|made| {
+                staged::publish(&self.root, from.as_ref(), to.as_ref(), false, made.as_ref())
+            });
             published.map_err(|error| fail("publish the list", error))?;
             let closed = file.map_or(Ok(()), sys::close_file);
             closed.map_err(|error| fail("close the list", error))?;
@@ -375,9 +378,11 @@ impl ManifestFile {
         }
         self.publish_lists(durable)?;
         let (unfinished, mut tries) = (both(self.name).1, 0);
+        let made = self.file.as_ref().map(Dir::inode_of).transpose();
+        let made = made.map_err(|error| self.error("look at the manifest", error))?;
         loop {
             let finished = both(self.name).0;
-            match self.root.publish(&unfinished, &finished, false) {
+            match staged::publish(&self.root, &unfinished, &finished, false, made.as_ref()) {
                 Ok(()) => {
                     let path = self.path.join(&finished);
                     if durable {

@@ -3,7 +3,7 @@
 use std::{ffi::OsStr, ffi::OsString, io};
 
 use crate::{
-    error::Cause, error::Deed, error::Error, error::Result, part::content::Method,
+    error::Cause, error::Deed, error::Error, error::Result, part::content::Method, staged::SWAPPED,
     sys::stat::Inode, tree::OutputDir, tree::cleanup,
 };
 
@@ -49,10 +49,6 @@ pub fn publish(
         false => Err(Error::finding("publish", output.path_of(name), SWAPPED)),
     }
 }
-
-/// The message about a file that is not of this run.
-pub const SWAPPED: &str = "another file took the place of its part file while that waited for its name; what stands \
-                           there now is not this run's";
 
 /// The message about a name that was not to be replaced.
 const IN_ANOTHER_CASE: &str = "the output already has this name, perhaps in other letter case";

@@ -275,7 +275,7 @@ impl PrivateDir {
     ) -> io::Result<()> {
         let dir = &self.dir;
         let staged = StagedFile::of(dir, name, true, &|_| false)?;
-        staged.write(dir, durable, fill, |part| dir.publish(part, name, true))
+        staged.write(dir, durable, fill, |staged| staged.give_name(dir, name, true))
     }
 
     /// A number that only this user's runs know, made when it is first asked for. With `durable` it is on the device

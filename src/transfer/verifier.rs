@@ -11,9 +11,9 @@ use std::{
 
 use crate::{
     error::Cause, error::Deed, error::Error, error::Result, hash::Algorithm, hash::Chain,
-    io::BlockPool, io::Damaged, io::HashedFrom, io::ReadBack, part, part::Transfer,
-    part::publish::SWAPPED, path::Shown, sys, sys::Dir, sys::Medium, sys::stat::Stat,
-    transfer::Context, transfer::Outcome, transfer::PendingPublish, transfer::prepare::ChainedCopy,
+    io::BlockPool, io::Damaged, io::HashedFrom, io::ReadBack, part, part::Transfer, path::Shown,
+    staged::SWAPPED, sys, sys::Dir, sys::Medium, sys::stat::Stat, transfer::Context,
+    transfer::Outcome, transfer::PendingPublish, transfer::prepare::ChainedCopy,
     transfer::prepare::CheckControl, transfer::small_file::SmallFile,
 };
 

@@ -154,7 +154,7 @@ impl Destination {
             fill(file)
         };
         left.begin(dir, name, *kind != RecordKind::Metrics)
-            .and_then(|staged| staged.write(dir, true, fill, |part| dir.publish(part, name, true)))
+            .and_then(|staged| staged.write(dir, true, fill, |it| it.give_name(dir, name, true)))
             .deed(kind.deed(), &self.path)
     }
 
@@ -296,10 +296,10 @@ impl ReportDirectory {
             let last = self.stamps().ok().and_then(|all| all.into_iter().filter(is_near).max());
             own.stamp = last.and_then(Stamp::next).unwrap_or(own.stamp);
         }
-        let publish = |temporary: &OsStr| {
+        let publish = |staged: &StagedFile| {
             // On a broken file system each may be called taken.
             for _ in 0..1000 {
-                match self.dir.publish(temporary, &self.name(own.stamp), own.written) {
+                match staged.give_name(&self.dir, &self.name(own.stamp), own.written) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !own.written => {
                         own.stamp = own.stamp.next().ok_or(error)?;
                     }

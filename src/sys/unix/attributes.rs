@@ -156,13 +156,26 @@ impl Attributes {
 
     /// True if they have access lists that an open entry lacks: whoever is in them could enter it.
     pub fn open_more_than(&self, entry: impl AsFd) -> bool {
-        let is_list = |name: &CStr| name.to_bytes().starts_with(b"system.posix_acl_");
-        let mut lists = self.0.iter().filter(|(name, _)| is_list(name)).peekable();
+        let mut lists = self.access_lists().peekable();
         if lists.peek().is_none() {
             return false;
         }
         let held = Self::read(entry).unwrap_or_default();
         lists.any(|list| !held.0.contains(list))
+    }
+
+    /// Drops what gives rights (access lists, capabilities and what only root may set), unless `others` have the same.
+    /// Returns whether anything is gone, and whether that is an access list: without it the permissions of the group
+    /// would be those of the list's mask.
+    pub fn keep_rights_of(&mut self, others: &Self) -> (bool, bool) {
+        let (had, lists) = (self.0.len(), self.access_lists().count());
+        let gives_none = |name: &CStr| name.to_bytes().starts_with(b"user.");
+        self.0.retain(|held| gives_none(&held.0) || others.0.contains(held));
+        (self.0.len() < had, self.access_lists().count() < lists)
+    }
+
+    fn access_lists(&self) -> impl Iterator<Item = &(CString, Vec<u8>)> {
+        self.0.iter().filter(|(name, _)| name.to_bytes().starts_with(b"system.posix_acl_"))
     }
 
     /// Takes from an entry that was just made the access lists that its directory gave it and these attributes do not

@@ -115,6 +115,27 @@ fn swapped(scene: &Scene, dir: &str, command: Cmd<'_>) -> Run {
     })
 }
 
+/// The same with the manifest and a list beside it, while they are written: what stands under their names is told.
+#[test]
+fn a_list_that_takes_the_place_of_one_of_the_run_is_told() {
+    need!(Strace);
+    for ending in [".sha256sum.part", ".md5sum.part"] {
+        let scene = Scene::new();
+        scene.src.file("first", "the first one");
+        let stop = Strace::inject(&scene, Strace::RENAMES, "signal=SIGSTOP:when=1").on("first");
+        let dst = Tree::at(scene.path("dst"));
+        let run = stop.run_stopped(scene.command(&["--hash", "sha256,md5"]), || {
+            let is_list = |path: &PathBuf| path.to_string_lossy().ends_with(ending);
+            let entries = fs::read_dir(dst.path(".")).unwrap().map(|entry| entry.unwrap().path());
+            let list = entries.into_iter().find(is_list).expect("no list is written");
+            scene.tree(".").file("evil", "evil");
+            fs::rename(scene.path("evil"), list).unwrap();
+        });
+        assert_ne!(run.code, Some(0), "{ending}: {}", run.err());
+        run.assert_says("took the place of its part file");
+    }
+}
+
 #[test]
 fn a_file_that_takes_the_place_of_a_part_file_is_not_listed() {
     need!(Root, Strace);

@@ -106,6 +106,49 @@ fn a_bad_file_of_another_user_gets_no_more_than_the_good_copy_has() {
     }
 }
 
+/// Who may write to the directory gives the name of a bad file to another that has rights of its own.
+#[test]
+fn a_healed_file_gets_no_rights_that_the_good_copy_has_not() {
+    need!(Root, Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("x", "content").file("tool", "another");
+    copies(&scene, &["A", "B"], &[]);
+    shell(
+        &scene,
+        "setfacl -m u:1002:rw A/tool; setfattr -n user.note -v kept A/tool
+         setfattr -n security.capability -v 0x0100000200040000000000000000000000000000 A/tool
+         mv A/tool A/x",
+    );
+    let run = heal(&scene, &["A", "B"]);
+    run.assert_code(0).assert_says("cannot keep the rights of A/x");
+    let look = "getfattr -h -m - A/x | grep -v '^$'; stat -c %a A/x";
+    assert_eq!(shell(&scene, look), "# file: A/x\nuser.note\n604\n");
+    is_whole(&scene.path("A"));
+}
+
+/// Who may write to the directory puts a file of his in the place of the new one, which waits for its name.
+#[test]
+fn a_file_that_takes_the_place_of_the_new_one_is_not_good() {
+    need!(Strace);
+    for is_missing in [false, true] {
+        let scene = Scene::new();
+        scene.src.file("d/f", content(2 * MIB + 5));
+        copies(&scene, &["A", "B"], &[]);
+        match is_missing {
+            true => std::fs::remove_file(scene.path("A/d/f")).unwrap(),
+            false => rot(&scene, "A/d/f", &[7]),
+        }
+        let stop = Strace::inject(&scene, Strace::SYNCS, "signal=SIGSTOP:when=1");
+        let swap = "cd A/d && echo evil > evil && mv evil .*.dircopy-part";
+        let run = stop.run_stopped(scene.bare(["heal", "A", "B"]), || drop(shell(&scene, swap)));
+        run.assert_code(4).assert_says("took the place of its part file");
+        assert!(healed(&run).is_empty(), "{}", run.err());
+        assert_eq!(shell(&scene, "cat A/d/f"), "evil\n");
+        heal(&scene, &["A", "B"]).assert_code(0);
+        is_whole(&scene.path("A"));
+    }
+}
+
 /// Makes two copies of a directory that is closed to others, `d` of the user 1001, which holds `key` and `large`.
 fn copies_of_a_closed_directory(scene: &Scene) {
     scene.src.file("d/key", "bob's").file("d/large", content(2 * MIB + 5)).file("e/open", "open");
