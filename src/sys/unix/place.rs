@@ -6,8 +6,8 @@
 //! (proc_pid_mountinfo(5), fields 3 to 5) and the handle's own path give it.
 
 use std::{
-    ffi::OsStr, ffi::OsString, fs, io, os::fd::AsFd, os::fd::AsRawFd, os::unix::ffi::OsStringExt,
-    path::PathBuf,
+    ffi::OsStr, ffi::OsString, fs, io, io::Read, os::fd::AsFd, os::fd::AsRawFd,
+    os::unix::ffi::OsStringExt, path::PathBuf,
 };
 
 #[cfg(target_os = "linux")]
@@ -102,10 +102,15 @@ pub(super) struct MountLine {
     pub rest: Vec<u8>,
 }
 
+/// Room for the table of most machines, in bytes.
+const TABLE: usize = 16 << 10;
+
 impl MountLine {
     /// The table, in which later mounts cover earlier ones.
     pub fn all() -> io::Result<Vec<Self>> {
-        let table = fs::read("/proc/self/mountinfo")?;
+        // Its size is not told beforehand, and each small read of it is a call.
+        let mut table = Vec::with_capacity(TABLE);
+        fs::File::open("/proc/self/mountinfo")?.read_to_end(&mut table)?;
         Ok(table.split(|&byte| byte == b'\n').filter_map(Self::parse).collect())
     }
 

@@ -454,7 +454,7 @@ fn a_source_that_is_gone_ends_the_run() {
         // Of what is left then there is one line for each output.
         run.assert_says("more like one above");
         assert!(run.err().lines().count() < 100, "{}", run.err());
-        assert!(run.out().ends_with("unmounted, moved or replaced meanwhile\n"), "{}", run.out());
+        assert!(run.out().ends_with("connect it and run the same command\n"), "{}", run.out());
         assert!(!run.out().contains("/s;"), "{}", run.out());
         let page = std::fs::read_to_string(scene.path("report.html")).unwrap();
         assert!(page.contains("the source is gone") && page.contains(">stopped early<"), "{page}");
