@@ -124,7 +124,7 @@ fn a_list_that_takes_the_place_of_one_of_the_run_is_told() {
         scene.src.file("first", "the first one");
         let stop = Strace::inject(&scene, Strace::RENAMES, "signal=SIGSTOP:when=1").on("first");
         let dst = Tree::at(scene.path("dst"));
-        let run = stop.run_stopped(scene.command(&["--hash", "sha256,md5"]), || {
+        let run = stop.run_stopped(scene.command(["--hash", "sha256,md5"]), || {
             let is_list = |path: &PathBuf| path.to_string_lossy().ends_with(ending);
             let entries = fs::read_dir(dst.path(".")).unwrap().map(|entry| entry.unwrap().path());
             let list = entries.into_iter().find(is_list).expect("no list is written");
