@@ -15,7 +15,7 @@ use crate::harness::{
 };
 
 /// More than any thread makes of one kind in this little tree.
-const MOST: u32 = 128;
+const MOST: u32 = 512;
 
 /// About so many calls of a kind fail in the short form.
 const SAMPLES: u32 = 16;
