@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     copy::GenerationSet, copy::generations::set::path_of, error::Deed, error::Error, error::Result,
-    manifest::Entries, manifest::ManifestName, manifest::Parsed, state::private_dir, sys::Dir,
-    sys::DirListing, verify::has_own_manifest, verify::own_manifest,
+    manifest::Entries, manifest::ManifestName, manifest::Parsed, state::private_dir, sys, sys::Dir,
+    sys::DirListing, sys::PlainUse, verify::has_own_manifest, verify::own_manifest,
 };
 
 /// A tree that can be proven.
@@ -65,7 +65,7 @@ fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
         let is_own = is_private || ManifestName::of_any(&name).is_some();
         own.extend(name.to_str().filter(|_| is_own).map(str::to_owned));
     }
-    let file = std::fs::File::open(manifest).deed("read the manifest", manifest)?;
+    let file = sys::open_plain(manifest, PlainUse::Read).deed("read the manifest", manifest)?;
     let mut entries = Entries::of_all(file);
     while let Some(entry) = entries.next_entry().deed("read the manifest", manifest)? {
         let Parsed::Record(record) = entry.parsed else { continue };

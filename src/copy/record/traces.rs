@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::Ending, copy::Report, error::Deed, error::Error, error::Result, manifest::ManifestName,
-    manifest::readers::ours, state::Note, state::PrivateDir, state::private_dir::NAME,
-    sys::Attributes, sys::DirListing, tree::OutputDir, tree::SourceDir,
+    manifest::readers::ours, state::Note, state::PrivateDir, state::SourceMark,
+    state::private_dir::NAME, sys::Attributes, sys::DirListing, tree::OutputDir, tree::SourceDir,
 };
 
 /// The manifests that runs which brought something back, and did not complete that, left at an output.
@@ -28,7 +28,12 @@ impl Note for Traces {
 impl Traces {
     /// Those at an output before a run; `None` if it is one of other runs, or cannot be listed.
     pub fn find(output: &OutputDir, private: Option<&PrivateDir>) -> Option<Self> {
-        let traces = private.and_then(Self::read).unwrap_or_default();
+        let noted = private.and_then(Self::read);
+        // A run without digests leaves no manifest, but knows its source.
+        if noted.is_none() && private.and_then(SourceMark::read).is_some() {
+            return None;
+        }
+        let traces = noted.unwrap_or_default();
         let Some(root) = &output.handle else { return Some(traces) };
         let mut names = ours(root, |_| false, None).ok()?.into_iter();
         let is_known = |name: ManifestName| {

@@ -77,6 +77,10 @@ fn what_has_no_manifest_is_refused_with_the_remedy() {
     shell(&scene, "cd src && sha256sum notes.txt 2025/snow.jpg >../list");
     scene.bare(["restore", "src", "back", "--expect", "list"]).run().assert_code(0);
     assert_same(&scene, "src", "back");
+    // Opening a FIFO would wait.
+    shell(&scene, "mkfifo fifo");
+    let run = scene.bare(["restore", "src", "other", "--expect", "fifo"]).run();
+    run.assert_code(2).assert_says("only a regular file");
     let run = scene.bare(["restore", "dst", "back", "--mirror"]).run();
     run.assert_code(2).assert_says("--mirror is of copies");
 }
@@ -104,4 +108,8 @@ fn an_output_keeps_its_own_records() {
     scene.bare(["src", "output"]).run().assert_code(0);
     scene.bare(["restore", "dst", "output"]).run().assert_code(0);
     scene.bare(["verify", "output"]).run().assert_code(0);
+    // Also one that has no manifest: it knows what was copied to it.
+    scene.bare(["src", "plain", "--hash", "none"]).run().assert_code(0);
+    scene.bare(["restore", "dst", "plain"]).run().assert_code(0);
+    scene.bare(["plain", "src"]).run().assert_code(2).assert_says("exchanged");
 }
