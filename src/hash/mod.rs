@@ -1,6 +1,6 @@
 //! Digests and the algorithms that make them.
 //!
-//! A new algorithm is one file in [`kind`] and one line in the table of [`algorithm`].
+//! A new algorithm is a variant and a row of the table in [`algorithm`].
 
 pub mod again;
 mod algorithm;

@@ -224,7 +224,7 @@ impl ExistingFile<'_> {
         let is = |digest: Digest| all.of(digest.algorithm()) == Some(digest);
         let is_as_known = known.is_some_and(|known| known.digests().all(is));
         let is_as_newest = known.is_some_and(|known| is(known.newest()));
-        if let Some(records) = context.shared.known.filter(|_| !is_as_known) {
+        if let Some(records) = context.shared.known.filter(|_| known.is_some() && !is_as_known) {
             records.refute(target.rel_path().as_bytes());
         }
         context.put_all(target.rel_path().as_bytes(), &all);

@@ -15,8 +15,8 @@ use crate::{
     error::Result, event::Stop, manifest::Entries, manifest::ManifestName, manifest::Parsed,
     manifest::archive::bag::PAYLOAD, manifest::readers::ours, path::RelPath, path::Shown,
     state::Missing, state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark,
-    state::private_dir::NAME, sys::Cloned, sys::Dir, sys::DirListing, sys::name_from_bytes,
-    sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::SourceDir,
+    state::private_dir::NAME, sys::Cloned, sys::Dir, sys::DirListing, sys::ListedEntry,
+    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::SourceDir,
 };
 
 /// Number of lines of a manifest that are looked for at the output: one that is there is enough.
@@ -116,13 +116,15 @@ impl Exchange<'_> {
     fn holds_a_copy_of_the_output(&self) -> io::Result<bool> {
         let (source, path) = (self.source.root, self.source.full_path());
         for entry in DirListing::of(source)?.take(MOST_IN_SOURCE) {
-            let name = entry?.name;
+            let ListedEntry { name, kind, .. } = entry?;
+            if kind.is_some_and(|kind| kind != Kind::Dir) {
+                continue;
+            }
             let Ok(dir) = source.open_dir(&name, false) else { continue };
             let inner = Asked { dir, path: path.join(&*name) };
-            let counterpart = self.output.root.open_dir(&name, false).ok();
             let is_one = |known: &SourceMark| {
-                known.is_of(self.output.root)
-                    || counterpart.as_ref().is_some_and(|it| known.is_of(it))
+                let counterpart = || self.output.root.open_dir(&name, false).ok();
+                known.is_of(self.output.root) || counterpart().is_some_and(|it| known.is_of(&it))
             };
             if self.known_sources(&inner).iter().any(is_one) {
                 return Ok(true);
@@ -136,7 +138,7 @@ impl Exchange<'_> {
     fn known_sources(&self, of: &Asked) -> Vec<SourceMark> {
         let elsewhere = Some(self.place).filter(|place| matches!(place, PrivatePlace::Among(_)));
         let places = || elsewhere.into_iter().chain([PrivatePlace::InOutput]);
-        let bag = of.above().filter(|_| of.path.ends_with(PAYLOAD));
+        let bag = Some(of).filter(|of| of.path.ends_with(PAYLOAD)).and_then(Asked::above);
         let of_bag = bag.iter().flat_map(|bag| places().filter_map(|place| bag.private(place)));
         let of_payload = of_bag.filter_map(|bag| of.private(PrivatePlace::Within(&bag)));
         let own = places().filter_map(|place| of.private(place));
