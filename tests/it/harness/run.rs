@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 
 use super::beside;
 use super::random::Random;
@@ -134,6 +134,11 @@ impl<'a> Cmd<'a> {
             .stdout(self.stdout.unwrap_or_else(Stdio::piped))
             .stderr(Stdio::piped())
             .process_group(0);
+        // A run outlives neither its test nor a test program that is killed: it might fill the memory.
+        // SAFETY: between fork and exec only one system call is made.
+        unsafe {
+            command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+        }
         let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot run {line:?}: {e}"));
         let shown = line.iter().fold(String::new(), |mut shown, word| {
             let _ = write!(shown, " {}", word.to_string_lossy().escape_debug());
