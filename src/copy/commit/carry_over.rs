@@ -1,10 +1,11 @@
 //! Lines of earlier runs for files that this one did not come upon: they left the source, or could not be
 //! copied and stayed.
 //!
-//! A manifest is of the whole output. A file that is as it was recorded stays listed. One in doubt is read,
-//! and stays listed if its digest is the recorded one. If it is not, the line is dropped and that is said;
-//! the private record keeps the digest, also one that was known from a manifest in the open, so that every later run
-//! says it again until the file is what it was, or is gone.
+//! A manifest is of the whole output. A file that is as it was recorded stays listed. One in doubt is read, and under
+//! `--verify` every one, because a run that reads back what it lists lists nothing unread. It stays listed if its
+//! digest is the recorded one. If it is not, the line is dropped and that is said; the private record keeps the
+//! digest, also one that was known from a manifest in the open, so that every later run says it again until the file
+//! is what it was, or is gone.
 
 use std::{collections::HashSet, io, sync::Arc};
 
@@ -213,8 +214,10 @@ impl<'a> CarriedLines<'a> {
             return CarryResult::Gone;
         }
         let is_untouched = |row: &Row| trusted && row.sure && row.trace.is_of(&there);
+        let is_read = self.context.options.asked.verify.is_some();
         if let Some(row) = remembered.row {
-            if remembered.newer.is_none()
+            if !is_read
+                && remembered.newer.is_none()
                 && is_untouched(&row)
                 && (goes
                     || self.context.take_recorded(path.as_bytes(), row.digest, further.clone()))
@@ -233,18 +236,8 @@ impl<'a> CarriedLines<'a> {
         }
         match self.read(path, &there, &remembered) {
             Ok(Some(all)) if is_as_remembered(&all, &remembered, is_untouched) => {
-                let trace = Trace::of(&there);
-                let sure = self.context.shared.known.is_some_and(|it| it.is_past(trace.ctime));
-                let Remembered { origin, late, .. } = remembered;
-                let digest = all.proof;
+                let row = self.row_of_read(&remembered, all.proof, &there);
                 self.note_readers(path, &there);
-                let labelled = remembered.is_labelled();
-                let given = remembered.row.filter(|row| !row.late && row.trace != Trace::UNKNOWN);
-                let given = given.and_then(|row| {
-                    let is_other = row.trace.mtime != trace.mtime;
-                    row.given.or(is_other.then_some(row.trace.mtime))
-                });
-                let row = Row { digest, origin, trace, given, sure, late, labelled };
                 self.keep(path, row, &[], true);
                 CarryResult::Settled
             }
@@ -266,6 +259,19 @@ impl<'a> CarriedLines<'a> {
                 CarryResult::Dropped(error)
             }
         }
+    }
+
+    /// The row of a file that was read, has this digest and is as it is remembered.
+    fn row_of_read(&self, remembered: &Remembered, digest: Digest, there: &Stat) -> Row {
+        let trace = Trace::of(there);
+        let sure = self.context.shared.known.is_some_and(|it| it.is_past(trace.ctime));
+        let Remembered { origin, late, .. } = *remembered;
+        let given = remembered.row.filter(|row| !row.late && row.trace != Trace::UNKNOWN);
+        let given = given.and_then(|row| {
+            let is_other = row.trace.mtime != trace.mtime;
+            row.given.or(is_other.then_some(row.trace.mtime))
+        });
+        Row { digest, origin, trace, given, sure, late, labelled: remembered.is_labelled() }
     }
 
     fn is_in_source(&self, path: &RelPath) -> bool {
@@ -408,7 +414,11 @@ impl<'a> CarriedLines<'a> {
         let is_to_stop = || context.control.stop.is_requested();
         let by_known = |all: Algorithms, known: Digest| all.with(known.algorithm());
         let algorithms = known.digests().fold(context.algorithms(), by_known);
-        let hashed = read_back.hash_by(Medium::any(file.file()), algorithms, is_to_stop);
+        let medium = match context.options.asked.verify {
+            Some(_) => Medium::of(file.file(), there).map_err(|error| file.error("read", error))?,
+            None => Medium::any(file.file()),
+        };
+        let hashed = read_back.hash_by(medium, algorithms, is_to_stop);
         self.read_back = read_back;
         let Some((hashed, all)) = hashed.map_err(|error| file.error("read", error))? else {
             return Ok(None);

@@ -8,6 +8,7 @@ mod neighbours;
 mod powercut;
 mod random_source;
 mod renamed;
+mod rot;
 mod snapshots;
 mod source_changes;
 mod spelling;

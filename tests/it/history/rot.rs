@@ -1,0 +1,126 @@
+//! Rot that no number shows: bytes that turn over on the disk, below the file system. What a run found out is said
+//! before it is forgotten, by no name is it listed, and later runs know it. Judged by `sha256sum`.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use crate::harness::{Mount, Run, Scene, need, shell};
+
+/// Every file system puts a mark at a multiple of this.
+const STEP: usize = 1024;
+
+/// An output on a disk of its own, which can be changed behind the file system's back.
+struct Disk {
+    scene: Scene,
+    _mount: Mount,
+}
+
+impl Disk {
+    fn new() -> Self {
+        let scene = Scene::on_disk();
+        let mount = Mount::ext4(&scene.path("image"), 16, &scene.dst);
+        Self { scene, _mount: mount }
+    }
+
+    /// Files of the source that were made long ago, each with a mark of its own.
+    fn files(&self, names: &[&str]) {
+        for name in names {
+            let content = format!("{}{}", mark(name), "x".repeat(5000));
+            self.scene.src.file(name, content).mtime(name, 1_577_836_800, 0);
+        }
+    }
+
+    /// A run before the rot, with everything that it recorded beyond doubt.
+    fn copied(&self, args: &[&str]) {
+        self.scene.copy(args).assert_code(0);
+        shell(&self.scene, "sleep 0.05; sync -f dst");
+    }
+
+    /// Flips a bit of the file of this content on the device. No time, size or number of it changes.
+    fn rot(&self, name: &str) {
+        let before = self.stat(name);
+        shell(&self.scene, "sync -f dst");
+        let image = fs::read(self.scene.path("image")).unwrap();
+        let mark = mark(name);
+        let is_it = |chunk: &[u8]| chunk.starts_with(mark.as_bytes());
+        let places = image.chunks(STEP).enumerate().filter(|(_, chunk)| is_it(chunk));
+        let places: Vec<_> = places.map(|(at, _)| (at * STEP) as u64).collect();
+        assert!(!places.is_empty(), "{name} is not on the disk");
+        let file = fs::OpenOptions::new().write(true).open(self.scene.path("image")).unwrap();
+        places.iter().for_each(|at| file.write_all_at(b"X", *at).unwrap());
+        // What is in memory of it goes.
+        let there = self.name_of(before);
+        shell(
+            &self.scene,
+            &format!("dd of='{there}' oflag=nocache conv=notrunc,fdatasync count=0"),
+        );
+        assert_eq!(self.stat(&there["dst/".len()..]), before);
+        assert!(shell(&self.scene, &format!("head -c1 '{there}'")).starts_with('X'), "{name}");
+    }
+
+    /// Inode, size and times of a file.
+    fn stat(&self, name: &str) -> (u64, u64, i64, i64, i64) {
+        let stat = fs::metadata(self.scene.dst.join(name)).unwrap();
+        (stat.ino(), stat.size(), stat.mtime(), stat.ctime(), stat.ctime_nsec())
+    }
+
+    fn name_of(&self, (ino, ..): (u64, u64, i64, i64, i64)) -> String {
+        let found = shell(&self.scene, &format!("find dst -inum {ino} | head -1"));
+        found.trim().to_owned()
+    }
+
+    /// Runs; what it lists is good.
+    fn run(&self, args: &[&str]) -> Run {
+        let run = self.scene.copy(args);
+        self.scene.judge(&run).verifies();
+        run
+    }
+}
+
+fn mark(name: &str) -> String {
+    format!("the mark of {name}, which stands nowhere else ")
+}
+
+/// A file that left the source and stays, or is about to be moved to the trash.
+#[test]
+fn what_has_left_the_source_is_read_by_a_run_that_reads_back() {
+    need!(Loop);
+    for args in [&["--verify"][..], &["--verify", "--mirror", "--max-delete=2"]] {
+        let disk = Disk::new();
+        disk.files(&["gone", "good", "stays"]);
+        disk.copied(&[]);
+        disk.scene.src.remove("gone").remove("good");
+        disk.rot("gone");
+        let run = disk.run(args);
+        run.assert_code(4).assert_says("dst/gone: its content is not what an earlier run recorded");
+        disk.scene.judge(&run).does_not_list("gone");
+        if args.len() > 1 {
+            run.assert_says("it leaves the output");
+            continue;
+        }
+        disk.scene.judge(&run).lists(&["good", "stays"]);
+        // Nor does a run believe it that does not read everything.
+        let run = disk.run(&[]);
+        run.assert_code(4).assert_says("dst/gone: its content is not what an earlier run recorded");
+        disk.scene.judge(&run).lists(&["good", "stays"]);
+    }
+}
+
+/// A file that the source has another version of.
+#[test]
+fn what_is_left_is_read_by_a_run_that_reads_back() {
+    need!(Loop);
+    let disk = Disk::new();
+    disk.files(&["old", "rotten", "same"]);
+    disk.copied(&[]);
+    for name in ["old", "rotten"] {
+        disk.scene.src.file(name, "edited").mtime(name, 1_577_836_900, 0);
+    }
+    disk.rot("rotten");
+    for more in [&["--verify"][..], &[]] {
+        let run = disk.run(&[&["--overwrite-policy", "never"], more].concat());
+        run.assert_code(1).assert_says("dst/rotten: its content is not what an earlier run");
+        run.assert_says("left as it is: old").assert_says("left as it is: rotten");
+        disk.scene.judge(&run).lists(&["old", "same"]);
+    }
+}
