@@ -7,6 +7,8 @@ use crate::{
     heal::bad::Unmended, io::AlignedBuffer, io::ChainedContent, path::RelPath, path::Shown,
     state::Note, state::OpenedDir, state::PrivateDir, sys, sys::ALIGNMENT, sys::Attributes,
     sys::Dir, sys::Medium, sys::PartOwner, sys::stat::Kind, sys::stat::Stat,
+    tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
+    tree::hand_over::tells_owners,
 };
 
 /// The longest link that is proven in memory before it is written; files of more than 16 TiB have longer ones.
@@ -192,19 +194,33 @@ struct Way<'a> {
 struct GoodDir<'a> {
     source: Source<'a>,
     dir: Dir,
+    /// True if not everyone may go down to it from the root of its tree.
+    is_closed: bool,
 }
 
-impl GoodDir<'_> {
-    /// True if users may enter `other` who may not enter this one.
+impl<'a> GoodDir<'a> {
+    /// The root of a tree.
+    fn root_of(source: Source<'a>) -> io::Result<Self> {
+        let dir = source.tree.dir.try_clone()?;
+        let is_closed = !dir.stat_self()?.is_open_to_everyone();
+        Ok(Self { source, dir, is_closed })
+    }
+
+    /// True if users may enter `other`, or hold it open, who may not enter this one.
     fn is_closed_to_some_in(&self, other: &Dir) -> io::Result<bool> {
         let Told { owners, modes } = Told::of(&self.dir, &self.source.tree.dir)?;
-        Ok((owners || modes) && other.lets_in_more_than(&self.dir, owners)?)
+        if !owners && !modes {
+            return Ok(false);
+        }
+        let (stat, lists) = (self.dir.stat_self()?, Attributes::read(&self.dir)?);
+        is_open_to_strangers(other, &stat, &lists, self.is_closed, owners)
     }
 
     /// True if `root`, that of the healed tree, belongs to a stranger who may not come to this one, that of the good
     /// tree.
     fn is_closed_to_owner_of(&self, root: &Dir) -> io::Result<bool> {
-        Ok(root.is_of_stranger(&self.dir)? && !self.dir.is_open_to_everyone().unwrap_or(false))
+        let is_closed = !self.dir.is_open_to_everyone().unwrap_or(false);
+        Ok(is_of_stranger(&root.stat_self()?, &self.dir.stat_self()?, is_closed))
     }
 
     /// True if the copy is the file `name` in it: the copy was opened before, and another user may have exchanged the
@@ -221,8 +237,9 @@ pub fn lets_more_into_root(tree: &Tree, source: &Source<'_>) -> io::Result<bool>
     if sys::may_lack_owners(&tree.dir) {
         return Ok(false);
     }
-    let good = GoodDir { source: *source, dir: source.tree.dir.try_clone()? };
-    Ok(good.is_closed_to_some_in(&tree.dir)? || tree.dir.is_of_stranger(&good.dir)?)
+    let good = GoodDir::root_of(*source)?;
+    let is_strange = Dir::is_strange(&tree.dir.stat_self()?, &good.dir.stat_self()?);
+    Ok(is_strange || good.is_closed_to_some_in(&tree.dir)?)
 }
 
 /// The meaning of the labels of a directory: none where all entries have those of the root, because the file system has
@@ -246,11 +263,15 @@ impl<'a> Way<'a> {
     /// into it. Roots are what the user gave, and often differ in who may enter them (a disk, a home): that is
     /// [told](lets_more_into_root).
     fn go(place: DirPlace<'a>, good: &[Source<'a>]) -> io::Result<Self> {
+        let there = place.tree.dir.try_clone()?;
+        // What the user lets everyone into is closed to nobody.
+        let is_shown = there.stat_self()?.is_open_to_everyone();
         let open = |source: &Source<'a>| {
-            Ok(GoodDir { source: *source, dir: source.tree.dir.try_clone()? })
+            let root = GoodDir::root_of(*source)?;
+            Ok(GoodDir { is_closed: root.is_closed && !is_shown, ..root })
         };
         let mut way = Self {
-            there: place.tree.dir.try_clone()?,
+            there,
             below: RelPath::root(),
             missing: Vec::new(),
             good: good.iter().map(open).collect::<io::Result<_>>()?,
@@ -302,6 +323,7 @@ impl<'a> Way<'a> {
     fn descend(&mut self, name: &OsStr) -> io::Result<()> {
         for good in &mut self.good {
             good.dir = good.dir.open_dir(name, false)?;
+            good.is_closed |= !good.dir.stat_self()?.is_open_to_everyone();
         }
         Ok(())
     }
@@ -334,9 +356,7 @@ impl Parents {
     ) -> Result<Self, Unmended> {
         let fail = |error| Error::io("open the directory", place.path, error);
         let mut way = Way::go(place, good).map_err(fail)?;
-        // A file that is made for this user only shows whether owners and permissions are kept. It is looked at as it
-        // was made: whose directory it is, cannot have it look otherwise.
-        if way.wider.is_some() && !way.there.keeps_labels(PartOwner::default()).unwrap_or(true) {
+        if way.wider.is_some() && !tells_owners(&way.there, PartOwner::default(), false) {
             way.wider = None;
         }
         match way {

@@ -119,6 +119,11 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// True if the permissions of a directory let everyone list and enter it.
+    pub fn is_open_to_everyone(&self) -> bool {
+        self.mode & 0o005 == 0o005
+    }
+
     /// The change of the file from `self` to `later`, in words; `None` when nothing changed that a copy can notice.
     pub fn change(&self, later: &Stat) -> Option<&'static str> {
         if self.id != later.id || self.kind != later.kind {

@@ -1,7 +1,12 @@
 //! A directory of the output whose owner or permissions are not those of its counterpart at the source.
 //!
-//! It may be that another user put a directory of his in the place of the one that was copied, on either side. So it
-//! is closed to others before anything is put into it, and gets the label of its counterpart last, and then only if
+//! It may be that another user put a directory of his in the place of the one that was copied, on either side. One at
+//! the output may be held open by whom it belongs to, and so may those in it: who holds a directory open looks into it
+//! whatever the ones above let him. So nothing that the source keeps from that user gets into it
+//! ([`is_of_stranger`]), nor into one that cannot be closed ([`is_open_to_strangers`]). Copies, plans, `heal` and bags
+//! ask these two.
+//!
+//! Any other is closed before anything is put into it, and gets the label of its counterpart last, and then only if
 //! everything in it is what this run found in the source and what stands there: what else was in it would be handed
 //! over, or shown, with it. That holds for the directories below one that gets opened too.
 
@@ -12,9 +17,89 @@ use std::{
 };
 
 use crate::{
-    event::Stop, path::RelPath, sys, sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry,
-    sys::stat::Kind, sys::stat::Stat, tree::OutputDir, tree::Step, tree::TreePass,
+    error::Deed, error::Error, error::Result, event::Stop, path::RelPath, sys, sys::Attributes,
+    sys::Dir, sys::DirListing, sys::ListedEntry, sys::PartOwner, sys::stat::Kind, sys::stat::Stat,
+    tree::OutputDir, tree::Step, tree::TreePass,
 };
+
+/// The deed in errors about a directory that gets nothing.
+const DEED: &str = "copy into";
+
+/// True if a directory of the output, which is `there`, belongs to a user from whom its counterpart `source` is kept:
+/// neither this user, root nor the source's owner, and `is_closed` says that not everyone may go down to that. Whether
+/// owners are told there is for the caller to ask.
+pub fn is_of_stranger(there: &Stat, source: &Stat, is_closed: bool) -> bool {
+    Dir::is_strange(there, source) && (is_closed || !source.is_open_to_everyone())
+}
+
+/// True if users may enter the directory `output`, or hold it open, from whom its counterpart is kept, which is
+/// `source` and has these `lists`. Without `owners` permissions alone are compared.
+///
+/// # Errors
+/// It cannot be looked at.
+pub fn is_open_to_strangers(
+    output: &Dir,
+    source: &Stat,
+    lists: &Attributes,
+    is_closed: bool,
+    owners: bool,
+) -> io::Result<bool> {
+    let is_strangers = owners && is_of_stranger(&output.stat_self()?, source, is_closed);
+    Ok(is_strangers || output.lets_in_more_than(source, lists, owners)?)
+}
+
+/// True if the owner of a directory may be believed. A file that is made for this user only shows whether owners are
+/// kept: whose directory it is, cannot have it look otherwise. Nothing is made in a `dry` run.
+pub fn tells_owners(dir: &Dir, parts: PartOwner, dry: bool) -> bool {
+    match dry {
+        true => !sys::may_lack_owners(dir),
+        false => dir.keeps_labels(parts).unwrap_or(true),
+    }
+}
+
+/// Refuses the directory `handle`, which is `there` and is to be `output`, if it belongs to a stranger or, in a `dry`
+/// run, would be refused for not being closed. Its counterpart is `source`.
+///
+/// # Errors
+/// So it is, or it cannot be looked at.
+pub fn refuse_stranger(
+    output: &OutputDir,
+    handle: &Dir,
+    there: &Stat,
+    source: &Stat,
+    dry: bool,
+) -> Result<()> {
+    let volume = &output.volume;
+    if !volume.tried.traits.permissions {
+        return Ok(());
+    }
+    if is_of_stranger(there, source, output.ways.are_closed())
+        && tells_owners(handle, volume.parts, dry)
+    {
+        let finding = format!(
+            "it belongs to another user ({}), who may not look into its counterpart at the source, and may hold it \
+             open: move it away, or chown it if all in it may be trusted, and run again",
+            there.uid
+        );
+        return Err(Error::finding(DEED, output.path(), finding));
+    }
+    let Some((source, attributes)) = output.finish.as_ref().filter(|_| dry) else { return Ok(()) };
+    let is_open = || handle.lets_in_more_than(source, attributes, true);
+    let may_close =
+        sys::may_give_away() || handle.is_ours().deed_at("look at", || output.path())?;
+    if !may_close && is_open().deed_at("look at", || output.path())? {
+        return Err(cannot_close(output, &io::ErrorKind::PermissionDenied.into()));
+    }
+    Ok(())
+}
+
+fn cannot_close(output: &OutputDir, error: &io::Error) -> Error {
+    let finding = format!(
+        "users may look into it who may not look into its counterpart at the source, and it cannot be closed to them \
+         ({error}): close it (chown, chmod), or move it away, and run again"
+    );
+    Error::finding(DEED, output.path(), finding)
+}
 
 /// The conditions before a directory of the output gets the label of its counterpart.
 #[derive(Debug)]
@@ -131,15 +216,18 @@ pub fn lets_others_in(output: &OutputDir, source: &Stat) -> io::Result<bool> {
     if handle.is_private()? {
         return Ok(false);
     }
-    let may_close = sys::may_give_away();
-    if !may_close && !handle.is_ours()? {
-        // It is as it was when the plan could not close it either, as any run takes such a directory.
-        return Ok(false);
-    }
     let there = handle.stat_self()?;
+    if is_of_stranger(&there, source, output.ways.are_closed())
+        && tells_owners(handle, output.volume.parts, false)
+    {
+        return Ok(true);
+    }
+    let may_close = sys::may_give_away();
     let is_same = (there.uid, there.gid) == (source.uid, source.gid);
     let keeps_owners = traits.owners && may_close;
-    Ok(keeps_owners && !is_same || there.mode & !source.mode & 0o077 != 0)
+    // The plan could not close another user's, and left it only if nobody may look into it who may not at the source.
+    let all = if may_close || handle.is_ours()? { 0o077 } else { 0o055 };
+    Ok(keeps_owners && !is_same || there.mode & !source.mode & all != 0)
 }
 
 impl HandOver {
@@ -147,13 +235,13 @@ impl HandOver {
     /// has that label and is not below one that gets opened. `may_change` is asked before anything is changed.
     ///
     /// # Errors
-    /// It cannot be listed.
+    /// It cannot be listed; or it cannot be closed, and lets in more than its counterpart.
     pub fn begin(
         output: &OutputDir,
         parent: &Arc<OutputDir>,
         there: &Stat,
         may_change: impl FnOnce() -> bool,
-    ) -> io::Result<Option<Self>> {
+    ) -> Result<Option<Self>> {
         let (Some(handle), Some((source, attributes))) = (&output.handle, &output.finish) else {
             return Ok(None);
         };
@@ -166,11 +254,21 @@ impl HandOver {
             if !may_change() {
                 return Ok(None);
             }
+            let look = |looked: io::Result<bool>| looked.deed_at("look at", || output.path());
+            let is_his = !look(handle.is_ours())?;
+            let shed = || match (is_his, changes_owner) {
+                // Whoever it was of may have let others in, and into what is made in it.
+                (true, _) => Attributes::default().shed_inherited(handle),
+                (false, true) => attributes.shed_inherited(handle),
+                (false, false) => Ok(()),
+            };
+            let closed = handle.take_over().and_then(|()| shed());
+            is_closed = closed.is_ok();
             // What cannot be closed cannot be labelled either, and that is told when it is tried.
-            is_closed = handle.take_over().is_ok();
-            if is_closed && changes_owner {
-                // Whoever it was of may have let others in.
-                let _ = attributes.shed_inherited(handle);
+            if let Err(error) = closed
+                && look(handle.lets_in_more_than(source, attributes, true))?
+            {
+                return Err(cannot_close(output, &error));
             }
         }
         let is_opened = |above: &&Arc<OutputDir>| {
@@ -182,7 +280,8 @@ impl HandOver {
             return Ok(None);
         }
         let folds = output.volume.folds_names();
-        let unmet = is_watched.then(|| Unmet::of(handle, folds)).transpose()?;
+        let unmet = is_watched.then(|| Unmet::of(handle, folds)).transpose();
+        let unmet = unmet.deed_at("list", || output.path())?;
         if let Some(above) = above {
             above.announce(1);
         }

@@ -12,7 +12,8 @@ use crate::{
     error::Deed, error::Error, path::Shown, state::MovedTimes, state::PrivateDir, sys::Attributes,
     sys::Dir, sys::DirListing, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
     tree::HandOver, tree::OutputDir, tree::Selection, tree::Walk, tree::WalkItem,
-    tree::dirs::in_the_way, tree::found::Emit, volume::TriedVolume,
+    tree::dirs::in_the_way, tree::found::Emit, tree::hand_over::OPEN_TO_OTHERS,
+    tree::hand_over::refuse_stranger, volume::TriedVolume,
 };
 
 /// The policy for a destination that is there already and is not the same file.
@@ -112,9 +113,16 @@ pub fn decide(
 
 // Entering a directory of the output: it is opened or made, and closed where it is to get another label.
 
+/// A directory of the output that was opened.
+pub(crate) struct Opened {
+    handle: Dir,
+    /// True if it was made now.
+    fresh: bool,
+}
+
 impl Walk<'_> {
-    /// Gives `output`, which is in `parent`, its open directory, made now if `fresh`. What `is_source` says is on the
-    /// way of the walk is no directory of the output.
+    /// Gives `output`, which is in `parent` and is to be as `source`, its open directory. What `is_source` says is on
+    /// the way of the walk is no directory of the output.
     ///
     /// # Errors
     /// It is none that may be written to.
@@ -122,8 +130,8 @@ impl Walk<'_> {
         &self,
         output: &mut OutputDir,
         parent: &Arc<OutputDir>,
-        handle: Dir,
-        fresh: bool,
+        Opened { handle, fresh }: Opened,
+        source: &Stat,
         is_source: &dyn Fn(Identity) -> bool,
         emit: &mut impl Emit,
     ) -> Result<(), Error> {
@@ -152,10 +160,18 @@ impl Walk<'_> {
             let finding = "it is where runs keep their private records: it was moved there; move it back, or remove it";
             return Err(Error::finding("write to", to, finding));
         }
+        if is_of_others {
+            match refuse_stranger(output, &handle, &there, source, self.dry) {
+                Err(_) if self.leaves_dirs => {
+                    return Err(Error::finding("copy into", to, OPEN_TO_OTHERS));
+                }
+                looked => looked?,
+            }
+        }
         self.attach(output, parent, handle, &there, fresh).deed("make writable", &to)?;
         if is_of_others && !self.dry {
-            let over = HandOver::begin(output, parent, &there, || self.may_make());
-            output.work.hand_over = over.deed("list", &to)?;
+            let over = HandOver::begin(output, parent, &there, || self.may_make())?;
+            output.work.hand_over = over;
         }
         Ok(())
     }
@@ -218,18 +234,18 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The directory `name` at the output and whether it was made now; `None` in a dry run that
-    /// would make it. A shard makes none: who took away that of the plan could have put its own there as well.
+    /// The directory `name` at the output; `None` in a dry run that would make it. A shard makes none: who took away
+    /// that of the plan could have put its own there as well.
     pub(crate) fn open_output(
         &self,
         parent: &OutputDir,
         name: &OsStr,
-    ) -> Result<Option<(Dir, bool)>, Error> {
+    ) -> Result<Option<Opened>, Error> {
         let Some(above) = &parent.handle else { return Ok(None) };
         let path = || parent.path_of(name);
         if !parent.fresh {
             match above.open_dir(name, false) {
-                Ok(handle) => return Ok(Some((handle, false))),
+                Ok(handle) => return Ok(Some(Opened { handle, fresh: false })),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(in_the_way(above, name, path(), error)),
             }
@@ -259,7 +275,7 @@ impl Walk<'_> {
                 Ok(is_ours && DirListing::is_empty(&handle)?)
             }))
             .deed_at("look at", path)?;
-        Ok(Some((handle, fresh)))
+        Ok(Some(Opened { handle, fresh }))
     }
 }
 

@@ -364,9 +364,9 @@ impl Walk<'_> {
         })?;
         let mut output = OutputDir::below(&parent.output, name, &stat);
         output.finish = Some((stat, attributes)).filter(|_| !self.leaves_dirs);
-        if let Some((handle, fresh)) = self.open_output(&parent.output, name)? {
+        if let Some(opened) = self.open_output(&parent.output, name)? {
             let is_source = |id| id == stat.id || stack.iter().any(|above| above.id == id);
-            self.take_output(&mut output, &parent.output, handle, fresh, &is_source, emit)?;
+            self.take_output(&mut output, &parent.output, opened, &stat, &is_source, emit)?;
         }
         parent.output.meet(name);
         let (root, rel) = (Arc::clone(&parent.source.root), output.rel.clone());

@@ -11,9 +11,9 @@ use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use crate::{
     copy::CopyJob, copy::Counts, copy::Ending, copy::Prepared, copy::Report,
-    copy::bag::place::BagRoot, copy::bag::place::BagState, copy::bag::seal::BagSeal,
-    copy::bag::seal::tags_there, copy::before::fit::Fit, copy::before::fit::FitRules,
-    copy::before::fit::TreeCopy, copy::before::fit::go_on_unless,
+    copy::bag::place::BagRoot, copy::bag::place::BagState, copy::bag::place::Payload,
+    copy::bag::seal::BagSeal, copy::bag::seal::tags_there, copy::before::fit::Fit,
+    copy::before::fit::FitRules, copy::before::fit::TreeCopy, copy::before::fit::go_on_unless,
     copy::mirror::search::DepartureSearch, error::Error, error::Result, event::Event,
     event::EventObserver, event::Stop, hash::Algorithm, hash::Algorithms, io::CopyOptions,
     io::States, manifest::InfoTag, manifest::archive::bag::DECLARATION,
@@ -132,7 +132,9 @@ impl BagRun<'_> {
     fn fill(&self, root: &BagRoot, stop: &Stop, warnings: &mut Vec<Error>) -> Result<Report> {
         let job = self.job;
         let there = &tags_there(root, self.algorithms(), warnings)?;
-        let payload = root.payload(job.options.sync)?;
+        let source = Dir::open(&job.source).ok();
+        let Payload { dir: payload, is_closed } =
+            root.payload(job.options.sync, source.as_ref())?;
         let mut report = self.tree.copy_tree(&self.payload_job(root, &payload)?)?;
         let counts = report.counts;
         let is_changed = counts.copied + counts.replaced + counts.linked > 0;
@@ -146,7 +148,7 @@ impl BagRun<'_> {
                 Err(Error::finding("finish the bag", &root.path, finding))
             }
             (Ending::Complete, Some(manifest)) => {
-                if root.state != BagState::Finished {
+                if root.state != BagState::Finished || is_closed {
                     // It was closed to others until all of it is there.
                     self.label(&payload, warnings);
                 }

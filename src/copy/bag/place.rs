@@ -15,8 +15,9 @@ use crate::{
     error::Error, error::Result, hash::Algorithms, hash::Digests, manifest::ManifestName,
     manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
     manifest::archive::bag::manifest_name, state::Bound, state::Missing, state::Note,
-    state::PrivateDir, state::private_dir::NAME, sys, sys::Dir, sys::DirListing, sys::is_part_name,
-    tree::Patience,
+    state::PrivateDir, state::private_dir::NAME, sys, sys::Attributes, sys::Dir, sys::DirListing,
+    sys::PartOwner, sys::is_part_name, tree::Patience, tree::hand_over::is_of_stranger,
+    tree::hand_over::is_open_to_strangers, tree::hand_over::tells_owners,
 };
 
 /// Notes in the private directory that the directory is a bag of this user's runs.
@@ -94,6 +95,13 @@ impl BagState {
 /// Whether a file is one of those that a run lists in what it copies.
 pub fn is_list(name: &OsStr) -> bool {
     ManifestName::of_any(name).is_some()
+}
+
+/// The directory of the payload of a bag.
+pub struct Payload {
+    pub dir: Dir,
+    /// True if it was open, and is closed to others until all of it is there.
+    pub is_closed: bool,
 }
 
 /// The directory of a bag, while a run has it.
@@ -175,13 +183,16 @@ impl BagRoot {
         Ok(())
     }
 
-    /// The directory of the payload, which is made if it is missing, and then closed to others.
+    /// The directory of the payload, which is made if it is missing, and then closed to others; so is one that more may
+    /// enter than the directory `source`.
     ///
     /// # Errors
-    /// It cannot be made or opened, or something else has its name.
-    pub fn payload(&self, durable: bool) -> Result<Dir> {
+    /// It cannot be made or opened, or something else has its name; or a stranger may look into it from whom the source
+    /// is kept.
+    pub fn payload(&self, durable: bool, source: Option<&Dir>) -> Result<Payload> {
         let name = OsStr::new(PAYLOAD);
-        let fail = |error| Error::io("make the directory", self.path.join(PAYLOAD), error);
+        let path = || self.path.join(PAYLOAD);
+        let fail = |error| Error::io("make the directory", path(), error);
         match self.dir.make_dir(name, true) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fail(error)),
             _ => {}
@@ -189,7 +200,23 @@ impl BagRoot {
         if durable {
             self.dir.persist().map_err(fail)?;
         }
-        self.dir.open_dir(name, false).map_err(fail)
+        let dir = self.dir.open_dir(name, false).map_err(fail)?;
+        let is_private = dir.is_private().map_err(fail)?;
+        let Some(source) = source.filter(|_| !is_private) else {
+            return Ok(Payload { dir, is_closed: false });
+        };
+        let look = |source: &Dir| Ok((source.stat_self()?, Attributes::read(source)?));
+        let (label, lists) = look(source).map_err(fail)?;
+        let mut is_open = is_open_to_strangers(&dir, &label, &lists, false, true).map_err(fail)?;
+        let is_strange = is_of_stranger(&dir.stat_self().map_err(fail)?, &label, false);
+        let is_closed = is_open && !is_strange && dir.take_over().is_ok();
+        is_open &= !is_closed && tells_owners(&dir, PartOwner::default(), false);
+        if is_open {
+            let finding = "users may look into it, or hold it open, who may not look into the source: move it away, or \
+                           close it (chown, chmod) if all in it may be trusted, and run again";
+            return Err(Error::finding("copy into", path(), finding));
+        }
+        Ok(Payload { dir, is_closed })
     }
 
     /// The directory that the run's own lists go to, and where it is: where this user's files alone are, if there is

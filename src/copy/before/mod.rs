@@ -130,7 +130,7 @@ pub fn prepare(
             }
         }
         (output.gid, output.volume.dev) = (stat.gid, stat.id.dev);
-        output.ways = output.ways.into_output(&stat);
+        output.ways = output.ways.into_root(&stat);
         output.volume.tried = Arc::new(match dry {
             true => fit::look_at(handle, to, private, names),
             false => {

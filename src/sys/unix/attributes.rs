@@ -164,6 +164,11 @@ impl Attributes {
         lists.any(|list| !held.0.contains(list))
     }
 
+    /// True if they have access lists that `others` lack.
+    pub(super) fn open_more_than_those(&self, others: &Self) -> bool {
+        self.access_lists().any(|list| !others.0.contains(list))
+    }
+
     /// Drops what gives rights (access lists, capabilities and what only root may set), unless `others` have the same.
     /// Returns whether anything is gone, and whether that is an access list: without it the permissions of the group
     /// would be those of the list's mask.

@@ -512,15 +512,15 @@ impl Dir {
     /// The directory is as open as it was. Where there are no owners, it keeps the one that it has.
     pub fn take_over(&self) -> io::Result<()> {
         let stat = self.stat_self()?;
-        // What is made in it takes its group as before.
-        let mode = Mode::from_raw_mode((stat.mode & SET_GROUP | 0o700) as _);
-        rustix::fs::fchmod(&self.0, mode)?;
         let (uid, gid) = acting_as();
+        // The owner first: until then, who has it can open it again.
         if is_root() && (stat.uid, stat.gid) != (uid, gid) {
             let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
             let _ = rustix::fs::fchown(&self.0, Some(uid), Some(gid));
         }
-        Ok(())
+        // What is made in it takes its group as before.
+        let mode = Mode::from_raw_mode((stat.mode & SET_GROUP | 0o700) as _);
+        Ok(rustix::fs::fchmod(&self.0, mode)?)
     }
 
     /// True if no other user can change the entries of a directory that is `stat`: it belongs to the user that this
@@ -532,35 +532,32 @@ impl Dir {
         stat.uid == uid && stat.mode & others == 0
     }
 
-    /// True if users may enter or list this directory for whom `like` is closed: its owner, if that is neither this
-    /// user, root nor the other's owner; its group; everyone; or those whom its access lists name. Without `owners`, of
-    /// which `like` may tell nothing, permissions alone are compared.
+    /// True if users may enter or list this directory for whom one that is `other` and has these `lists` is closed: its
+    /// owner, if that is a [stranger](Self::is_strange); its group; everyone; or those whom its access lists name.
+    /// Without `owners`, of which `other` may tell nothing, permissions alone are compared.
     ///
     /// # Errors
-    /// One of them cannot be looked at.
-    pub fn lets_in_more_than(&self, like: &Dir, owners: bool) -> io::Result<bool> {
-        let (now, other) = (self.stat_self()?, like.stat_self()?);
+    /// It cannot be looked at.
+    pub fn lets_in_more_than(
+        &self,
+        other: &Stat,
+        lists: &Attributes,
+        owners: bool,
+    ) -> io::Result<bool> {
+        let now = self.stat_self()?;
         let everyone = other.mode & 0o005;
         // What root copies keeps its group; of others it may be that of the directory that it was made in.
         let is_same_group = !owners || now.gid == other.gid || !is_root();
         let group = if is_same_group { other.mode >> 3 & 0o005 } else { everyone };
-        let is_owner_known = !owners || !Self::is_strange(&now, &other);
+        let is_owner_known = !owners || !Self::is_strange(&now, other);
         let is_wider = now.mode & 0o005 & !everyone != 0 || now.mode >> 3 & 0o005 & !group != 0;
         let is_open_to_owner = is_owner_known || everyone == 0o005;
-        Ok(is_wider || !is_open_to_owner || Attributes::read(self)?.open_more_than(like))
+        Ok(is_wider || !is_open_to_owner || Attributes::read(self)?.open_more_than_those(lists))
     }
 
     /// True if the owner of what is `now` is neither this user, root nor the owner of what is `like`.
-    fn is_strange(now: &Stat, like: &Stat) -> bool {
+    pub fn is_strange(now: &Stat, like: &Stat) -> bool {
         ![acting_as().0, 0, like.uid].contains(&now.uid)
-    }
-
-    /// True if this directory belongs to neither this user, root nor the owner of `like`.
-    ///
-    /// # Errors
-    /// One of them cannot be looked at.
-    pub fn is_of_stranger(&self, like: &Dir) -> io::Result<bool> {
-        Ok(Self::is_strange(&self.stat_self()?, &like.stat_self()?))
     }
 
     /// True if everyone may list this directory, and enter it and all that are above it.
@@ -569,7 +566,7 @@ impl Dir {
     /// One of them cannot be looked at.
     pub fn is_open_to_everyone(&self) -> io::Result<bool> {
         let mut stat = self.stat_self()?;
-        let (mut above, mut is_open) = (self.parent()?, stat.mode & 0o005 == 0o005);
+        let (mut above, mut is_open) = (self.parent()?, stat.is_open_to_everyone());
         loop {
             let next = above.stat_self()?;
             if !is_open || next.id == stat.id {

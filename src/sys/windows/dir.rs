@@ -42,12 +42,12 @@ use windows_sys::{
 
 use crate::{
     path::RelPath, sys::part_name::PartOwner, sys::stat::Identity, sys::stat::Kind,
-    sys::stat::Stat, sys::stat::Time, sys::types::Lock, sys::windows::attributes::set_basic,
-    sys::windows::name::component, sys::windows::name::name_from_bytes,
-    sys::windows::name::new_component, sys::windows::nt, sys::windows::nt::OpenHow,
-    sys::windows::nt::SHARE_ALL, sys::windows::nt::SHARE_READ, sys::windows::nt::is_remote,
-    sys::windows::owner::is_ours, sys::windows::place::ancestors, sys::windows::stat::stat_of,
-    sys::windows::stat::stat_of_any,
+    sys::stat::Stat, sys::stat::Time, sys::types::Lock, sys::windows::attributes::Attributes,
+    sys::windows::attributes::set_basic, sys::windows::name::component,
+    sys::windows::name::name_from_bytes, sys::windows::name::new_component, sys::windows::nt,
+    sys::windows::nt::OpenHow, sys::windows::nt::SHARE_ALL, sys::windows::nt::SHARE_READ,
+    sys::windows::nt::is_remote, sys::windows::owner::is_ours, sys::windows::place::ancestors,
+    sys::windows::stat::stat_of, sys::windows::stat::stat_of_any,
 };
 
 /// A directory that is open, so that names below it are looked up there whatever its own path leads to later.
@@ -482,13 +482,13 @@ impl Dir {
     }
 
     /// No: who may enter a directory comes from the one that it is in.
-    pub fn lets_in_more_than(&self, _: &Dir, _: bool) -> io::Result<bool> {
+    pub fn lets_in_more_than(&self, _: &Stat, _: &Attributes, _: bool) -> io::Result<bool> {
         Ok(false)
     }
 
     /// No, because the metadata of a directory do not tell its owner here.
-    pub fn is_of_stranger(&self, _: &Dir) -> io::Result<bool> {
-        Ok(false)
+    pub fn is_strange(_: &Stat, _: &Stat) -> bool {
+        false
     }
 
     /// Unknown, so no.

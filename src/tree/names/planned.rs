@@ -80,7 +80,7 @@ impl PlannedStat {
             (mode <= 0o7777).then_some(PlannedLabels { mode, uid, gid, ctime, is_sparse })
         };
         let labels = labels.map_or(Some(None), |it| label(it).map(Some))?;
-        Some(Self { size, mtime, ino, ways: Ways { source, output }, labels })
+        Some(Self { size, mtime, ino, ways: Ways::of_plan(source, output), labels })
     }
 }
 
@@ -121,6 +121,10 @@ struct Way(u64);
 pub struct Ways {
     source: Way,
     output: Way,
+    /// True if not everyone may enter and list each directory of the source on the way. A plan need not say it: the
+    /// permissions are in the number.
+    #[serde(skip)]
+    is_closed: bool,
 }
 
 const OTHER_SOURCE: &str = "at the source its directory, or one above it, is not the one that was planned, or has \
@@ -141,16 +145,33 @@ impl Way {
 }
 
 impl Ways {
+    /// The ways that a plan has.
+    const fn of_plan(source: Way, output: Way) -> Self {
+        Self { source, output, is_closed: false }
+    }
+
     /// Into the directory of the source that is `dir`. It is known by its owner and permissions too, because it is
     /// copied with them. The numbers of file systems differ from machine to machine, so they are left out.
     pub fn into_source(self, dir: &Stat) -> Self {
         let known_by = [dir.id.ino, dir.mode.into(), dir.uid.into(), dir.gid.into()];
-        Self { source: self.source.into_dir(known_by), ..self }
+        let is_closed = self.is_closed || !dir.is_open_to_everyone();
+        Self { source: self.source.into_dir(known_by), is_closed, ..self }
     }
 
     /// Into the directory of the output that is `dir`. Its label is set when all is in it, so that is left out.
     pub fn into_output(self, dir: &Stat) -> Self {
         Self { output: self.output.into_dir([dir.id.ino, 0, 0, 0]), ..self }
+    }
+
+    /// … which is the `root` of the output. What the user lets everyone into is closed to nobody.
+    pub fn into_root(self, root: &Stat) -> Self {
+        let is_closed = self.is_closed && !root.is_open_to_everyone();
+        Self { is_closed, ..self.into_output(root) }
+    }
+
+    /// True if not everyone may go down the way at the source.
+    pub fn are_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// The difference of these ways from `planned`, those of a plan; `None` if there is none.
@@ -180,7 +201,7 @@ mod planned_tests {
     #[test]
     fn records_come_back() {
         let time = |secs, nanos| Time { secs, nanos };
-        let ways = Ways { source: Way(u64::MAX), output: Way(0) };
+        let ways = Ways::of_plan(Way(u64::MAX), Way(0));
         for (size, allocated) in [(0, 0), (5, 4096), (u64::MAX, 0)] {
             for mtime in [time(0, 0), time(-5, 7), time(i64::MIN, 999_999_999), time(i64::MAX, 1)] {
                 for ctime in [mtime, time(1, 2)] {

@@ -181,3 +181,40 @@ fn a_link_to_a_directory_becomes_no_plan() {
     cluster.plan_with(&[]).assert_code(2).assert_says("it is a symbolic link");
     assert_eq!(shell(&cluster.scene, "stat -c %a elsewhere; ls -A elsewhere").trim(), "755");
 }
+
+/// Another user made a directory at the output beforehand, and holds it open, with the one in it: a plan, its shards and
+/// its end put nothing into it that the source keeps from that user.
+#[test]
+fn a_directory_that_another_user_made_beforehand_gets_nothing_closed() {
+    need!(Root, Setpriv);
+    let theirs = ["mkdir -p d/sub; chmod 755 d d/sub; chown 1002:1002 d d/sub", "mkdir -m 777 d"];
+    for (nobody, theirs) in [(false, theirs[0]), (true, theirs[0]), (true, theirs[1])] {
+        let scene = Scene::new();
+        scene.src.file("d/sub/key", "secret").file("d/key", "secret").file("e/open", "open");
+        scene.src.symlink("d/link", "key");
+        shell(&scene, "chmod 777 .; chmod 755 src src/*; chmod 700 src/d; chmod 644 src/*/key");
+        shell(&scene, &format!("mkdir out; cd out; {theirs}"));
+        if nobody {
+            shell(&scene, "chown -R 65534:65534 src; chown 65534:65534 out");
+        }
+        let run = |args: &[&str]| {
+            let command = scene.bare(args);
+            if nobody { command.under_nobody().run() } else { command.run() }
+        };
+        let told = run(&["plan", "src", "out", "--plan", "plan"]);
+        told.assert_code(1).assert_says("out/d: ").assert_says("run again");
+        run(&["shard", "--plan", "plan", "--claim"]);
+        let end = run(&["finish", "--plan", "plan"]);
+        assert_ne!(end.code, Some(0), "{}", end.err());
+        let found = shell(&scene, "find out/d ! -type d; cat out/*.sha256sum | grep -c d/ || true");
+        assert_eq!(found, "0\n", "{}", end.err());
+        assert_eq!(std::fs::read(scene.path("out/e/open")).unwrap(), b"open");
+        // As the message says.
+        shell(&scene, "mv out/d moved; rm -r plan");
+        run(&["plan", "src", "out", "--plan", "plan"]).assert_code(0);
+        run(&["shard", "--plan", "plan", "--claim"]).assert_code(0);
+        run(&["finish", "--plan", "plan"]).assert_code(0);
+        assert_eq!(std::fs::read(scene.path("out/d/sub/key")).unwrap(), b"secret");
+        assert_eq!(shell(&scene, "stat -c %a out/d").trim(), "700");
+    }
+}

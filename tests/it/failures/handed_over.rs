@@ -283,8 +283,9 @@ fn a_directory_that_took_the_place_of_a_new_one_is_not_new() {
         let hers = "mkdir -m 777 $d; echo hers > $d/planted; chown -R 1002:1002 $d";
         shell(&scene, &format!("cd dst; d={closed}; mv $d old; {hers}"));
     });
-    run.assert_code(1).assert_says(&format!("dst/{closed}/planted")).assert_says("stays closed");
-    assert_eq!(label(&scene.dst.join(closed)), (0, 0o700));
+    run.assert_code(1).assert_says(&format!("dst/{closed}: it belongs to another user"));
+    assert_eq!(label(&scene.dst.join(closed)), (1002, 0o777));
+    assert_eq!(shell(&scene, &format!("ls -A dst/{closed}")), "planted\n");
 }
 
 /// Of an output whose root is this user's alone, a directory below may be open.
@@ -345,4 +346,170 @@ fn what_nobody_reads_is_shown_to_nobody() {
     let scene = exchanged(&args);
     scene.copy(&args).assert_code(1).assert_says("stays closed to others");
     assert_eq!(label(&scene.dst.join("priv")).1, 0o700);
+}
+
+/// A closed directory of the source, with an open one and open files in it, and one beside it; at the output another user
+/// made those beforehand, and holds them open. What is there is `theirs`.
+fn made_beforehand(theirs: &str) -> Scene {
+    let scene = Scene::new();
+    scene.src.file("d/sub/key", "secret").file("d/key", "secret").file("e/open", "open");
+    shell(
+        &scene,
+        "chmod 755 . src src/d/sub src/e; chmod 700 src/d; chmod 644 src/*/key src/d/sub/key",
+    );
+    shell(&scene, &format!("mkdir -m 755 dst; cd dst; {theirs}"));
+    scene
+}
+
+#[track_caller]
+fn gets_nothing(scene: &Scene, run: &Run, name: &str) {
+    run.assert_code(1).assert_says(&format!("dst/{name}: it belongs to another user"));
+    run.assert_says("run again").assert_prints(&["NOT COMPLETE"]);
+    let found = shell(scene, &format!("find dst/{name} -type f"));
+    assert_eq!(found, "", "{}", run.err());
+    assert!(!shell(scene, "cat dst/*.sha256sum").contains(&format!("{name}/")), "{}", run.err());
+    // The others are copied.
+    assert_eq!(std::fs::read(scene.dst.join("e/open")).unwrap(), b"open");
+}
+
+/// Who holds a directory open reads what is put below it, whatever those above let him.
+#[test]
+fn nothing_of_a_closed_directory_gets_into_one_that_another_user_made_beforehand() {
+    need!(Root);
+    let his = "mkdir -p d/sub; chmod 755 d d/sub; chown 1002:1002";
+    for (theirs, name) in [
+        (format!("{his} d d/sub"), "d"),
+        (format!("{his} d d/sub; chmod 700 d"), "d"),
+        // It is open at the source, in a closed one.
+        (format!("{his} d/sub; chmod 700 d"), "d/sub"),
+        (format!("{his} d/sub"), "d/sub"),
+    ] {
+        for args in [&[][..], &["--mirror"], &["--overwrite-policy", "always"], &["--hash=none"]] {
+            let scene = made_beforehand(&theirs);
+            let before = shell(&scene, &format!("stat -c '%u %a' dst/{name}"));
+            let run = scene.copy(&[&["-n"], args].concat());
+            run.assert_code(1).assert_says(&format!("dst/{name}: it belongs to another user"));
+            let run = scene.copy(args);
+            if args == ["--hash=none"] {
+                shell(&scene, "touch dst/none.sha256sum");
+            }
+            gets_nothing(&scene, &run, name);
+            assert_eq!(shell(&scene, &format!("stat -c '%u %a' dst/{name}")), before);
+            // As the message says.
+            shell(&scene, &format!("mv dst/{name} moved"));
+            scene.copy(args).assert_code(0);
+            assert_eq!(std::fs::read(scene.dst.join("d/sub/key")).unwrap(), b"secret");
+            assert_eq!(label(&scene.dst.join("d")), (0, 0o700));
+        }
+    }
+}
+
+/// What everyone may read at the source is kept from nobody, and neither is a user's own from that user.
+#[test]
+fn a_directory_made_beforehand_gets_what_is_closed_to_nobody_there() {
+    need!(Root);
+    for (source, theirs) in [
+        ("chmod 755 src/d", "mkdir -p d/sub; chown -R 1002:1002 d; chmod 755 d d/sub"),
+        ("chown -R 1001:1001 src/d", "mkdir -p d/sub; chown -R 1001:1001 d; chmod 777 d d/sub"),
+        // Root's own is closed first.
+        ("true", "mkdir -p d/sub; chmod 777 d d/sub"),
+        // The user lets everyone into the output.
+        ("chmod 700 src; chmod 755 src/d", "mkdir d; chown 1002:1002 d; chmod 755 d"),
+    ] {
+        let scene = made_beforehand(theirs);
+        shell(&scene, source);
+        let run = scene.copy(&[]);
+        run.assert_code(0);
+        assert_eq!(label(&scene.dst.join("d")), label(&scene.src.path("d")), "{source}");
+        assert_eq!(std::fs::read(scene.dst.join("d/sub/key")).unwrap(), b"secret", "{source}");
+    }
+    // A root that the user closes, with a directory of another's in it.
+    let scene = made_beforehand("mkdir d; chown 1002:1002 d; chmod 755 d");
+    shell(&scene, "chmod 700 src dst; chmod 755 src/d");
+    gets_nothing(&scene, &scene.copy(&[]), "d");
+}
+
+/// Who cannot take a directory over puts nothing into it that was closed.
+#[test]
+fn nothing_closed_gets_into_a_directory_that_cannot_be_closed() {
+    need!(Root, Setpriv);
+    for (theirs, ours) in [
+        ("mkdir d; chown 1002:1002 d; chmod 777 d", "755"),
+        ("mkdir d; chmod 777 d", "700"),
+        ("mkdir d; chown :65534 d; chmod 775 d", "700"),
+    ] {
+        let scene = made_beforehand(theirs);
+        shell(&scene, "chown -R 65534:65534 src; chown 65534:65534 dst");
+        for args in [&["-n"][..], &[]] {
+            let run = scene.command(args).under_nobody().run();
+            run.assert_code(1).assert_says("cannot copy into ").assert_says("dst/d: ");
+            assert_eq!(shell(&scene, "find dst/d -type f"), "", "{}", run.err());
+        }
+        shell(&scene, "chmod 755 src/d");
+        let run = scene.command(NONE).under_nobody().run();
+        run.assert_code(0);
+        assert_eq!(std::fs::read(scene.dst.join("d/sub/key")).unwrap(), b"secret", "{ours}");
+    }
+}
+
+/// What an earlier run listed stays listed.
+#[test]
+fn lines_of_a_directory_that_gets_nothing_are_kept() {
+    need!(Root);
+    let scene = closed_directory();
+    shell(&scene, "chown 1002:1002 dst/d; chmod 644 src/d/key");
+    scene.src.file("d/new", "new");
+    let run = scene.copy(&[]);
+    run.assert_code(1).assert_says("dst/d: it belongs to another user");
+    let list = shell(&scene, "cat $(ls dst/dircopy-*.sha256sum | tail -n 1)");
+    assert!(list.contains("d/key") && !list.contains("d/new"), "{list}");
+    shell(&scene, "chown 1001:1001 dst/d");
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(std::fs::read(scene.dst.join("d/new")).unwrap(), b"new");
+}
+
+/// … nor into the payload of a bag.
+#[test]
+fn a_payload_that_another_user_made_gets_nothing_that_is_closed() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("key", "secret").mode("key", 0o644);
+    shell(&scene, "chmod 700 src");
+    scene.copy(&["--bag"]).assert_code(0);
+    scene.src.file("more", "secret");
+    shell(&scene, "mv dst/data old; mkdir dst/data; chown 1002:1002 dst/data");
+    let run = scene.copy(&["--bag"]);
+    run.assert_code(2).assert_says("dst/data: users may look into it").assert_says("run again");
+    assert_eq!(shell(&scene, "find dst/data -type f; ls dst/bagit.txt"), "dst/bagit.txt\n");
+    // Of root's own, it is closed first.
+    shell(&scene, "rm -r dst/data; mv old dst/data; chmod 755 dst/data");
+    scene.copy(&["--bag"]).assert_code(0);
+    assert_eq!(label(&scene.dst.join("data")), (0, 0o700));
+}
+
+/// Whoever had the directory may have said who gets into what is made in it.
+#[test]
+fn the_access_lists_of_a_directory_of_another_user_are_gone_before_anything_is_made_in_it() {
+    need!(Root, Attr, Strace);
+    for (owner, lists) in [(1002, "setfacl -d -m u:5:rx src/d"), (1001, "true"), (1002, "true")] {
+        let scene = Scene::on_disk();
+        scene.src.file("d/sub/file", "file").file("d/zz", content(300_000));
+        shell(
+            &scene,
+            &format!(
+                "chmod 755 . src src/d src/d/sub; chown 1001:1001 src/d; {lists}; mkdir -p -m 755 dst/d; chmod 711 dst/d
+                 chown {owner}:{owner} dst/d; setfacl -m u:1002:rwx dst/d; setfacl -d -m u:1002:rwx dst/d"
+            ),
+        );
+        let look = |name: &str| shell(&scene, &format!("getfacl -cp {name} | grep : || true"));
+        let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1");
+        let zz = scene.src.path("d/zz");
+        let run = strace.exactly_on(zz).run_stopped(scene.command(NONE), || {
+            assert_eq!(look("dst/d"), "user::rwx\ngroup::---\nother::---\n");
+        });
+        run.assert_code(0);
+        for name in ["d", "d/sub", "d/zz"] {
+            assert_eq!(look(&format!("dst/{name}")), look(&format!("src/{name}")), "{name}");
+        }
+    }
 }

@@ -359,3 +359,25 @@ fn where_there_are_no_owners_files_are_healed_as_ever() {
     is_whole(&scene.path("A"));
     is_whole(&scene.path("B"));
 }
+
+/// Who holds a directory open reads what is put into it, whatever those above let him.
+#[test]
+fn nothing_good_gets_into_a_strangers_directory_below_a_closed_one() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("d/sub/key", "bob's").file("e/sub/open", "open");
+    shell(&scene, "chmod a+rx .; chmod 755 src src/* src/*/sub; chmod 700 src/d");
+    shell(&scene, "chown -R 1001:1001 src/d; chmod 644 src/*/sub/*");
+    copies(&scene, &["A", "B"], &[]);
+    shell(&scene, "rm A/*/sub/*; chown 1002:1002 A/*/sub");
+    for args in [&["-n", "A", "B"], &["A", "B"][..]] {
+        let run = scene.bare([&["heal"], args].concat()).run();
+        run.assert_code(4).assert_says("not healed: A/d/sub/key: A/d/sub may be entered by users");
+        assert_eq!(shell(&scene, "ls A/d/sub"), "");
+    }
+    // What everyone may read is kept from nobody.
+    assert_eq!(shell(&scene, "cat A/e/sub/open"), "open");
+    shell(&scene, "mv A/d/sub A/e/.old");
+    heal(&scene, &["A", "B"]).assert_code(0);
+    is_whole(&scene.path("A"));
+}
