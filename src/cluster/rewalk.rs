@@ -4,18 +4,21 @@
 //! and was copied as it was then, is no difference. What left is found by the lists of the plan. Nothing is copied: a
 //! second plan onto the same output carries the rest.
 
-use std::{io::ErrorKind, ops::ControlFlow, path::PathBuf, sync::atomic::Ordering::Relaxed};
+use std::{
+    cell::Cell, io::ErrorKind, ops::ControlFlow, path::PathBuf, sync::atomic::Ordering::Relaxed,
+};
 
 use crate::{
     cluster::PlanDir, cluster::end_list::EndEntry, cluster::end_list::FINISH,
-    cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::plan_dir::Seal,
-    copy::LinkOutcome, copy::OutputRun, copy::Plan, copy::Prepared, copy::Reservations,
-    copy::links, error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm,
-    io::Reflink, manifest::SummedReader, path::RelPath, sys::Attributes, sys::Dir, sys::stat::Stat,
-    transfer::BothFiles, tree::Decision, tree::DestinationStat, tree::LastDir, tree::OutputDir,
-    tree::PathRecord, tree::Patience, tree::PlannedStat, tree::Policy, tree::SourceDir,
-    tree::SourceEntry, tree::SourceStat, tree::WalkEvent, tree::WalkItem,
-    tree::dirs::open_source_below, tree::overwrite::decide, volume::times::TimeMatch,
+    cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::plan_dir::RootLabel,
+    cluster::plan_dir::Seal, copy::LinkOutcome, copy::OutputRun, copy::Plan, copy::Prepared,
+    copy::Reservations, copy::links, error::Deed, error::Error, error::Result, event::Event,
+    event::EventObserver, hash::Algorithm, io::Reflink, manifest::SummedReader, path::RelPath,
+    sys::Attributes, sys::Dir, sys::stat::Stat, transfer::BothFiles, tree::Decision,
+    tree::DestinationStat, tree::LastDir, tree::OutputDir, tree::PathRecord, tree::Patience,
+    tree::PlannedStat, tree::Policy, tree::SourceDir, tree::SourceEntry, tree::SourceStat,
+    tree::WalkEvent, tree::WalkItem, tree::dirs::open_source_below, tree::overwrite::decide,
+    volume::times::TimeMatch,
 };
 
 const DEED: &str = "find at the output as it is in the source";
@@ -74,7 +77,8 @@ impl RewalkJob {
         let Prepared { source, output, .. } = prepared;
         let follow = self.plan.plan.options.selection.follow_links;
         let mut rewalk = Rewalk { observer, follow, found: Rewalked::default() };
-        self.name_departed(&source, &output, &mut rewalk)?;
+        let labels_root = self.name_departed(&source, &output, &mut rewalk)?;
+        self.look_at_root(&source, &output, labels_root, &mut rewalk)?;
         let _ = walk.run(source, output, |event| {
             rewalk.take(event);
             match stop.is_requested() {
@@ -86,13 +90,34 @@ impl RewalkJob {
         Ok(rewalk.found)
     }
 
-    /// Names what the plan lists, the output has, and the source no longer has.
+    /// Looks whether the source's root has another label than it had when it was planned, or than the output's has,
+    /// which the plan gave it if it `labels_root`.
+    fn look_at_root(
+        &self,
+        source: &SourceDir,
+        output: &OutputDir,
+        labels_root: bool,
+        rewalk: &mut Rewalk<'_>,
+    ) -> Result<()> {
+        let look = |dir: &Dir, path: PathBuf| dir.stat_self().deed("look at", path);
+        let stat = look(&source.handle, source.path())?;
+        let mut is_labelled = RootLabel::of(&stat) == self.plan.plan.source_label;
+        if let Some(handle) = output.handle.as_ref().filter(|_| labels_root) {
+            is_labelled &= is_labelled_at(output, &look(handle, output.path())?, &stat);
+        }
+        if !is_labelled {
+            rewalk.relabelled(output.path());
+        }
+        Ok(())
+    }
+
+    /// Names what the plan lists, the output has, and the source no longer has. Whether it lists a label for the root.
     fn name_departed(
         &self,
         source: &SourceDir,
         output: &OutputDir,
         rewalk: &mut Rewalk<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let follow = self.plan.plan.options.selection.follow_links;
         let mut last: Option<(RelPath, Option<Dir>)> = None;
         let mut output_dir = LastDir::default();
@@ -133,11 +158,15 @@ impl RewalkJob {
             Some(FurtherName::parse(record)?.path)
         })?;
         let (ends, header) = end(FINISH);
+        let labels_root = Cell::new(false);
         self.each(ends, &header, rewalk, &mut look, |record| match EndEntry::parse(record)? {
-            EndEntry::Dir { path, .. }
-            | EndEntry::Symlink(path, _)
-            | EndEntry::FurtherSymlink(path, _) => Some(path),
-        })
+            EndEntry::Dir { path, .. } => {
+                labels_root.set(labels_root.get() || path.is_root());
+                Some(path)
+            }
+            EndEntry::Symlink(path, _) | EndEntry::FurtherSymlink(path, _) => Some(path),
+        })?;
+        Ok(labels_root.get())
     }
 
     /// Looks for each path of a list.

@@ -173,3 +173,30 @@ fn permissions_that_changed_are_named_and_a_second_plan_carries_them() {
     cluster.claim().assert_code(0);
     rewalk(&cluster).assert_code(0);
 }
+
+/// The root of the source is looked at as any directory; that of the output, if the plan was to label it.
+#[test]
+fn a_root_with_another_label_since_is_named() {
+    for change in ["chmod 751 src", "chmod 751 out"] {
+        let cluster = Cluster::new(1);
+        cluster.plan();
+        cluster.claim().assert_code(0);
+        rewalk(&cluster).assert_code(0);
+        let back = if change.ends_with("src") { "src" } else { "out" };
+        let mode = shell(&cluster.scene, &format!("stat -c %a {back}"));
+        shell(&cluster.scene, change);
+        let run = rewalk(&cluster);
+        run.assert_code(1).assert_says("out: its permissions or its owner changed since");
+        run.assert_says("0 entries are new, 1 changed and 0 left");
+        shell(&cluster.scene, &format!("chmod {} {back}", mode.trim()));
+        rewalk(&cluster).assert_code(0);
+    }
+    // One that was there before is as the user wants it.
+    let cluster = Cluster::new(1);
+    shell(&cluster.scene, "mkdir -m 750 out; chmod 755 src");
+    cluster.plan();
+    cluster.claim().assert_code(0);
+    rewalk(&cluster).assert_code(0);
+    shell(&cluster.scene, "chmod 700 src");
+    rewalk(&cluster).assert_code(1).assert_says("out: its permissions or its owner changed since");
+}
