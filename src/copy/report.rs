@@ -43,6 +43,9 @@ pub struct Counts {
     /// Files among the failed ones whose copy was not on the medium as it was written and whose second
     /// copy came to nothing either (only when copies are verified).
     pub damaged: u64,
+    /// Files that a second reading of the source does not confirm: it failed, or it was something else, twice; the
+    /// latter are among the failed ones (only when the source is read twice).
+    pub unconfirmed: u64,
     /// Files among the failed ones of which this machine computed two digests.
     pub miscomputed: u64,
     /// Files among the failed ones that are not what is expected of the source, although nothing says
@@ -78,6 +81,10 @@ pub struct Counts {
     pub from_cache: u64,
     /// The bytes of `from_cache`.
     pub from_cache_bytes: u64,
+    /// Files copied or replaced whose source was read a second time, with the same result …
+    pub read_twice: u64,
+    /// … and those of them that could only be read through a cache then.
+    pub read_twice_from_cache: u64,
     /// Files that this output read from the source by itself, in part at least, although others did
     /// too, because it was behind (only with several outputs).
     pub fallback: u64,
@@ -165,6 +172,12 @@ impl Counts {
         };
         (*files, *bytes) = (*files + 1, bytes.saturating_add(size));
     }
+
+    /// Counts a file whose second reading at the source agrees with the first.
+    pub fn read_twice(&mut self, second: HashedFrom) {
+        self.read_twice += 1;
+        self.read_twice_from_cache += u64::from(second == HashedFrom::Cache);
+    }
 }
 
 /// Time that a stage worked and waited, summed over the workers.
@@ -243,7 +256,7 @@ impl Ending {
             (Some(error), _) if counts.miscomputed > 0 => Ending::Miscomputed(error),
             (Some(error), _) => Ending::Stopped(error),
             (None, Some(code)) => Ending::Interrupted(code),
-            (None, None) if counts.damaged > 0 => Ending::Unproven,
+            (None, None) if counts.damaged + counts.unconfirmed > 0 => Ending::Unproven,
             (None, None) if counts.rotten + counts.lost > 0 => Ending::Rotten,
             (None, None) if !counts.is_whole() => Ending::Incomplete,
             (None, None) if counts.decayed > 0 => Ending::Rotten,

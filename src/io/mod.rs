@@ -87,6 +87,10 @@ pub struct CopyOptions {
     /// `sync` and an algorithm.
     #[serde(deserialize_with = "Option::deserialize")]
     pub verify: Option<Damaged>,
+    /// Read the source's file a second time when its copy was read back, from its device where that can be had: both
+    /// readings must agree. Needs `verify`.
+    #[serde(default)]
+    pub verify_source: bool,
     /// Whether copies share their data with the source. [`Reflink::Always`] needs [`Sparse::Auto`].
     pub reflink: Reflink,
     /// What becomes of files that have another name at the source than at the output.
@@ -124,6 +128,7 @@ impl Default for CopyOptions {
             resume: Resume::default(),
             checkpoint: CHECKPOINT,
             verify: None,
+            verify_source: false,
             reflink: Reflink::default(),
             renamed: Renamed::default(),
             sparse: Sparse::default(),

@@ -346,8 +346,10 @@ impl<'a> AtomicFile<'a> {
                 let checked = ReadBackVerifier::new(&context, damaged).knowing(chain).verify(file);
                 warnings.extend(checked.warnings);
                 match checked.verdict {
-                    ReadBackVerdict::Good(good) => proof = Some(good),
-                    ReadBackVerdict::Bad(error) => return Ok(Completion::Unproven(error)),
+                    ReadBackVerdict::Good(good, _) => proof = Some(good),
+                    ReadBackVerdict::Bad(error) | ReadBackVerdict::Unlike(error) => {
+                        return Ok(Completion::Unproven(error));
+                    }
                     ReadBackVerdict::Failed(error) => return Err(error),
                     ReadBackVerdict::Abandoned => return Ok(Completion::Stopped),
                 }

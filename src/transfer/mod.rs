@@ -21,14 +21,14 @@ pub use outcome::{
 };
 pub use renamed::{OtherTree, RecordedTree};
 pub use rot_check::LinkedCopy;
-pub use verifier::{CheckedCopy, ReadBackVerdict, ReadBackVerifier};
+pub use verifier::{CheckedCopy, ReadBackVerdict, ReadBackVerifier, SecondReading};
 
 use std::{ffi::OsStr, path::PathBuf, sync::Arc, sync::OnceLock};
 
 use crate::{
     chain::StatesFile, error::Error, error::Result, fanout::Slot, hash::Algorithm,
     hash::Algorithms, hash::ChainHasher, hash::Digest, hash::Digests, hash::Hasher, io::Control,
-    io::FurtherDigests, io::Options, io::ReadBack, io::WatchedFile, part::Transfer,
+    io::FileDigest, io::FurtherDigests, io::Options, io::ReadBack, io::WatchedFile, part::Transfer,
     part::content::CopyTarget, state::Knowledge, sys, sys::Attributes, sys::Medium,
     transfer::baseline::Baseline, transfer::kernel::CopyMethods, transfer::kernel::FileSystemPair,
     transfer::renamed::RenamedFiles, tree::ChangedFiles, tree::SourceDir, tree::walk::MADE_UP,
@@ -220,15 +220,43 @@ pub fn hash_by(
     algorithms: Algorithms,
     read_back: &mut ReadBack,
 ) -> Result<Option<Digests>> {
+    let read = read_source(context, transfer, algorithms, read_back, false)?;
+    Ok(read.and_then(|(_, all)| all))
+}
+
+/// Reads a file once more, from its device rather than from memory where that can be had; its digest by the algorithm
+/// that the run proves with. `None` if the run is to stop.
+pub fn hash_again(
+    context: &Context<'_>,
+    transfer: &Transfer,
+    read_back: &mut ReadBack,
+) -> Result<Option<FileDigest>> {
+    let algorithms = Algorithms::default().with(context.options.asked.algorithm);
+    let read = read_source(context, transfer, algorithms, read_back, true)?;
+    let digest = |all: Digests| all.of(context.options.asked.algorithm);
+    Ok(read.map(|(read, all)| FileDigest { digest: all.and_then(digest), ..read }))
+}
+
+fn read_source(
+    context: &Context<'_>,
+    transfer: &Transfer,
+    algorithms: Algorithms,
+    read_back: &mut ReadBack,
+    is_from_device: bool,
+) -> Result<Option<(FileDigest, Option<Digests>)>> {
     let path = || transfer.source_path();
     let file = open_file(context, transfer, &path)?;
-    let medium = Medium::any(file.file());
+    let medium = match is_from_device {
+        true => Medium::of(file.file(), file.before()),
+        false => Ok(Medium::any(file.file())),
+    };
     let stop = context.control.stop;
     let pace = |read| file.moved(read);
-    let hashed = read_back
-        .hash_paced(medium, algorithms, || stop.is_urgent(), pace)
+    let read = medium
+        .and_then(|it| read_back.hash_paced(it, algorithms, || stop.is_urgent(), pace))
         .map_err(|error| file.error("read", error))?;
-    let Some((hashed, all)) = hashed else { return Ok(None) };
-    file.check(hashed.bytes)?;
-    Ok(all)
+    if let Some((read, _)) = &read {
+        file.check(read.bytes)?;
+    }
+    Ok(read)
 }

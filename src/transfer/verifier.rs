@@ -1,8 +1,10 @@
 //! Reading a copy back: what was made durable in a part file is read from its medium before it gets its
-//! final name.
+//! final name. Where that is asked for, the source's file is then read a second time, too: what a cable, a card reader
+//! or memory did to the first reading, seconds or minutes ago, is not likely to happen to it again.
 //!
 //! A copy that is not there as it was written, or cannot be read, is put away and named, and the file
-//! is copied once more. Once: a device that fails twice in a row does not get better by writing on.
+//! is copied once more. Once: a device that fails twice in a row does not get better by writing on. So is one whose
+//! source is something else when it is read again.
 
 use std::{
     ffi::OsStr, ffi::OsString, io, sync::Arc, sync::atomic::AtomicU64,
@@ -12,7 +14,7 @@ use std::{
 use crate::{
     error::Cause, error::Deed, error::Error, error::Result, hash::Algorithm, hash::Chain,
     io::BlockPool, io::Damaged, io::HashedFrom, io::ReadBack, part, part::Transfer, path::Shown,
-    staged::SWAPPED, sys, sys::Dir, sys::Medium, sys::stat::Stat, transfer::Context,
+    staged::SWAPPED, sys, sys::Dir, sys::Medium, sys::stat::Stat, transfer, transfer::Context,
     transfer::Outcome, transfer::PendingPublish, transfer::prepare::ChainedCopy,
     transfer::prepare::CheckControl, transfer::small_file::SmallFile,
 };
@@ -36,14 +38,26 @@ pub fn unverifiable(sync: bool, algorithm: Algorithm) -> Option<&'static str> {
 #[derive(Debug)]
 pub enum ReadBackVerdict {
     /// The copy is what was read from the source.
-    Good(HashedFrom),
+    Good(HashedFrom, SecondReading),
     /// It is not, also when copied once more; what there was of it is put away.
     Bad(Error),
+    /// It is, but the source is something else when it is read again, also when copied once more. It is put away.
+    Unlike(Error),
     /// It could not be looked at, for want of descriptors, memory or permission, and may be good or bad. It
     /// is removed.
     Failed(Error),
     /// The run was told to stop before it was known; nothing of the copy is left.
     Abandoned,
+}
+
+/// What a second reading of the source's file came to.
+#[derive(Debug)]
+pub enum SecondReading {
+    NotAsked,
+    /// It is what was copied.
+    Agrees(HashedFrom),
+    /// It could not be read again: what is copied is what was read first.
+    Failed(Error),
 }
 
 /// A copy that was read back.
@@ -86,7 +100,7 @@ impl<'a> ReadBackVerifier<'a> {
         let mut warnings = Vec::new();
         let mut verdict = self.check(&file, &mut warnings);
         if file.source.is_some()
-            && let ReadBackVerdict::Bad(error) = verdict
+            && let ReadBackVerdict::Bad(error) | ReadBackVerdict::Unlike(error) = verdict
         {
             verdict = match self.copy_again(&mut file, &mut warnings) {
                 // The first one was bad.
@@ -94,10 +108,12 @@ impl<'a> ReadBackVerifier<'a> {
                 Ok(verdict) => verdict,
             };
             let note = match verdict {
-                ReadBackVerdict::Good(_) => {
+                ReadBackVerdict::Good(..) => {
                     "; it was copied once more, and now it is there as written"
                 }
-                ReadBackVerdict::Bad(_) | ReadBackVerdict::Failed(_) => "; it was copied once more",
+                ReadBackVerdict::Bad(_)
+                | ReadBackVerdict::Unlike(_)
+                | ReadBackVerdict::Failed(_) => "; it was copied once more",
                 ReadBackVerdict::Abandoned => {
                     "; it was not copied once more, for the run was to stop"
                 }
@@ -110,11 +126,11 @@ impl<'a> ReadBackVerifier<'a> {
     /// Reads a copy back, and removes it unless it is good.
     fn check(&mut self, file: &PendingPublish, warnings: &mut Vec<Error>) -> ReadBackVerdict {
         match self.read_back(file) {
-            Ok(Some(proof)) => ReadBackVerdict::Good(proof),
-            Ok(None) => {
-                part::publish::abandon(&file.target.output, &file.written.part, warnings);
-                ReadBackVerdict::Abandoned
+            Ok(Some(proof)) if self.context.options.asked.verify_source => {
+                self.read_source_again(file, proof, warnings)
             }
+            Ok(Some(proof)) => ReadBackVerdict::Good(proof, SecondReading::NotAsked),
+            Ok(None) => abandon(file, warnings),
             Err(error) if matches!(error.cause(), Cause::Io(io) if sys::is_for_want_of_means(io)) => {
                 ReadBackVerdict::Failed(file.discard(error))
             }
@@ -164,6 +180,40 @@ impl<'a> ReadBackVerifier<'a> {
                 })
             }
             hashed => Ok(hashed.map(|hashed| hashed.hashed_from)),
+        }
+    }
+
+    /// Reads the source's file once more after its copy was read back with this `proof`, and removes the copy unless
+    /// both are the same or the source cannot be read any more.
+    fn read_source_again(
+        &mut self,
+        file: &PendingPublish,
+        proof: HashedFrom,
+        warnings: &mut Vec<Error>,
+    ) -> ReadBackVerdict {
+        let Some(source) = &file.source else {
+            return ReadBackVerdict::Good(proof, SecondReading::NotAsked);
+        };
+        let transfer = Transfer { source: Arc::clone(source), target: file.target.clone() };
+        match transfer::hash_again(self.context, &transfer, &mut self.read_back) {
+            Ok(Some(read)) if read.digest == file.written.digest => {
+                ReadBackVerdict::Good(proof, SecondReading::Agrees(read.hashed_from))
+            }
+            Ok(Some(_)) => {
+                let finding = "read a second time, it is something else than what was copied";
+                let error = Error::finding("prove", transfer.source_path(), finding);
+                ReadBackVerdict::Unlike(self.put_away(file, error))
+            }
+            Ok(None) => abandon(file, warnings),
+            // What was read may be all that is ever to be had of it.
+            Err(error) if matches!(error.cause(), Cause::Io(_)) => {
+                let note = "; what was read the first time is at the output, and no second reading proves it";
+                ReadBackVerdict::Good(proof, SecondReading::Failed(error.with_note(note)))
+            }
+            Err(changed) => {
+                let note = "; it was read a second time, to be proven";
+                ReadBackVerdict::Failed(file.discard(changed.with_note(note)))
+            }
         }
     }
 
@@ -218,6 +268,12 @@ impl<'a> ReadBackVerifier<'a> {
         };
         file.discard(error)
     }
+}
+
+/// Removes a copy because the run is to stop.
+fn abandon(file: &PendingPublish, warnings: &mut Vec<Error>) -> ReadBackVerdict {
+    part::publish::abandon(&file.target.output, &file.written.part, warnings);
+    ReadBackVerdict::Abandoned
 }
 
 /// Opens the part file; another file under its name is an error.

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::Path, path::PathBuf};
 
-use clap::{ArgMatches, Parser, parser::ValueSource, value_parser};
+use clap::{ArgGroup, ArgMatches, Parser, parser::ValueSource, value_parser};
 
 use crate::{
     cli::args::mirror::BagArgs, cli::args::mirror::MirrorArgs,
@@ -22,7 +22,8 @@ const MOST_MEMORY: u64 = 8 << 30;
 
 /// Copy a directory tree in one pass and leave a proven copy with a SHA-256 manifest
 #[derive(Debug, Parser)]
-#[command(name = "dircopy", version, max_term_width = 100)]
+#[command(name = "dircopy", version, max_term_width = 100,
+          group(ArgGroup::new("reading_back").args(["verify", "verify_source"]).multiple(true)))]
 pub struct CopyArgs {
     /// Directory whose contents are copied, or a file
     ///
@@ -150,9 +151,17 @@ pub struct CopyArgs {
     #[arg(long)]
     pub verify: bool,
 
+    /// --verify, and read each file of the source twice: once its copy was read back, once more from its device
+    ///
+    /// Cables, card readers and memory fail now and then, and what was read wrong is copied and listed so. A file that
+    /// is something else the second time is copied once more; if that is not confirmed either, it fails, and the exit
+    /// code is 4. Each of several outputs has the source read a second time for it.
+    #[arg(long, hide_short_help = true, help_heading = "Proof")]
+    pub verify_source: bool,
+
     /// What happens to a copy that the disk does not hold as it was written
     #[arg(long, value_name = "WHAT", default_value = "remove", value_parser = one_of::<Damaged>(),
-          requires = "verify", hide_short_help = true, help_heading = "Proof")]
+          requires = "reading_back", hide_short_help = true, help_heading = "Proof")]
     pub verify_failed: Damaged,
 
     /// Check the source against an earlier manifest while it is read
@@ -324,7 +333,8 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
         restore: args.restore,
         resume: args.resume,
         checkpoint: args.checkpoint.map_or(CHECKPOINT, |checkpoint| checkpoint as u64),
-        verify: args.verify.then_some(args.verify_failed),
+        verify: (args.verify || args.verify_source).then_some(args.verify_failed),
+        verify_source: args.verify_source,
         reflink: args.reflink,
         renamed: args.renamed,
         sparse: args.sparse,
@@ -446,6 +456,7 @@ const OF_TREES: &[&str] = &[
     "bag_info_from",
     "expect",
     "expect_all",
+    "verify_source",
     "format",
     "sorted",
     "lag",

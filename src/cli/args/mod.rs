@@ -33,8 +33,9 @@ Exit codes:
        source is gone, or the manifest could not be written
   4    verify: a listed file is missing or differs (or, when asked, an unlisted
        file is there); --verify: the disk did not hold a copy as it was written,
-       twice; or files of the source have rotted and were not copied (--expect),
-       or are missing (of a bag, or with --expect-all)
+       twice; --verify-source: two readings of the source differ, twice; or
+       files of the source have rotted and were not copied (--expect), or are
+       missing (of a bag, or with --expect-all)
   5    verify: the manifest is malformed or has nothing to check
   6    stopped at the time that was set (--max-duration, --stop-at); finished
        files are recorded, and the same command continues

@@ -169,6 +169,14 @@ impl CopySummary<'_> {
             };
             rows.row("read back", text);
         }
+        if counts.read_twice > 0 {
+            let files = count(counts.read_twice, "file");
+            let text = match counts.read_twice_from_cache {
+                0 => format!("{files} of the source, from the device"),
+                cache => format!("{files} of the source, {cache} of them only through a cache"),
+            };
+            rows.row("read twice", text);
+        }
         if counts.believed_bytes > 0 {
             rows.row("believed", format!("{} of holes, not read", size(counts.believed_bytes)));
         }
@@ -329,6 +337,12 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
             counts.damaged,
             "file",
             "of these that the disk does not hold as written",
+        ),
+        Counted(
+            "unconfirmed",
+            counts.unconfirmed,
+            "file",
+            "that a second reading of the source does not confirm",
         ),
         Counted("miscomputed", counts.miscomputed, "file", "of these with two digests"),
         Counted("rotten", counts.rotten, "file", "of these, not what is expected; not copied"),

@@ -248,8 +248,14 @@ fn ending(report: &Report) -> (&'static str, String) {
         }
         Ending::Incomplete => ("NOT COMPLETE", differ),
         Ending::Nothing(error) => ("NOTHING COPIED", error.reason()),
-        Ending::Unproven => {
+        Ending::Unproven if report.counts.damaged > 0 => {
             ("NOT PROVEN", format!("the disk does not hold what was written to it; {differ}"))
+        }
+        Ending::Unproven => {
+            let files = count(report.counts.unconfirmed, "file");
+            let text =
+                format!("{files} of the source could not be read twice with the same result");
+            ("NOT PROVEN", text)
         }
         Ending::Rotten if report.counts.rotten == 0 && report.counts.lost > 0 => {
             let lost = count(report.counts.lost, "file");

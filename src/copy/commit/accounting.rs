@@ -327,6 +327,17 @@ impl<'a> Accounting<'a> {
         }
     }
 
+    /// A file that is copied could not be read a second time.
+    pub fn unconfirmed(&mut self, error: &Error) {
+        self.counts.unconfirmed += 1;
+        self.events.tell(&Event::Failed(error));
+        if let Cause::Io(cause) = error.cause()
+            && self.source.is_gone(cause)
+        {
+            self.give_up(self.source_gone());
+        }
+    }
+
     /// This machine gave a file, which has failed, two digests: nothing that it computes can be relied on.
     pub fn miscomputed(&mut self, error: &Error) {
         self.counts.miscomputed += 1;

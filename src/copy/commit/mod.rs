@@ -20,8 +20,8 @@ use crate::{
     part::Transfer, part::content::CopyTarget, part::content::Method, state::Row, sys,
     sys::stat::Inode, transfer::CheckedCopy, transfer::CommitterMessage, transfer::Context,
     transfer::Labels, transfer::Outcome, transfer::PendingPublish, transfer::ReadBackVerdict,
-    transfer::TransferResult, transfer::WrittenPart, transfer::labels, tree::OutputDir,
-    tree::WalkItem,
+    transfer::SecondReading, transfer::TransferResult, transfer::WrittenPart, transfer::labels,
+    tree::OutputDir, tree::WalkItem,
 };
 
 // The committer: the one thread in which outcomes come together. It makes finished files durable in
@@ -185,9 +185,18 @@ impl<'a> Committer<'a> {
         self.verifying.returned(&file);
         warnings.iter().for_each(|warning| self.accounting.warn(warning));
         match verdict {
-            ReadBackVerdict::Good(proof) => {
+            ReadBackVerdict::Good(proof, second) => {
                 self.accounting.counts.verified(proof, file.target.entry.stat.size);
+                match second {
+                    SecondReading::NotAsked => {}
+                    SecondReading::Agrees(from) => self.accounting.counts.read_twice(from),
+                    SecondReading::Failed(error) => self.accounting.unconfirmed(&error),
+                }
                 self.publish(file);
+            }
+            ReadBackVerdict::Unlike(error) => {
+                self.failed(&file.target, &error);
+                self.accounting.counts.unconfirmed += 1;
             }
             ReadBackVerdict::Bad(error) => {
                 self.failed(&file.target, &error);

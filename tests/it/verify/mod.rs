@@ -18,6 +18,7 @@ mod order;
 mod prove;
 mod shards;
 mod shared_data;
+mod twice;
 mod unknown;
 mod valid;
 
