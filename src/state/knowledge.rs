@@ -16,8 +16,9 @@ use crate::{
     manifest::Carry, manifest::Index, manifest::LinePlace, manifest::ManifestName,
     manifest::NextLine, manifest::OpenDigest, path::RelPath, state::FinishedManifest,
     state::Origin, state::PrivateDir, state::RecordedAt, state::Row, state::Trace,
-    state::record::LoadedRecord, state::record::load, state::record::numbers, state::row,
-    state::row::Body, state::row::FINISHED, sys::Dir, sys::stat::Stat, sys::stat::Time,
+    state::record::LoadedRecord, state::record::load, state::record::numbers,
+    state::refuted::RefutedFiles, state::row, state::row::Body, state::row::FINISHED, sys::Dir,
+    sys::stat::Stat, sys::stat::Time,
 };
 
 /// All that is known before a run.
@@ -33,6 +34,8 @@ pub struct Knowledge {
     began: OnceLock<Time>,
     /// By which algorithm the run proves.
     proof: Algorithm,
+    /// Files that a run found to be something else than their rows say, or one that was cut short may have.
+    refuted: RefutedFiles,
 }
 
 #[derive(Debug)]
@@ -43,9 +46,6 @@ struct OpenRecord {
     trusted: bool,
     /// Which rows the next record is to have as they stand, one bit each.
     held: Bits,
-    /// Which rows are not true any more of a file that looks untouched, as this run found by reading it; made with the
-    /// first.
-    untrue: OnceLock<Bits>,
     /// The part before the name of its manifest, if it is finished and of this very output.
     body: Option<Body>,
 }
@@ -56,14 +56,6 @@ impl OpenRecord {
         // One that cannot be read back is as good as none: the file is read instead.
         let (row, place) = self.index.lookup_line(path, next, Row::read).ok()??;
         Some((row?, place))
-    }
-
-    /// True if this run found its row of the file at `path` untrue; one that cannot be read back may be.
-    fn is_untrue(&self, path: &[u8]) -> bool {
-        self.untrue.get().is_some_and(|untrue| {
-            let mut found = false;
-            self.index.each_line_of(path, |bit| found |= untrue.has(bit)).is_err() || found
-        })
     }
 
     /// The further digests on the line at `offset`.
@@ -135,7 +127,8 @@ impl Knowledge {
         let unfinished = numbers.iter().rev().map(|number| format!("{FINISHED}.{number}").into());
         for name in unfinished.chain([OsString::from(FINISHED)]) {
             let Some((file, _)) = private.dir().open_ours(&name)? else { continue };
-            let LoadedRecord { closed, index, body } = load(file, private.mark(), is_to_stop)?;
+            let LoadedRecord { closed, index, body, doubted } =
+                load(file, private.mark(), is_to_stop)?;
             // That of another disk, which was mounted there. What is known of this one its manifests say.
             let mut named = closed.manifest.iter().chain(&closed.later);
             if !closed.names_none() && named.all(is_of_another) {
@@ -148,14 +141,10 @@ impl Knowledge {
             }
             let trusted = closed.fits && root.has_change_times();
             let held = index.bits();
-            self.records.push(OpenRecord {
-                name,
-                index,
-                trusted,
-                held,
-                untrue: OnceLock::new(),
-                body,
-            });
+            if name != FINISHED {
+                self.refuted.extend(doubted.into_iter().filter(|inode| *inode > 0));
+            }
+            self.records.push(OpenRecord { name, index, trusted, held, body });
         }
         // An empty one says nothing, but that there was one: it goes with the others.
         Ok(manifest)
@@ -185,7 +174,7 @@ impl Knowledge {
             (Some((row, at)), _) if row.trace.looks_like(there) => {
                 let newer = listed.and_then(|listed| other_than(&row, listed, || self.further(at)));
                 match self.by_proof(row, || self.further(at)) {
-                    Some(row) if newer.is_none() && is_trusted(at) && row.proves(there) => {
+                    Some(row) if newer.is_none() && is_trusted(at) && self.proves(&row, there) => {
                         Belief::Untouched(row, at)
                     }
                     by_proof => {
@@ -219,16 +208,34 @@ impl Knowledge {
         self.records[place.record].further_at(place.line.offset)
     }
 
-    /// The file at `path` was read, and is not what its rows say, whatever its times: it is listed by none of them
-    /// unread.
-    pub fn refute(&self, path: &[u8]) {
-        for record in &self.records {
-            let untrue = record.untrue.get_or_init(|| record.index.bits());
-            // One that cannot be read back is believed in nothing.
-            let _ = record.index.each_line_of(path, |bit| {
-                untrue.set(bit);
+    /// The file at `path`, which is `there`, was read, and is not what its rows say, whatever its times: it is believed
+    /// by none of its names any more, and its row there waits to be recorded as one in doubt.
+    pub fn refute(&self, path: &[u8], there: &Stat) {
+        self.refuted.extend([there.id.ino]);
+        let next = &mut NextLine::default();
+        let row = |record: &OpenRecord| {
+            let row = record.index.peek_line(path, next, |line, digest| {
+                Some((Row::read(line, digest)?, row::further(line)))
+            });
+            row.ok().flatten().flatten()
+        };
+        let found = self.records.iter().filter(|record| record.trusted).find_map(row);
+        if let Some((row, further)) = found.filter(|(row, _)| row.sure) {
+            let row = Row { sure: false, ..row };
+            self.refuted.put_row(|out| {
+                row.write(out, &further, path);
             });
         }
+    }
+
+    /// True if the file that is there is the one of this row, as a run left it, and was not found to be another.
+    pub fn proves(&self, row: &Row, there: &Stat) -> bool {
+        row.proves(there) && !self.refuted.has(there.id.ino)
+    }
+
+    /// Takes out the rows that are to be recorded as in doubt, and their number.
+    pub fn take_refuted(&self) -> (Vec<u8>, u64) {
+        self.refuted.take_rows()
     }
 
     /// The next record has a newer row for the file at `path`, whatever held.
@@ -329,7 +336,8 @@ impl Knowledge {
                         listed.and_then(|listed| other_than(&row, listed, || further.clone()));
                     let by_proof = self.by_proof(row, || further.clone());
                     let remembered = Remembered::by_record(by_proof.unwrap_or(row), newer);
-                    let trusted = record.trusted && by_proof.is_some() && !record.is_untrue(bytes);
+                    let is_refuted = self.refuted.has(row.trace.ino);
+                    let trusted = record.trusted && by_proof.is_some() && !is_refuted;
                     let listed = listed.map(|listed| listed.digest);
                     Unsettled { remembered, trusted, further, listed, was_left_out: false }
                 });

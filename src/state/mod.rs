@@ -12,6 +12,7 @@ pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
 pub mod probe;
 pub mod record;
+mod refuted;
 pub mod row;
 mod source_mark;
 

@@ -78,6 +78,11 @@ impl RecordFile {
         sys::persist_file(&self.file)
     }
 
+    /// What it says is in the finished one.
+    pub fn withdraw(self, private: &PrivateDir) -> io::Result<()> {
+        private.dir().remove(&self.name)
+    }
+
     /// It is complete, and was written with this manifest: it takes the place of the one before.
     pub fn finish(
         mut self,
@@ -139,6 +144,8 @@ pub struct LoadedRecord {
     pub index: Index,
     /// The part before the name of the manifest.
     pub body: Option<Body>,
+    /// The inodes of the rows that are in doubt.
+    pub doubted: Vec<u64>,
 }
 
 /// Reads a record up to the last good sum, and indexes its rows. It ends early once `is_to_stop` says so.
@@ -149,10 +156,15 @@ pub struct LoadedRecord {
 pub fn load(file: File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Result<LoadedRecord> {
     let most = usize::try_from(file.metadata()?.len() / row::SHORTEST).unwrap_or(usize::MAX);
     let mut index = IndexBuilder::with_room(most)?;
-    let (closed, body, _) = read(&file, mark, is_to_stop, |row, at| index.add_line(row, at))?;
+    let mut doubted = Vec::new();
+    let add = |row: &[u8], at| {
+        doubted.extend(row::doubted(row));
+        strip(row).is_some_and(|line| index.add_line(line, at))
+    };
+    let (closed, body, _) = read(&file, mark, is_to_stop, add)?;
     index.truncate(usize::try_from(closed.rows).unwrap_or(usize::MAX));
     let index = Index::of(index, file, closed.len, strip, row::SHORTEST);
-    Ok(LoadedRecord { closed, index, body })
+    Ok(LoadedRecord { closed, index, body, doubted })
 }
 
 /// The part of a record that is closed by a good sum. It ends early once `is_to_stop` says so.
@@ -160,7 +172,7 @@ pub fn load(file: File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Resul
 /// # Errors
 /// Fails if the file cannot be read.
 pub fn measure(file: &File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Result<Closed> {
-    read(file, mark, is_to_stop, |_, _| true).map(|(closed, ..)| closed)
+    read(file, mark, is_to_stop, is_row).map(|(closed, ..)| closed)
 }
 
 /// A run of this user finished `manifest`, and leaves no rows in the private directory: says so behind what is recorded
@@ -204,7 +216,7 @@ fn append_later(
     durable: bool,
 ) -> io::Result<bool> {
     let Some((mut file, _)) = private.open_ours(FINISHED.as_ref())? else { return Ok(false) };
-    let (closed, _, mut hasher) = read(&file, mark, &|| false, |_, _| true)?;
+    let (closed, _, mut hasher) = read(&file, mark, &|| false, is_row)?;
     if closed.len == 0 {
         return Ok(false);
     }
@@ -233,8 +245,13 @@ pub fn numbers(private: &Dir) -> io::Result<BTreeSet<u64>> {
     entries.filter_map(|entry| entry.map(|it| number(&it.name)).transpose()).collect()
 }
 
-/// Reads a record up to the last good sum, or the first row that `see` will not have; it is given what of a row
-/// is the line of a manifest, and where the row starts. Rows behind the last good sum may be among them.
+/// True if a line is a row as far as it is looked at, wherever it starts.
+fn is_row(line: &[u8], _: u64) -> bool {
+    strip(line).is_some()
+}
+
+/// Reads a record up to the last good sum, or the first row that `see` will not have; it is given the row, and where
+/// that starts. Rows behind the last good sum may be among them.
 fn read(
     file: &File,
     mark: &Mark,

@@ -231,6 +231,12 @@ pub fn further(line: &[u8]) -> Vec<Digest> {
     flags.split(|&byte| byte == b',').skip(1).map(read).collect::<Option<_>>().unwrap_or_default()
 }
 
+/// The inode of a line that is in doubt; 0 if it is not known.
+pub fn doubted(line: &[u8]) -> Option<u64> {
+    let behind = memchr::memchr(b' ', line).filter(|_| line.get(1) == Some(&b'?'))? + 1;
+    Numbers(line.get(behind..)?).next(b' ')
+}
+
 fn flag(letter: u8, yes: &[u8], no: &[u8]) -> Option<bool> {
     let is_yes = yes.contains(&letter);
     (is_yes || no.contains(&letter)).then_some(is_yes)
@@ -417,7 +423,7 @@ impl Closed {
         match text.first() {
             Some(b's' | b'e' | b't') if number > 1 => {
                 self.rows += 1;
-                strip(text).is_some_and(see)
+                see(text)
             }
             Some(b'.') if number > 1 => {
                 self.manifest = read_name_line(text);

@@ -225,7 +225,7 @@ impl ExistingFile<'_> {
         let is_as_known = known.is_some_and(|known| known.digests().all(is));
         let is_as_newest = known.is_some_and(|known| is(known.newest()));
         if let Some(records) = context.shared.known.filter(|_| known.is_some() && !is_as_known) {
-            records.refute(target.rel_path().as_bytes());
+            records.refute(target.rel_path().as_bytes(), there);
         }
         context.put_all(target.rel_path().as_bytes(), &all);
         Ok(CopyRead::Hashed(ReadCopy { digest, hashed_from, is_as_known, is_as_newest }))

@@ -182,7 +182,7 @@ impl Usable {
 pub enum RecordedTree<'a> {
     /// The output, whose root is this.
     Output(Dir, &'a Knowledge),
-    Other(OtherTree),
+    Other(Box<OtherTree>),
 }
 
 /// Another tree than the output, whose record is read when it is first asked for.
@@ -275,6 +275,16 @@ impl<'a> RenamedFiles<'a> {
             let take = &|| found.take();
             is_it.then(|| share(FormerFile { path, row, take })).flatten()
         })
+    }
+
+    /// True if the file that is there is a former one, as a run left it.
+    pub fn proves(&self, former: &FormerFile<'_>, there: &Stat) -> bool {
+        self.known().proves(&former.row, there)
+    }
+
+    /// The former file, which is `there`, was read and is not what is recorded of it.
+    pub fn refute(&self, former: &FormerFile<'_>, there: &Stat) {
+        self.known().refute(former.path.as_bytes(), there);
     }
 
     /// A hard link was made.

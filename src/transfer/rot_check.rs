@@ -253,7 +253,7 @@ impl DifferingFile<'_> {
         {
             let all = Digests::new(digest, known.further(place));
             if all.of(self.listed.algorithm()).is_some() {
-                return Ok(Some(self.copy_of(&all, time, recorded)));
+                return Ok(Some(self.copy_of(there, &all, time, recorded)));
             }
         }
         // One of another time says no more than that the file is newer than the list.
@@ -279,12 +279,14 @@ impl DifferingFile<'_> {
             // It will be listed, and may not be on the device yet.
             sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
         }
-        Ok(all.map(|all| self.copy_of(&all.proven_by(options.asked.algorithm), time, recorded)))
+        let all = all.map(|all| all.proven_by(options.asked.algorithm));
+        Ok(all.map(|all| self.copy_of(there, &all, time, recorded)))
     }
 
     /// A copy with these digests, the one that the run proves with first, of which one is `recorded`.
     fn copy_of(
         &self,
+        there: &Stat,
         all: &Digests,
         time: TimeMatch,
         recorded: Option<Remembered>,
@@ -293,7 +295,7 @@ impl DifferingFile<'_> {
         let is = |digest: Digest| all.of(digest.algorithm()) == Some(digest);
         let is_as_known = recorded.map(|known| known.digests().all(is));
         if let Some(records) = self.context.shared.known.filter(|_| is_as_known == Some(false)) {
-            records.refute(self.path.as_bytes());
+            records.refute(self.path.as_bytes(), there);
         }
         let is_edit = recorded.is_some_and(|known| known.is_edit(all.proof));
         let origin = if is_edit { Origin::Edited } else { Origin::There };

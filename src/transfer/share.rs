@@ -5,7 +5,7 @@ use std::{ffi::OsStr, ffi::OsString, fs::File, io};
 
 use crate::{
     error::Error, io::Durability, io::ReadBack, part::PartName, part::Transfer,
-    part::content::Method, state::Trace, sys, sys::Attributes, sys::Cloned, sys::Dir,
+    part::content::Method, state::Trace, sys, sys::Attributes, sys::Cloned, sys::Dir, sys::Medium,
     sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, transfer, transfer::Context,
     transfer::Outcome, transfer::WrittenPart, transfer::renamed::FormerFile,
     transfer::renamed::RenamedFiles, transfer::rot_check,
@@ -34,8 +34,8 @@ pub fn share(
         return Some(Outcome::Abandoned);
     }
     let new_name = NewName { context, transfer, renamed };
-    let (part, made) =
-        renamed.find(stat, &digest, |former| new_name.of(former, warnings).ok().flatten())?;
+    let (part, made) = renamed
+        .find(stat, &digest, |former| new_name.of(former, read_back, warnings).ok().flatten())?;
     let written = WrittenPart {
         part: PartName { name: part, journal: None },
         made,
@@ -72,6 +72,7 @@ impl NewName<'_> {
     fn of(
         &self,
         former: FormerFile<'_>,
+        read_back: &mut ReadBack,
         warnings: &mut Vec<Error>,
     ) -> io::Result<Option<SharedPart>> {
         let Some((above, name)) = former.path.split() else { return Ok(None) };
@@ -83,7 +84,7 @@ impl NewName<'_> {
         let file = from.open_file(name, false)?;
         let inode = Dir::inode_of(&file)?;
         let there = inode.stat;
-        if !former.row.proves(&there) {
+        if !self.renamed.proves(&former, &there) {
             return Ok(None);
         }
         let is_labelled = self.has_labels(&file, &there)?;
@@ -95,6 +96,9 @@ impl NewName<'_> {
             return Ok(Some(part));
         }
         if !self.renamed.links.is_usable() || !is_labelled || !(former.take)() {
+            return Ok(None);
+        }
+        if !self.has_content(&file, &there, &former, read_back)? {
             return Ok(None);
         }
         let Some(to) = &self.transfer.target.output.handle else { return Ok(None) };
@@ -123,6 +127,31 @@ impl NewName<'_> {
         };
         self.renamed.note_link();
         Ok(Some((part, now)))
+    }
+
+    /// True if `file`, which is `there`, is read to have the recorded content. A further name changes its change time,
+    /// so that its row proves nothing any more and the old name is read when it is carried over: what that finds must
+    /// not be listed under the new name by then. Under `--verify` the part file is read back.
+    fn has_content(
+        &self,
+        file: &File,
+        there: &Stat,
+        former: &FormerFile<'_>,
+        read_back: &mut ReadBack,
+    ) -> io::Result<bool> {
+        let asked = &self.context.options.asked;
+        if asked.verify.is_some() {
+            return Ok(true);
+        }
+        let is_to_stop = || self.context.control.stop.is_urgent();
+        let hashed = read_back.hash(Medium::any(file), asked.algorithm, is_to_stop, |_| ())?;
+        let Some(hashed) = hashed else { return Ok(false) };
+        let is_as_it_was = Trace::of(&Dir::stat_file(file)?) == Trace::of(there);
+        if is_as_it_was && hashed.digest != Some(former.row.digest) {
+            self.renamed.refute(former, there);
+            return Ok(false);
+        }
+        Ok(is_as_it_was)
     }
 
     /// A clone of `file`, which is `there`, with the attributes of the source's.

@@ -98,6 +98,7 @@ impl Committer<'_> {
                 }
                 CarryResult::Dropped(warning) => self.accounting.warn(&warning),
                 CarryResult::Decayed(warning) => {
+                    self.record_refuted();
                     self.accounting.counts.decayed += 1;
                     self.accounting.warn(&warning);
                 }
@@ -243,6 +244,11 @@ impl<'a> CarriedLines<'a> {
             }
             Ok(Some(_)) if self.is_respelled(path, &there) => CarryResult::Gone,
             Ok(Some(_)) => {
+                self.context
+                    .shared
+                    .known
+                    .iter()
+                    .for_each(|known| known.refute(path.as_bytes(), &there));
                 let error = error(
                     "its content is not what an earlier run recorded, although size and time are the \
                      same, and this run did not copy it",

@@ -109,13 +109,10 @@ impl<'a> Committer<'a> {
             let came = self.next(inbox);
             self.timer.switch(&clock.busy);
             match came {
-                CommitterWake::Message(CommitterMessage::Results(results)) => {
-                    results.into_iter().for_each(|result| self.settle(result));
+                CommitterWake::Message(message) => {
+                    self.record_refuted();
+                    self.received(message);
                 }
-                CommitterWake::Message(CommitterMessage::Warning(warning)) => {
-                    self.accounting.warn(&warning)
-                }
-                CommitterWake::Message(CommitterMessage::Walked(found)) => self.walked(found),
                 CommitterWake::Answer(answer) => self.answered(answer),
                 CommitterWake::Due => self.commit(),
                 CommitterWake::End => break,
@@ -133,6 +130,16 @@ impl<'a> Committer<'a> {
         self.take_answers_while(ReadBackQueue::is_busy);
         self.commit();
         self.timer.switch(&clock.waited);
+    }
+
+    fn received(&mut self, message: CommitterMessage) {
+        match message {
+            CommitterMessage::Results(results) => {
+                results.into_iter().for_each(|result| self.settle(result));
+            }
+            CommitterMessage::Warning(warning) => self.accounting.warn(&warning),
+            CommitterMessage::Walked(found) => self.walked(found),
+        }
     }
 
     /// Waits for what comes next.

@@ -48,6 +48,15 @@ impl<'a> Committer<'a> {
         self.manifest.iter_mut().for_each(|manifest| manifest.readers.note(stat));
     }
 
+    /// What was found to be something else than recorded is in doubt from now on, also for later runs. Before it is
+    /// told: a run that is killed then must not leave a record by which the next one lists it again.
+    pub(crate) fn record_refuted(&mut self) {
+        let Some(known) = self.context.shared.known else { return };
+        let (rows, number) = known.take_refuted();
+        let failed = self.recording.as_mut().and_then(|it| it.doubt(&rows, number));
+        self.not_recorded(failed);
+    }
+
     /// The lines of what is published and durable go into the manifest.
     pub(crate) fn record(&mut self) {
         let published = std::mem::take(&mut self.accounting.published);

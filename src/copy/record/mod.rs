@@ -40,6 +40,9 @@ pub struct Recording<'a> {
     private: &'a PrivateDir,
     number: u64,
     file: Option<RecordFile>,
+    /// The rows of files that this run found to be something else than recorded: a record of its own, older than that
+    /// of what became of them.
+    doubts: Option<RecordFile>,
     /// True if it could not be written.
     is_given_up: bool,
     durable: bool,
@@ -48,14 +51,37 @@ pub struct Recording<'a> {
 impl<'a> Recording<'a> {
     /// The record of a run that knows `known` of its output.
     pub fn new(private: &'a PrivateDir, known: Option<&Knowledge>, durable: bool) -> Self {
-        let number = known.map_or(1, Knowledge::next_number);
-        Self { private, number, file: None, is_given_up: false, durable }
+        // The one before it is for rows in doubt, which there are only where there is a record.
+        let number = known.map_or(1, |it| it.next_number() + u64::from(it.has_records()));
+        Self { private, number, file: None, doubts: None, is_given_up: false, durable }
     }
 
     /// Makes its file now, which else comes with the first row: what waits for a descriptor then holds others.
     pub fn begin(&mut self) -> Option<Error> {
         let begun = self.file().map(drop);
         self.told(begun)
+    }
+
+    /// Writes rows that are in doubt now, before anything is told of it: a run that is killed then leaves them.
+    pub fn doubt(&mut self, rows: &[u8], number: u64) -> Option<Error> {
+        if number == 0 || self.is_given_up {
+            return None;
+        }
+        let written = self.write_doubts(rows, number);
+        self.told(written)
+    }
+
+    fn write_doubts(&mut self, rows: &[u8], number: u64) -> io::Result<()> {
+        let is_first = self.doubts.is_none();
+        let file = match &mut self.doubts {
+            Some(file) => file,
+            none => none.insert(RecordFile::create(self.private, self.number - 1)?),
+        };
+        file.append(rows, number)?;
+        if self.durable {
+            file.persist()?;
+        }
+        if self.durable && is_first { self.private.dir().persist() } else { Ok(()) }
     }
 
     /// Writes what waits and is beyond doubt; `manifest` tells the time. After an error nothing more is
@@ -103,7 +129,12 @@ impl<'a> Recording<'a> {
             Some(body) => body.clone().name_manifest(self.private, manifest, self.durable),
             None => self.finish_anew(known, manifest),
         };
-        let told = finished.and_then(|()| tell_output(self.private, manifest, self.durable));
+        let told = finished.and_then(|()| {
+            if let Some(doubts) = self.doubts.take() {
+                doubts.withdraw(self.private)?;
+            }
+            tell_output(self.private, manifest, self.durable)
+        });
         self.told(told)
     }
 

@@ -118,7 +118,9 @@ impl EarlierRecords {
             return None;
         }
         let tree = match &job.last_generation {
-            Some(last) => RecordedTree::Other(OtherTree::of(last, job.options.algorithm).ok()?),
+            Some(last) => {
+                RecordedTree::Other(OtherTree::of(last, job.options.algorithm).ok()?.into())
+            }
             None => {
                 let known = self.known.as_ref().filter(|known| known.has_records())?;
                 RecordedTree::Output(output.handle.as_ref()?.try_clone().ok()?, known)

@@ -4,22 +4,22 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use crate::harness::{Mount, Run, Scene, need, shell};
+use crate::harness::{Mount, Run, Scene, Strace, need, shell};
 
 /// Every file system puts a mark at a multiple of this.
 const STEP: usize = 1024;
 
 /// An output on a disk of its own, which can be changed behind the file system's back.
 struct Disk {
-    scene: Scene,
     _mount: Mount,
+    scene: Scene,
 }
 
 impl Disk {
     fn new() -> Self {
         let scene = Scene::on_disk();
         let mount = Mount::ext4(&scene.path("image"), 16, &scene.dst);
-        Self { scene, _mount: mount }
+        Self { _mount: mount, scene }
     }
 
     /// Files of the source that were made long ago, each with a mark of its own.
@@ -122,5 +122,69 @@ fn what_is_left_is_read_by_a_run_that_reads_back() {
         run.assert_code(1).assert_says("dst/rotten: its content is not what an earlier run");
         run.assert_says("left as it is: old").assert_says("left as it is: rotten");
         disk.scene.judge(&run).lists(&["old", "same"]);
+    }
+}
+
+/// Its old name is read when it is carried over or leaves; by then the new one is listed.
+#[test]
+fn what_has_rotted_gets_no_further_name() {
+    need!(Loop);
+    for args in [&["--renamed=link"][..], &["--mirror", "--max-delete=2"]] {
+        let disk = Disk::new();
+        disk.files(&["old", "moved", "stays"]);
+        disk.copied(&[]);
+        shell(&disk.scene, "cd src; mv old new; mv moved there");
+        disk.rot("old");
+        let run = disk.run(args);
+        run.assert_code(4).assert_says("dst/old: its content is not what an earlier run recorded");
+        disk.scene.judge(&run).has("new").has("there").does_not_list("old");
+        let [new, there] = ["new", "there"].map(|name| disk.scene.output().stat(name).st_nlink);
+        // The other one has two: that of the old name stays, or is in the trash.
+        assert_eq!((new, there), (1, 2));
+        shell(&disk.scene, "cmp src/new dst/new; cmp src/there dst/there");
+        // And so it stays.
+        let run = disk.run(&args[..1]);
+        run.assert_code(if args.len() > 1 { 0 } else { 4 });
+        disk.scene.judge(&run).has("new").has("there").does_not_list("old");
+    }
+}
+
+/// What is on the screen is known, whatever ends the run.
+#[test]
+fn a_run_that_is_killed_after_it_named_rot_leaves_that_on_record() {
+    need!(Loop, Strace);
+    for args in [&["--verify"][..], &["--verify", "--hard-links"], &["--verify", "--workers=1"]] {
+        let disk = Disk::new();
+        disk.files(&["bad", "good"]);
+        disk.scene.src.hard_link("other name", "bad");
+        disk.copied(&["--hard-links"]);
+        disk.rot("bad");
+        kill_once_it_says(&disk.scene, args, "dst/bad: its content differs");
+        assert!(shell(&disk.scene, "head -c1 dst/bad").starts_with('X'), "it was replaced");
+        // Under neither name, also where one alone was read, and the run comes upon the other one first.
+        if args.contains(&"--hard-links") {
+            let run = disk.run(&["--exclude=/bad"]);
+            run.assert_code(4).assert_says("dst/other name: its content differs although size");
+            disk.scene.judge(&run).lists(&["good", "other name"]);
+            continue;
+        }
+        let run = disk.run(&[]);
+        run.assert_code(0).assert_says("dst/bad: its content differs although size and time");
+        run.assert_says("dst/other name: its content differs although size and time");
+        disk.scene.judge(&run).complete();
+        assert_eq!(disk.run(&[]).assert_code(0).err(), "");
+        assert_eq!(shell(&disk.scene, "ls dst/.dircopy/record.* 2>/dev/null || true"), "");
+    }
+}
+
+/// Kills runs at one sync of the file system after the other, until one had said this.
+fn kill_once_it_says(scene: &Scene, args: &[&str], text: &str) {
+    for when in 1.. {
+        let kill = format!("signal=KILL:when={when}");
+        let run = Strace::inject(scene, "syncfs", &kill).run(scene.command(args));
+        assert!(run.code.is_none(), "nothing was killed: {}", run.err());
+        if run.err().contains(text) {
+            return;
+        }
     }
 }
