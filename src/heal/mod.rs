@@ -9,6 +9,7 @@ mod bad;
 mod copies;
 mod mend;
 mod new_file;
+mod parents;
 
 use std::{cell::RefCell, path::PathBuf, sync::Arc, sync::Mutex, sync::PoisonError, time::Instant};
 
