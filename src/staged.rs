@@ -1,4 +1,5 @@
-//! A file while it is made: it is filled under a temporary name, and gets its own when it is whole.
+//! A file while it is made: it is filled under a temporary name, and gets its own when it is whole. So is a directory
+//! that is to appear with what is in it.
 //!
 //! Every temporary name is that of a part file. In the tree of an output it is random, with the tag of that output's
 //! runs, and the sweep of the tree ([`cleanup`](crate::tree::cleanup)) removes what a killed run left. Elsewhere no
@@ -8,7 +9,9 @@
 
 use std::{ffi::OsStr, ffi::OsString, fs::File, io};
 
-use crate::{hash::Sha256, sys, sys::Dir, sys::PartOwner, sys::stat::Inode};
+use crate::{
+    hash::Sha256, sys, sys::Dir, sys::DirListing, sys::PartOwner, sys::stat::Inode, sys::stat::Kind,
+};
 
 /// So many runs at a time make the same file and are cleaned up after; more get random names.
 const MOST: u8 = 4;
@@ -201,6 +204,11 @@ pub fn publish(
     made: Option<&Inode>,
 ) -> io::Result<()> {
     dir.publish(part, name, replaces)?;
+    is_as_made(dir, name, made)
+}
+
+/// Looks whether what is called `name` is what was `made`.
+fn is_as_made(dir: &Dir, name: &OsStr, made: Option<&Inode>) -> io::Result<()> {
     let Some(made) = made.filter(|_| !sys::may_lack_owners(dir)) else { return Ok(()) };
     let now = dir.inode(name)?;
     let is_later = matches!((made.birth, now.birth), (Some(made), Some(now)) if made < now);
@@ -208,6 +216,119 @@ pub fn publish(
         true => Ok(()),
         false => Err(io::Error::other(SWAPPED)),
     }
+}
+
+// A directory that appears with what is in it.
+
+/// The names of what a run makes in a directory: other directories, one in another, and a file in the last.
+#[derive(Clone, Copy, Debug)]
+pub struct Inside<'a> {
+    pub dirs: &'a [&'a OsStr],
+    pub file: &'a OsStr,
+}
+
+/// A directory that has not got its name. A caller that gives it up removes it.
+#[derive(Debug)]
+pub struct StagedDir {
+    name: OsString,
+    made: Inode,
+    /// Keeps it locked until it has its name.
+    _claim: Option<Dir>,
+}
+
+impl StagedDir {
+    /// Makes the one that is to be called `name`, for its owner only, and opens it. What a killed run left of it is
+    /// removed if there is nothing but what is to be `inside`, and `is_data` does not say that it is the user's.
+    ///
+    /// # Errors
+    /// The system's; or another directory took its place.
+    pub fn of(
+        dir: &Dir,
+        name: &OsStr,
+        inside: Inside<'_>,
+        is_data: &dyn Fn(&OsStr) -> bool,
+    ) -> io::Result<(Self, Dir)> {
+        for part in temporary_names(name) {
+            let is_there = dir.stat(&part, false).is_ok_and(|there| there.kind == Kind::Dir);
+            if is_there && !is_data(&part) {
+                let _ = remove_abandoned(dir, &part, inside);
+            }
+        }
+        let (part, claimed) = make_dir(dir, name)?;
+        let (opened, made) = (claimed.try_clone()?, dir.inode(&part)?);
+        let is_ours = sys::may_lack_owners(dir) || opened.is_private()?;
+        if made.stat.id != opened.identity()? || !is_ours || !DirListing::is_empty(&opened)? {
+            return Err(io::Error::other(SWAPPED));
+        }
+        Ok((Self { name: part, made, _claim: claimed.keep_claim() }, opened))
+    }
+
+    /// Gives it the name `name`, which nothing may have. Where an open directory gets no other name, nobody may have it
+    /// or what is in it open.
+    ///
+    /// # Errors
+    /// The system's; or another directory got the name.
+    pub fn publish(&self, dir: &Dir, name: &OsStr) -> io::Result<()> {
+        dir.move_entry(&self.name, dir, name)?;
+        is_as_made(dir, name, Some(&self.made))
+    }
+
+    /// Removes it with what is `inside`, and no more.
+    ///
+    /// # Errors
+    /// It stays behind.
+    pub fn remove(&self, dir: &Dir, inside: Inside<'_>) -> io::Result<()> {
+        match dir.open_dir(&self.name, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            opened => {
+                is_as_made(dir, &self.name, Some(&self.made))?;
+                remove_dir(dir, &self.name, opened?, inside)
+            }
+        }
+    }
+}
+
+/// Makes the temporary directory of the one that is to be called `name`, locked.
+fn make_dir(dir: &Dir, name: &OsStr) -> io::Result<(OsString, Dir)> {
+    for part in temporary_names(name) {
+        match dir.make_dir(&part, true).and_then(|()| dir.open_claimed(&part)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|made| (part, made)),
+        }
+    }
+    let part = dir.create_part_dir(PartOwner::default())?;
+    let made = dir.open_claimed(&part)?;
+    Ok((part, made))
+}
+
+fn remove_abandoned(dir: &Dir, part: &OsStr, inside: Inside<'_>) -> io::Result<()> {
+    match dir.open_abandoned(part)? {
+        Some(opened) => remove_dir(dir, part, opened, inside),
+        None => Ok(()),
+    }
+}
+
+/// Removes the directory `name`, which is open, with what is `inside`.
+fn remove_dir(dir: &Dir, name: &OsStr, opened: Dir, inside: Inside<'_>) -> io::Result<()> {
+    opened.open_up(&opened.stat_self()?)?;
+    let gone = match inside.dirs.split_first() {
+        Some((next, rest)) => match opened.open_dir(next, false) {
+            Ok(below) => remove_dir(&opened, next, below, Inside { dirs: rest, ..inside }),
+            Err(error) => Err(error),
+        },
+        None => {
+            // Whoever makes it has the lock of the first directory.
+            for part in temporary_names(inside.file) {
+                let _ = opened.remove(&part);
+            }
+            opened.remove(inside.file)
+        }
+    };
+    match gone {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => drop(opened),
+    }
+    dir.remove_dir(name)
 }
 
 /// Makes the temporary file of the file that is to be called `name`, locked.

@@ -352,14 +352,12 @@ impl Mender<'_> {
         self.tell_root(bad.tree, own, &sources);
         let is_data = |name: &OsStr| own.lists(&above.join(name));
         let filled = match parents.dir() {
-            None => Err(Unmended::Nowhere),
-            Some(dir) if own.keeps_for_itself(dir, &bad.path) => {
+            dir if own.keeps_for_itself(dir, &bad.path) => {
                 Err(Unmended::Barrier("private records are kept there".into()))
             }
-            Some(_) if !parents.is_beside_copies() => Err(Unmended::Barrier(EXCHANGED.into())),
-            Some(dir) => NewFile::create(dir, name, path, &is_data)
-                .map_err(Unmended::from)
-                .and_then(|mut new| {
+            _ if !parents.is_beside_copies() => Err(Unmended::Barrier(EXCHANGED.into())),
+            dir => NewFile::create(dir, name, path, &is_data).map_err(Unmended::from).and_then(
+                |mut new| {
                     let filled = fill(&mut new)
                         .and_then(|filled| self.prove(case, &new, like, &good).map(|()| filled));
                     match filled {
@@ -369,7 +367,8 @@ impl Mender<'_> {
                             Err(why)
                         }
                     }
-                }),
+                },
+            ),
         };
         match filled {
             Ok((filled, file)) => {
@@ -386,15 +385,15 @@ impl Mender<'_> {
 
     /// Puts a file that is ready in the place of the bad one.
     fn finish(&self, bad: &BadFile, path: &Path, ready: ReadyFile) -> Result<(), Unmended> {
-        let ReadyFile { parents, file, replaces } = ready;
+        let ReadyFile { mut parents, file, replaces } = ready;
         let private = self.trees.get(bad.tree).and_then(Tree::private);
         let (_, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
         let name = sys::name_from_bytes(name).deed("open", path)?;
-        let published = match parents.dir() {
-            Some(dir) => publish(&file, dir, name, path, replaces).map_err(Unmended::from),
-            None => Err(Unmended::Nowhere),
-        };
-        match (published, parents.settle(path.parent().unwrap_or(path), private, self.warn)) {
+        let dir_path = path.parent().unwrap_or(path);
+        let published = publish(&file, parents.dir(), name, path, replaces);
+        let published = published.and_then(|()| parents.appear(dir_path, self.warn));
+        let published = published.map_err(Unmended::from);
+        match (published, parents.settle(dir_path, private, self.warn)) {
             (Ok(()), Err(error)) => {
                 let note = "; the file is whole now, but may not be so after a power cut";
                 Err(error.with_note(note).into())

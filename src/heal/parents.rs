@@ -1,33 +1,56 @@
 //! The directories on the way to a file that is made whole: those that are missing are made as a good tree has them,
 //! and what their times were is what they are afterwards. Nothing is put where more users may enter than in a good
 //! tree.
+//!
+//! The first of those that are missing has a temporary name until the others and the file are in it, all have their
+//! labels and are durable: nobody else can put one of his in the place of one of them, and a run that is killed leaves
+//! none that is not whole.
 
-use std::{ffi::OsStr, io, path::Path};
+use std::{ffi::OsStr, ffi::OsString, io, path::Path};
 
 use crate::{
     error::Deed, error::Error, error::Result, heal::bad::Tree, heal::bad::Unmended,
-    heal::copies::FileCopy, path::RelPath, path::Shown, state::Note, state::OpenedDir,
-    state::PrivateDir, sys, sys::Attributes, sys::Dir, sys::PartOwner, sys::stat::Kind,
-    sys::stat::Stat, tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
-    tree::hand_over::tells_owners,
+    heal::copies::FileCopy, path::RelPath, path::Shown, staged::Inside, staged::StagedDir,
+    state::Note, state::OpenedDir, state::PrivateDir, sys, sys::Attributes, sys::Dir,
+    sys::PartOwner, sys::stat::Kind, sys::stat::Stat, tree::hand_over::is_of_stranger,
+    tree::hand_over::is_open_to_strangers, tree::hand_over::tells_owners,
 };
 
-/// A directory that is changed by what is made in it.
+/// The last directory that is there. It is changed by what is made in it.
 struct HeldDir {
     dir: Dir,
     /// The metadata that it is to have afterwards.
     like: Stat,
-    /// … and have, if it was made.
-    made: Option<Attributes>,
-    /// The group of the directory that it was made in.
-    gid: u32,
     /// True if it was opened for writing.
     opened_up: bool,
 }
 
+/// A directory that was made.
+struct MadeDir {
+    dir: Dir,
+    /// The label that it is to have.
+    like: Stat,
+    attributes: Attributes,
+    /// The group of the directory that it was made in.
+    gid: u32,
+}
+
+/// The directories that were made, one in another.
+struct MadeDirs {
+    staged: StagedDir,
+    /// The name of the first, …
+    first: OsString,
+    /// … and of the others.
+    rest: Vec<OsString>,
+    open: Vec<MadeDir>,
+}
+
 /// The directory of a file, and those above it that were made.
 pub struct Parents {
-    held: Vec<HeldDir>,
+    held: HeldDir,
+    made: Option<MadeDirs>,
+    /// The name of the file.
+    file: OsString,
     /// False if a directory that they were compared with has not the copy that content is taken from.
     is_beside_copies: bool,
 }
@@ -253,21 +276,82 @@ impl Parents {
     }
 
     fn make(mut way: Way<'_>, place: DirPlace<'_>) -> io::Result<Self> {
-        let mut held = vec![HeldDir::of(way.there.try_clone()?, &way.below, place.tree.private())?];
-        for name in std::mem::take(&mut way.missing) {
+        let held = HeldDir::of(way.there.try_clone()?, &way.below, place.tree.private())?;
+        let (file, is_beside_copies) = (place.name.to_os_string(), false);
+        let mut parents = Self { held, made: None, file, is_beside_copies };
+        let missing = std::mem::take(&mut way.missing);
+        if let Err(error) = parents.make_dirs(&mut way, &missing, place.tree) {
+            // What matters is the first error.
+            let _ = parents.remove_made();
+            let _ = parents.held.restore();
+            return Err(error);
+        }
+        parents.is_beside_copies =
+            way.good.iter().all(|good| good.has_copy(place.name).unwrap_or(false));
+        Ok(parents)
+    }
+
+    /// Makes the directories that are `missing`. Until they have the permissions of the copies, only their owner may
+    /// enter them.
+    fn make_dirs(&mut self, way: &mut Way<'_>, missing: &[&OsStr], tree: &Tree) -> io::Result<()> {
+        let Some((first, rest)) = missing.split_first() else { return Ok(()) };
+        let inside = Inside { dirs: rest, file: &self.file };
+        let is_data = |part: &OsStr| {
+            let dirs = rest.iter().fold(way.below.join(part), |path, name| path.join(name));
+            tree.lists(&dirs.join(&self.file))
+        };
+        let (staged, mut dir) = StagedDir::of(&self.held.dir, first, inside, &is_data)?;
+        let names = rest.iter().map(|name| name.to_os_string()).collect();
+        let made = MadeDirs { staged, first: first.to_os_string(), rest: names, open: Vec::new() };
+        let (made, mut gid) = (self.made.insert(made), self.held.like.gid);
+        for (at, name) in missing.iter().enumerate() {
+            if at > 0 {
+                dir.make_dir(name, true)?;
+                dir = dir.open_dir(name, false)?;
+            }
             way.descend(name)?;
             let good = way.narrowest()?;
-            let above = held.last().ok_or(io::ErrorKind::NotFound)?;
-            // Until it has the permissions of the copy, only its owner may enter it.
-            above.dir.make_dir(name, true)?;
-            let dir = above.dir.open_dir(name, false)?;
-            let (like, made) = (good.dir.stat_self()?, Some(Attributes::read(&good.dir)?));
-            let gid = above.like.gid;
-            held.push(HeldDir { dir, like, made, gid, opened_up: false });
+            let (like, attributes) = (good.dir.stat_self()?, Attributes::read(&good.dir)?);
+            made.open.push(MadeDir { dir: dir.try_clone()?, like, attributes, gid });
+            gid = like.gid;
         }
-        let is_beside_copies =
-            way.good.iter().all(|good| good.has_copy(place.name).unwrap_or(false));
-        Ok(Self { held, is_beside_copies })
+        Ok(())
+    }
+
+    /// Lets the directories that were made appear with the file in them: when they have their labels and are durable,
+    /// the first gets its name. What they could not be given is told to `warn`, about `path`.
+    ///
+    /// # Errors
+    /// Nothing of them is there, unless the error says so.
+    pub fn appear(&mut self, path: &Path, mut warn: impl FnMut(Error)) -> Result<()> {
+        let Some(made) = &mut self.made else { return Ok(()) };
+        // Where a directory that is open gets no other name, they are closed by then.
+        let settled = made.open.drain(..).rev().try_for_each(|dir| {
+            dir.label(path, &mut warn);
+            dir.dir.persist()
+        });
+        let named = settled.and_then(|()| made.staged.publish(&self.held.dir, &made.first));
+        let fail = |error| Error::io("make the directory", path, error);
+        match named {
+            Ok(()) => self.made = None,
+            Err(error) => {
+                return Err(match self.remove_made() {
+                    Ok(()) => fail(error),
+                    Err(stays) => {
+                        fail(error).with_note(format!("; and its part directory stays ({stays})"))
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the directories that were made, and what is of the file in the last.
+    fn remove_made(&mut self) -> io::Result<()> {
+        let Some(MadeDirs { staged, rest, open, .. }) = self.made.take() else { return Ok(()) };
+        drop(open);
+        let dirs: Vec<&OsStr> = rest.iter().map(OsString::as_os_str).collect();
+        staged.remove(&self.held.dir, Inside { dirs: &dirs, file: &self.file })
     }
 
     /// True if the directories were compared with those that the copies are in.
@@ -276,53 +360,48 @@ impl Parents {
     }
 
     /// The directory of the file itself.
-    pub fn dir(&self) -> Option<&Dir> {
-        self.held.last().map(|held| &held.dir)
+    pub fn dir(&self) -> &Dir {
+        let made = self.made.as_ref().and_then(|made| made.open.last());
+        made.map_or(&self.held.dir, |made| &made.dir)
     }
 
-    /// Gives the directories their times back, and those that were made all else; then waits until they are on the
-    /// device. What they could not be given is told to `warn`, about `path`.
+    /// Gives the directory that was there its times back, and waits until it is on the device; those that were made and
+    /// have not [appeared](Self::appear) are removed. What could not be done is told to `warn`, about `path`.
     ///
     /// # Errors
-    /// One of them may not be on the device. It is not tried again: the system reports a lost write only once.
+    /// It may not be on the device. It is not tried again: the system reports a lost write only once.
     pub fn settle(
-        self,
+        mut self,
         path: &Path,
         private: Option<&PrivateDir>,
         mut warn: impl FnMut(Error),
     ) -> Result<()> {
-        let mut settled = Ok(());
-        let was_opened = self.held.iter().any(|held| held.opened_up);
-        for held in self.held.into_iter().rev() {
-            let HeldDir { dir, like, made, gid, opened_up } = held;
-            let mut warn = |deed, error| warn(Error::io(deed, path, error));
-            match (made, opened_up) {
-                (Some(attributes), _) => {
-                    if let Err(error) = attributes.shed_inherited(&dir) {
-                        warn("set the permissions of", error);
-                    }
-                    attributes.apply_to_new(&dir, &like, gid, None, &mut warn);
-                }
-                (None, true) => Attributes::default().apply(&dir, &like, true, &mut warn),
-                (None, false) => {
-                    let set = dir.stat_self().and_then(|now| match now.kind {
-                        Kind::Dir => Attributes::set_time(&dir, &now, &like),
-                        _ => Ok(()),
-                    });
-                    if let Err(error) = set {
-                        warn("set the modification time of", error);
-                    }
-                }
-            }
-            let durable = dir.persist();
-            settled = settled.and(durable.deed("make durable the directory", path));
+        if let Err(error) = self.remove_made() {
+            warn(Error::io("remove the part directory in", path, error));
         }
-        if let Some(private) = private.filter(|_| was_opened)
+        let HeldDir { dir, opened_up, .. } = &self.held;
+        if let Err((deed, error)) = self.held.restore() {
+            warn(Error::io(deed, path, error));
+        }
+        let settled = dir.persist().deed("make durable the directory", path);
+        if let Some(private) = private.filter(|_| *opened_up)
             && let Err(error) = OpenedDir::forget(private)
         {
             warn(Error::io("remove the note of an opened directory in", private.path(), error));
         }
         settled
+    }
+}
+
+impl MadeDir {
+    /// Gives it its label.
+    fn label(&self, path: &Path, warn: &mut impl FnMut(Error)) {
+        let Self { dir, like, attributes, gid } = self;
+        let mut warn = |deed, error| warn(Error::io(deed, path, error));
+        if let Err(error) = attributes.shed_inherited(dir) {
+            warn("set the permissions of", error);
+        }
+        attributes.apply_to_new(dir, like, *gid, None, &mut warn);
     }
 }
 
@@ -335,6 +414,21 @@ impl HeldDir {
             OpenedDir::new(below, &like).write(private, true)?;
         }
         let opened_up = dir.open_up(&like)?;
-        Ok(Self { dir, like, made: None, gid: 0, opened_up })
+        Ok(Self { dir, like, opened_up })
+    }
+
+    /// Gives it what it had before.
+    fn restore(&self) -> Result<(), (&'static str, io::Error)> {
+        let Self { dir, like, opened_up } = self;
+        if *opened_up {
+            let mut failed = Ok(());
+            Attributes::default().apply(dir, like, true, |deed, error| failed = Err((deed, error)));
+            return failed;
+        }
+        let set = dir.stat_self().and_then(|now| match now.kind {
+            Kind::Dir => Attributes::set_time(dir, &now, like),
+            _ => Ok(()),
+        });
+        set.map_err(|error| ("set the modification time of", error))
     }
 }

@@ -40,6 +40,11 @@ impl Dir {
         under_part_name(owner, |name| self.create_new(name, true))
     }
 
+    /// Makes a directory under a random name, for its owner only; returns the name.
+    pub fn create_part_dir(&self, owner: PartOwner) -> io::Result<OsString> {
+        under_part_name(owner, |name| self.make_dir(name, true)).map(|((), name)| name)
+    }
+
     /// Makes a symbolic link to `target` under a random name, to be published; returns the name.
     pub fn create_part_link(&self, owner: PartOwner, target: &LinkTarget) -> io::Result<OsString> {
         under_part_name(owner, |name| self.make_link(target, name)).map(|((), name)| name)

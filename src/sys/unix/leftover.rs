@@ -7,7 +7,7 @@ use rustix::{fs::Mode, fs::OFlags, io::Errno};
 
 use crate::{
     sys::stat::Kind, sys::stat::Stat, sys::types::Lock, sys::unix::dir::Dir, sys::unix::dir::lock,
-    sys::unix::process::acting_as,
+    sys::unix::process::acting_as, sys::unix::process::is_root,
 };
 
 impl Dir {
@@ -62,6 +62,30 @@ impl Dir {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// Opens the directory `name`, which was just made, and locks it where that can be done; an error (`AlreadyExists`)
+    /// if it is another run's by now, which took it for abandoned.
+    pub fn open_claimed(&self, name: &OsStr) -> io::Result<Dir> {
+        let dir = self.open_dir(name, false)?;
+        match lock(&dir)? != Lock::Taken && self.stat(name, false)?.id == dir.identity()? {
+            true => Ok(dir),
+            false => Err(io::ErrorKind::AlreadyExists.into()),
+        }
+    }
+
+    /// Opens the directory `name` and locks it, if no process has. `None` if one has, or it is another user's; root may
+    /// have given away what it made.
+    pub fn open_abandoned(&self, name: &OsStr) -> io::Result<Option<Dir>> {
+        let dir = self.open_dir(name, false)?;
+        let is_ours = is_root() || dir.is_ours()?;
+        let is_free = is_ours && lock(&dir)? == Lock::Held;
+        Ok(Some(dir).filter(|_| is_free))
+    }
+
+    /// Keeps the lock of a directory that gets another name; `None` where it must be closed for that.
+    pub fn keep_claim(self) -> Option<Dir> {
+        Some(self)
     }
 
     /// True if a process has locked the file `name`, as far as can be told.

@@ -101,6 +101,21 @@ impl Dir {
         false
     }
 
+    /// Opens the directory `name`, which was just made.
+    pub fn open_claimed(&self, name: &OsStr) -> io::Result<Dir> {
+        self.open_dir(name, false)
+    }
+
+    /// None: what is closed to be renamed cannot be told from what was abandoned.
+    pub fn open_abandoned(&self, _: &OsStr) -> io::Result<Option<Dir>> {
+        Ok(None)
+    }
+
+    /// A directory that is open gets no other name here.
+    pub fn keep_claim(self) -> Option<Dir> {
+        None
+    }
+
     /// Removes nothing here: a file that is closed to be renamed cannot be told from an abandoned one.
     pub fn remove_abandoned(&self, _: &OsStr) -> io::Result<bool> {
         Ok(false)

@@ -381,3 +381,87 @@ fn nothing_good_gets_into_a_strangers_directory_below_a_closed_one() {
     heal(&scene, &["A", "B"]).assert_code(0);
     is_whole(&scene.path("A"));
 }
+
+/// Two copies of a directory in another, both closed to others; in one of them they are gone.
+fn without_directories() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("d/sub/key", "bob's").file("e/open", "open");
+    shell(
+        &scene,
+        "chmod a+rx .; chmod 777 src; chown -R 1001:1001 src/d; chmod 700 src/d src/d/sub",
+    );
+    shell(&scene, "chmod 644 src/d/sub/key");
+    copies(&scene, &["A", "B"], &[]);
+    shell(&scene, "rm -r A/d");
+    scene
+}
+
+/// Who may write to the tree puts a directory of his in the place of one that heal just made, or that waits for its name.
+#[test]
+fn nothing_good_gets_into_a_directory_that_took_the_place_of_a_new_one() {
+    need!(Root, Strace);
+    let stops = [("mkdirat", 1), (Strace::SYNCS, 1), (Strace::SYNCS, 3), (Strace::RENAMES, 2)];
+    for (calls, when) in stops {
+        let scene = without_directories();
+        let stop = Strace::inject(&scene, calls, &format!("signal=SIGSTOP:when={when}"));
+        let hers = "cd A; for name in d .*dircopy-part; do
+            if [ -d $name ]; then mv $name e/moved; mkdir -m 777 $name; chown 1002:1002 $name; fi; done
+            ls -d e/moved";
+        let run = stop.run_stopped(scene.bare(["heal", "A", "B"]), || drop(shell(&scene, hers)));
+        run.assert_code(4).assert_says("took the place of its part file");
+        assert!(healed(&run).is_empty(), "{}", run.err());
+        let hers = "find A -user 1002 -type d -exec find {} -type f \\;";
+        assert_eq!(shell(&scene, hers), "", "{calls} {when}");
+        shell(&scene, "rm -rf A/e/moved A/d A/.*dircopy-part");
+        heal(&scene, &["A", "B"]).assert_code(0);
+        is_whole(&scene.path("A"));
+    }
+}
+
+/// A run that is killed leaves a missing directory missing, or as it is to be; and what else it leaves the next removes.
+#[test]
+fn a_missing_directory_appears_whole_or_not_at_all() {
+    need!(Root, Strace);
+    let look = "stat -c '%n %u:%g %a %Y' d d/sub d/sub/key";
+    let mut kills = 0;
+    for call in ["mkdirat", "fchown", "fchmod", "fsync", "fdatasync", "renameat2", "utimensat"] {
+        for when in 1.. {
+            let scene = without_directories();
+            let strace = Strace::inject(&scene, call, &format!("signal=KILL:when={when}"));
+            let run = strace.run(scene.bare(["heal", "-q", "A", "B"]));
+            let is_there = scene.path("A/d").exists();
+            let good = shell(&scene, &format!("cd B && {look}"));
+            if is_there {
+                let healed = shell(&scene, &format!("cd A && {look}"));
+                assert_eq!(healed, good, "{call} {when}");
+            }
+            if run.code == Some(0) {
+                assert!(is_there);
+                break;
+            }
+            kills += 1;
+            heal(&scene, &["A", "B"]).assert_code(0);
+            let healed = shell(&scene, &format!("cd A && {look}"));
+            assert_eq!(healed, good, "{call} {when}");
+            assert_eq!(shell(&scene, "find A -name '*dircopy-part*'"), "", "{call} {when}");
+            is_whole(&scene.path("A"));
+            assert!(when < 100);
+        }
+    }
+    assert!(kills > 10, "{kills}");
+}
+
+/// What cannot be healed after all leaves no directory, and neither does what another made meanwhile.
+#[test]
+fn a_directory_that_gets_no_file_is_not_made() {
+    need!(Root, Strace);
+    let scene = without_directories();
+    shell(&scene, "printf x > B/d/sub/key");
+    heal(&scene, &["A", "B"]).assert_code(4);
+    assert_eq!(shell(&scene, "ls -A A | grep -e d$ -e part || true"), "");
+    let scene = without_directories();
+    let stop = Strace::inject(&scene, Strace::SYNCS, "signal=SIGSTOP:when=2");
+    let run = stop.run_stopped(scene.bare(["heal", "A", "B"]), || drop(shell(&scene, "mkdir A/d")));
+    run.assert_code(4).assert_says("cannot make the directory");
+    assert_eq!(shell(&scene, "ls -A A/d; ls -A A | grep part || true"), "", "{}", run.err());
+}
