@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     error::Cause, error::Error, event::Progress, event::StageTiming, event::Stop, event::Timings,
-    fanout::Slot, io::HashedFrom, part::Tally, part::content::Method, sys, sys::ResidentBytes,
-    sys::VolumeDetails,
+    fanout::Slot, io::HashedFrom, part::Tally, part::content::Method, sys, sys::Durable,
+    sys::ResidentBytes, sys::VolumeDetails,
 };
 
 /// The entries by outcome. For a run that was not stopped, `seen = copied + replaced + linked + symlinks + specials +
@@ -328,6 +328,10 @@ pub struct Report {
     pub source_volume: VolumeDetails,
     /// … and of the output, when the run began.
     pub output_volume: VolumeDetails,
+    /// The worth of syncs at the output; `None` if nothing was synced.
+    pub durable: Option<Durable>,
+    /// True if some of what was hashed was hashed twice.
+    pub hashed_twice: bool,
     /// The number of the device that the output is on, while the system runs.
     pub output_device: u64,
 }
@@ -354,6 +358,8 @@ impl Report {
             lists: Vec::new(),
             source_volume: VolumeDetails::default(),
             output_volume: VolumeDetails::default(),
+            durable: None,
+            hashed_twice: false,
             output_device: 0,
         }
     }

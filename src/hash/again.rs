@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sha2::Digest as _;
 
-use crate::{hash::Backend, hash::Sha256, hash::multibuffer::streams};
+use crate::{hash::Algorithm, hash::Backend, hash::Sha256, hash::multibuffer::streams};
 
 /// Of so many pieces of work one is done twice; a piece is a block of a large file, or a batch of small ones. That is
 /// 0.4 % of the hashing, where that limits a copy at all.
@@ -47,6 +47,11 @@ pub fn is_digest_of(digest: &Sha256, content: &[u8]) -> bool {
 pub struct Pieces(AtomicU64);
 
 impl Pieces {
+    /// True if there were any, and they are done twice: those of SHA-256 alone are.
+    pub fn is_any_of(&self, algorithm: Algorithm) -> bool {
+        algorithm == Algorithm::Sha256 && self.0.load(Relaxed) > 0
+    }
+
     /// Counts a piece; true if it is to be done twice. The first is.
     pub fn is_for_twice(&self) -> bool {
         self.0.fetch_add(1, Relaxed).is_multiple_of(ONE_IN)

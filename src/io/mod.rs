@@ -73,6 +73,8 @@ pub struct CopyOptions {
     /// Refuse an output that does not lie on a file system of its own: with a mount point that is not `/`, and
     /// that shows it from its top.
     pub require_mount: bool,
+    /// Refuse an output whose syncs are not known to reach a device of this machine.
+    pub require_durable: bool,
     /// The output may be what the source is a copy of: without this such a run is refused, because the two may have
     /// been exchanged by mistake.
     pub restore: bool,
@@ -124,6 +126,7 @@ impl Default for CopyOptions {
             check_space: true,
             allow_empty: false,
             require_mount: false,
+            require_durable: false,
             restore: false,
             resume: Resume::default(),
             checkpoint: CHECKPOINT,

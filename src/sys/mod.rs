@@ -32,9 +32,9 @@ pub use part_name::{
 };
 pub use prefetch::prefetch;
 pub use types::{
-    CachePolicy, Cloned, DataSharing, Extent, FreeSpace, IoPriority, KernelCopy, ListedEntry, Lock,
-    MountedVolume, NamedInode, NoOwnMount, PendingCall, PlainUse, ResidentBytes, Spliced,
-    UsedSpace, VolumeDetails,
+    CachePolicy, Cloned, DataSharing, Durable, Extent, FreeSpace, IoPriority, KernelCopy,
+    ListedEntry, Lock, MountedVolume, NamedInode, NoOwnMount, PendingCall, PlainUse, ResidentBytes,
+    Spliced, UsedSpace, VolumeDetails,
 };
 
 #[cfg(unix)]
@@ -50,7 +50,7 @@ use windows as system;
 pub use system::{
     ALIGNMENT, Attributes, DirReader, Helper, Manager, Medium, Mover, OutputPages, Place,
     SourcePages, StreamEnd, address_space_left, allow_holes, capacity, clone_file, close_file,
-    data_sharing, descriptors_are_wanted, has_exact_sizes, heed_memory_limit, host_name,
+    data_sharing, descriptors_are_wanted, durable, has_exact_sizes, heed_memory_limit, host_name,
     is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk, is_ours_alone,
     is_output_gone, is_synthetic, keep_locked, keep_own_permissions, let_read, lock_holder,
     longest_name, may_give_away, may_lack_owners, may_read, most_below, mounted_volumes,

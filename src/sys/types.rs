@@ -104,6 +104,36 @@ pub struct VolumeDetails {
     pub size: Option<u64>,
 }
 
+/// The worth of a sync that came back without an error, where something is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// A local device was told to flush, and said that it did.
+    Device,
+    /// A server said that it keeps it.
+    Server,
+    /// Nobody is known to have said so; why.
+    Unknown(&'static str),
+}
+
+impl Durable {
+    /// Its word in summaries and records.
+    pub fn word(self) -> &'static str {
+        match self {
+            Durable::Device => "device",
+            Durable::Server => "server",
+            Durable::Unknown(_) => "unknown",
+        }
+    }
+
+    /// Why it is not known.
+    pub fn why(self) -> Option<&'static str> {
+        match self {
+            Durable::Unknown(why) => Some(why),
+            _ => None,
+        }
+    }
+}
+
 /// The purpose of a file that the user names for the program itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainUse {

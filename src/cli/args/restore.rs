@@ -43,7 +43,7 @@ Exit code 0: everything listed is at DST, byte-equal; 4: TREE has damaged files.
 ";
 
 /// What of a copy's options it has.
-const KEPT: [&str; 27] = [
+const KEPT: [&str; 28] = [
     "source",
     "destinations",
     "input",
@@ -65,6 +65,7 @@ const KEPT: [&str; 27] = [
     "stop_at",
     "wait",
     "require_mount",
+    "require_durable",
     "report",
     "log",
     "progress",

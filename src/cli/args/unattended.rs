@@ -101,6 +101,12 @@ pub struct UnattendedArgs {
     #[arg(long, hide_short_help = true)]
     pub require_mount: bool,
 
+    /// Refuse an OUTPUT where a sync is not known to reach a device of this machine (exit 2)
+    ///
+    /// Servers, FUSE, memory and mounts with nobarrier are refused, with the reason. docs/guide/proof.md has all.
+    #[arg(long, conflicts_with = "no_sync", hide_short_help = true)]
+    pub require_durable: bool,
+
     /// Keep the private record below DIR instead of in OUTPUT/.dircopy
     ///
     /// For outputs on file systems without owners, such as FAT, and on shares. DIR must exist; each output

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use crate::{
     cli::record::report::outcome_name, cli::record::task::RunResult, copy::Report, error::Result,
-    verify::Coverage, verify::VerifyReport,
+    sys::Durable, verify::Coverage, verify::VerifyReport,
 };
 
 /// A file of metrics.
@@ -37,6 +37,8 @@ pub struct MetricsRow {
     pub bytes: Vec<(&'static str, u64)>,
     /// Number of files that were as expected, and of those that were not, by kind.
     pub expected: Vec<(&'static str, u64)>,
+    /// 1 for the word of who keeps what was synced.
+    pub durable: Vec<(&'static str, u64)>,
     /// The part that a scrub covered.
     pub covered: Option<Coverage>,
 }
@@ -107,6 +109,7 @@ impl MetricsFile<'_> {
                 oldest.map(|oldest| (None, oldest)).into_iter().collect()
             },
         );
+        gauge("durable", "Who keeps what the last run synced.", &|row| all(&row.durable));
         gauge("bytes", "Bytes of the files of the last run.", &|row| all(&row.bytes));
         text
     }
@@ -181,6 +184,12 @@ pub fn expected(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
     }
 }
 
+/// Who keeps what was synced.
+pub fn durable(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
+    let Ok(report) = ran else { return Vec::new() };
+    vec![(report.durable.map_or("not-synced", Durable::word), 1)]
+}
+
 /// The same of a check.
 pub fn checked(ran: &RunResult<'_>) -> LabelledCounts {
     let RunResult::Checked(VerifyReport { counts, .. }) = ran else {
@@ -220,6 +229,7 @@ mod tests {
                 files: vec![("copied", 7)],
                 bytes: vec![("copied", 1 << 40)],
                 expected: Vec::new(),
+                durable: Vec::new(),
                 covered: None,
             }],
             before: before.as_bytes(),

@@ -6,6 +6,7 @@ pub mod entry;
 pub mod files;
 pub mod log;
 mod metrics;
+pub mod proof;
 pub mod report;
 pub mod task;
 
@@ -20,18 +21,18 @@ use crate::{
     cli::record::files::is_directory, cli::record::log::JsonName, cli::record::log::Log,
     cli::record::log::stamp, cli::record::metrics::LabelledCounts,
     cli::record::metrics::MetricsFile, cli::record::metrics::MetricsRow,
-    cli::record::metrics::checked, cli::record::metrics::copied, cli::record::metrics::expected,
-    cli::record::metrics::passed, cli::record::report::CacheSection,
-    cli::record::report::CopySection, cli::record::report::JobSection,
-    cli::record::report::ManifestSection, cli::record::report::OutputSection,
-    cli::record::report::ReportJson, cli::record::report::ScrubSection,
-    cli::record::report::ShardSection, cli::record::report::StreamOutputSection,
-    cli::record::report::StreamSection, cli::record::report::WorkSection,
-    cli::record::report::methods, cli::record::report::outcome_name,
-    cli::record::report::read_back, cli::record::task::Finished, cli::record::task::RecordOptions,
-    cli::record::task::RunResult, cli::record::task::Task, cli::record::task::error,
-    cli::report::is_page, cli::report::page_of, cli::report::page_of_file,
-    cli::report::receipt::SampleContext, cli::report::receipt::Spool,
+    cli::record::metrics::checked, cli::record::metrics::copied, cli::record::metrics::durable,
+    cli::record::metrics::expected, cli::record::metrics::passed, cli::record::proof::Proof,
+    cli::record::report::CacheSection, cli::record::report::CopySection,
+    cli::record::report::JobSection, cli::record::report::ManifestSection,
+    cli::record::report::OutputSection, cli::record::report::ReportJson,
+    cli::record::report::ScrubSection, cli::record::report::ShardSection,
+    cli::record::report::StreamOutputSection, cli::record::report::StreamSection,
+    cli::record::report::WorkSection, cli::record::report::methods,
+    cli::record::report::outcome_name, cli::record::report::read_back, cli::record::task::Finished,
+    cli::record::task::RecordOptions, cli::record::task::RunResult, cli::record::task::Task,
+    cli::record::task::error, cli::report::is_page, cli::report::page_of,
+    cli::report::page_of_file, cli::report::receipt::SampleContext, cli::report::receipt::Spool,
     cli::report::receipt::ThreadCounts, cli::report::receipt::VolumeSection, cli::session::OnEnd,
     cli::show::Detail, cli::show::ScreenLine, cli::show::copy_messages::message,
     cli::words::is_plain, copy::Report, error::Deed, error::Error, error::Result, event::Event,
@@ -269,6 +270,7 @@ impl<'a> Records<'a> {
                 resumed: report.map(|report| report.resumed),
                 elapsed_seconds: report.map(|report| report.elapsed.as_secs_f64()),
                 volume: report.map(|report| VolumeSection::of(&report.output_volume)),
+                proof: report.filter(|_| !dry_run).map(Proof::of),
                 methods: report.map(methods).unwrap_or_default(),
                 cache: report.map(CacheSection::of),
                 manifest: report
@@ -331,12 +333,13 @@ impl<'a> Records<'a> {
         let called = |at: usize, path: &Path| {
             changing.get(at).cloned().flatten().unwrap_or_else(|| shown(path))
         };
-        let row = |label, exit: Exit, counts: LabelledCounts, expected| MetricsRow {
+        let row = |label, exit: Exit, counts: LabelledCounts, expected, durable| MetricsRow {
             label,
             exit_code: exit.code(),
             files: counts.files,
             bytes: counts.bytes,
             expected,
+            durable,
             covered: match ran {
                 RunResult::Checked(report) => report.covered,
                 _ => None,
@@ -348,7 +351,14 @@ impl<'a> Records<'a> {
                     let own = ran.filter(|_| self.are_several());
                     let exit = own.map_or(exit, |ran| Exit::of_one(ran, finished.all_written));
                     let expected = ran.map(expected).unwrap_or_default();
-                    row(called(at, path), exit, ran.map(copied).unwrap_or_default(), expected)
+                    let durable = ran.map(durable).unwrap_or_default();
+                    row(
+                        called(at, path),
+                        exit,
+                        ran.map(copied).unwrap_or_default(),
+                        expected,
+                        durable,
+                    )
                 };
                 ("dircopy", "output", self.outputs(ran).enumerate().map(output).collect())
             }
@@ -358,14 +368,14 @@ impl<'a> Records<'a> {
                     Endpoint::Path(path) => called(at, path),
                 };
                 let outputs: Vec<String> = outputs.iter().enumerate().map(name).collect();
-                let rows = vec![row(outputs.join(" "), exit, passed(ran), Vec::new())];
+                let rows = vec![row(outputs.join(" "), exit, passed(ran), Vec::new(), Vec::new())];
                 ("dircopy", "output", rows)
             }
             Task::Check(dirs) => {
                 let here = [PathBuf::from(".")];
                 let dirs = if dirs.is_empty() { &here[..] } else { dirs };
                 let dirs: Vec<String> = dirs.iter().map(|dir| shown(dir)).collect();
-                let rows = vec![row(dirs.join(" "), exit, checked(ran), Vec::new())];
+                let rows = vec![row(dirs.join(" "), exit, checked(ran), Vec::new(), Vec::new())];
                 ("dircopy_verify", "directory", rows)
             }
         };

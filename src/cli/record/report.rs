@@ -8,11 +8,12 @@ use serde::Serialize;
 use crate::{
     cli::exit::Exit, cli::record::Records, cli::record::entry::RecordEntry, cli::record::log,
     cli::record::log::JsonName, cli::record::log::Log, cli::record::log::stamp,
-    cli::record::task::Finished, cli::record::task::RunResult, cli::record::task::error,
-    cli::report::receipt::Spool, cli::report::receipt::VolumeSection, cli::show::Console,
-    copy::Counts, copy::Report, copy::Stages, error::Error, event::Stop, hash::Algorithm,
-    io::HashedFrom, part::Tally, part::content::Method, path::Shown, stream::OutputOutcome, sys,
-    sys::Uninterrupted, verify::Checked, verify::Coverage, verify::ShardCoverage,
+    cli::record::proof::Proof, cli::record::task::Finished, cli::record::task::RunResult,
+    cli::record::task::error, cli::report::receipt::Spool, cli::report::receipt::VolumeSection,
+    cli::show::Console, copy::Counts, copy::Report, copy::Stages, error::Error, event::Stop,
+    hash::Algorithm, io::HashedFrom, part::Tally, part::content::Method, path::Shown,
+    stream::OutputOutcome, sys, sys::Uninterrupted, verify::Checked, verify::Coverage,
+    verify::ShardCoverage,
 };
 
 /// The version of the format; it counts up when a report changes in a way that may break a reader.
@@ -175,6 +176,9 @@ pub struct OutputSection<'a> {
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume: Option<VolumeSection>,
+    /// Missing when the run was refused, and of one that only told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
     /// The copy methods, with the number of files and bytes that each moved.
     pub methods: BTreeMap<&'static str, Tally>,
     /// The part that stayed in memory; missing when the run was refused.

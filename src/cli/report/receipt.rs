@@ -92,7 +92,7 @@ impl Spool {
 const MOST_TEXT: usize = 16 << 10;
 
 /// A text, cut off where it is too long.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClippedText(pub String);
 
 impl<'de> Deserialize<'de> for ClippedText {

@@ -5,8 +5,8 @@ use std::{io, io::BufReader, io::Read, path::Path};
 use serde::Deserialize;
 
 use crate::{
-    cli::report::receipt::AtMost, cli::report::receipt::ClippedText, error::Error, error::Result,
-    sys, sys::PlainUse, sys::Uninterrupted,
+    cli::record::proof::Proof, cli::report::receipt::AtMost, cli::report::receipt::ClippedText,
+    error::Error, error::Result, sys, sys::PlainUse, sys::Uninterrupted,
 };
 
 /// A receipt that is larger is refused; bytes. One has 200 bytes for each entry about which something is amiss.
@@ -71,6 +71,7 @@ pub struct ReceiptOutput {
     pub counts: Option<ReceiptCounts>,
     pub elapsed_seconds: Option<f64>,
     pub volume: Option<ReceiptVolume>,
+    pub proof: Option<Proof>,
     pub manifest: Option<ReceiptManifest>,
     pub media_list: Option<ReceiptName>,
     /// Outcome of a stream.

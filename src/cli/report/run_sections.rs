@@ -248,6 +248,14 @@ fn proof(counts: &ReceiptCounts) -> String {
     }
 }
 
+/// How far it goes, in the words of the summary. What is known of a disk that is gone is none.
+fn proof_words(output: &ReceiptOutput, counts: &ReceiptCounts) -> Markup {
+    let any = counts.copied.saturating_add(counts.replaced).saturating_add(counts.from_device);
+    let is_any = any.saturating_add(counts.from_cache) > 0;
+    let words = output.proof.as_ref().and_then(|proof| proof.words(is_any));
+    html! { @if let Some(words) = words { (text(&words)) } }
+}
+
 fn results(receipt: &Receipt) -> Markup {
     let is_single = receipt.outputs.kept.len() == 1;
     let ending = |output: &ReceiptOutput| match &output.ending {
@@ -261,7 +269,8 @@ fn results(receipt: &Receipt) -> Markup {
             table .stack {
                 thead { tr {
                     th { "Output" } th { "Ending" } th .number { "Copied" } th .number { "Bytes" }
-                    th .number { "Time" } th .number { "Rate" } th { "Read back" } th .number { "Unchanged" }
+                    th .number { "Time" } th .number { "Rate" } th { "Read back" } th { "Proof" }
+                    th .number { "Unchanged" }
                     th .number { "Failed or left" }
                 } }
                 tbody {
@@ -282,10 +291,11 @@ fn results(receipt: &Receipt) -> Markup {
                                 td data-label="Read back" {
                                     @if is_stopped { "stopped early" } @else { (proof(counts)) }
                                 }
+                                td data-label="Proof" { (proof_words(output, counts)) }
                                 td .number data-label="Unchanged" { (number(counts.unchanged)) }
                                 td .number data-label="Failed or left" { (number(counts.failed.saturating_add(counts.left))) }
                             } @else {
-                                td colspan="7" {
+                                td colspan="8" {
                                     "nothing was copied"
                                     @if let Some(error) = &output.error { ": " (sentence(error)) }
                                 }

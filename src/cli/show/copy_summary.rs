@@ -3,14 +3,14 @@
 use std::{path::Path, path::PathBuf, time::Duration};
 
 use crate::{
-    cli::args::copy::CopyArgs, cli::show::Console, cli::show::count, cli::show::rows::Counted,
-    cli::show::rows::Rows, cli::show::rows::brief, cli::show::rows::contents,
-    cli::show::rows::files, cli::show::rows::per_second, cli::show::rows::proven,
-    cli::show::rows::size, cli::show::rows::span, cli::show::rows::typed,
-    cli::show::stream_summary::busy, cli::show::stream_summary::limit,
-    cli::show::stream_summary::waiting, copy::Counts, copy::Ending, copy::Report, error::Error,
-    error::Result, io::HashedFrom, part::Tally, part::content::Method, path::Shown,
-    sys::ResidentBytes,
+    cli::args::copy::CopyArgs, cli::record::proof::Proof, cli::record::proof::is_any,
+    cli::show::Console, cli::show::count, cli::show::rows::Counted, cli::show::rows::Rows,
+    cli::show::rows::brief, cli::show::rows::contents, cli::show::rows::files,
+    cli::show::rows::per_second, cli::show::rows::proven, cli::show::rows::size,
+    cli::show::rows::span, cli::show::rows::typed, cli::show::stream_summary::busy,
+    cli::show::stream_summary::limit, cli::show::stream_summary::waiting, copy::Counts,
+    copy::Ending, copy::Report, error::Error, error::Result, io::HashedFrom, part::Tally,
+    part::content::Method, path::Shown, sys::ResidentBytes,
 };
 
 /// Below this, the shares of the stages say nothing.
@@ -176,6 +176,10 @@ impl CopySummary<'_> {
                 cache => format!("{files} of the source, {cache} of them only through a cache"),
             };
             rows.row("read twice", text);
+        }
+        if !self.args.dry_run && report.ending.given_up().is_none() {
+            let proof = Proof::of(report).words(is_any(counts));
+            proof.iter().for_each(|words| rows.row("proof", words));
         }
         if counts.believed_bytes > 0 {
             rows.row("believed", format!("{} of holes, not read", size(counts.believed_bytes)));

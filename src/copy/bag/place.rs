@@ -10,14 +10,15 @@ use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    copy::CopyJob, copy::before::check, copy::before::check::Opened, copy::before::check::new_name,
-    copy::list_file::ListFile, copy::list_file::ListWriting, copy::list_file::remove_all,
-    error::Error, error::Result, hash::Algorithms, hash::Digests, manifest::ManifestName,
-    manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
-    manifest::archive::bag::manifest_name, state::Bound, state::Missing, state::Note,
-    state::PrivateDir, state::private_dir::NAME, sys, sys::Attributes, sys::Dir, sys::DirListing,
-    sys::PartOwner, sys::is_part_name, tree::Patience, tree::hand_over::is_of_stranger,
-    tree::hand_over::is_open_to_strangers, tree::hand_over::tells_owners,
+    copy::CopyJob, copy::before::check, copy::before::check::DiskDemands,
+    copy::before::check::Opened, copy::before::check::new_name, copy::list_file::ListFile,
+    copy::list_file::ListWriting, copy::list_file::remove_all, error::Error, error::Result,
+    hash::Algorithms, hash::Digests, manifest::ManifestName, manifest::archive::bag::DECLARATION,
+    manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name, state::Bound,
+    state::Missing, state::Note, state::PrivateDir, state::private_dir::NAME, sys, sys::Attributes,
+    sys::Dir, sys::DirListing, sys::PartOwner, sys::is_part_name, tree::Patience,
+    tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
+    tree::hand_over::tells_owners,
 };
 
 /// Notes in the private directory that the directory is a bag of this user's runs.
@@ -123,7 +124,7 @@ impl BagRoot {
     /// # Errors
     /// No bag can be made there.
     pub fn find(job: &CopyJob, algorithms: Algorithms) -> Result<Option<BagState>> {
-        let Opened::There(dir) = check::open(&job.output, job.options.require_mount)? else {
+        let Opened::There(dir) = check::open(&job.output, DiskDemands::of(&job.options))? else {
             return Ok(None);
         };
         let private = PrivateDir::open(&dir, &job.output, job.state.as_deref(), Missing::Leave);
@@ -138,7 +139,7 @@ impl BagRoot {
     pub fn take(job: &CopyJob, algorithms: Algorithms, patience: Patience<'_>) -> Result<Self> {
         let path = &job.output;
         let fail = |error| Error::io("make the output", path, error);
-        let (dir, parent) = match check::open(path, job.options.require_mount)? {
+        let (dir, parent) = match check::open(path, DiskDemands::of(&job.options))? {
             Opened::There(dir) => (dir, None),
             Opened::Parent(above) => {
                 let name = new_name(path)?;

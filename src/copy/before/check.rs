@@ -8,10 +8,10 @@ use crate::{
     copy::CopyJob, copy::Prepared, copy::bag::PayloadRole, copy::bag::place::BagRoot,
     copy::before::Demands, copy::before::is_inside, copy::before::open_source,
     copy::before::prepare, error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm,
-    io::Reflink, manifest::ManifestName, path::Shown, path::directory_of, state::Missing,
-    state::Note, state::OtherOutputs, state::PrivateDir, state::PrivatePlace, sys, sys::Dir,
-    sys::NoOwnMount, sys::stat::Identity, transfer::baseline::Baseline, tree::Patience,
-    volume::UntriedNames,
+    io::CopyOptions, io::Reflink, manifest::ManifestName, path::Shown, path::directory_of,
+    state::Missing, state::Note, state::OtherOutputs, state::PrivateDir, state::PrivatePlace, sys,
+    sys::Dir, sys::Durable, sys::NoOwnMount, sys::stat::Identity, transfer::baseline::Baseline,
+    tree::Patience, volume::UntriedNames,
 };
 
 impl CopyJob {
@@ -59,7 +59,7 @@ impl CopyJob {
     pub(crate) fn prepare(&self, dry: bool, patience: Patience<'_>) -> Result<Prepared> {
         let demands = Demands {
             must_clone: self.options.reflink == Reflink::Always,
-            must_be_mounted: self.options.require_mount,
+            disk: DiskDemands::of(&self.options),
             restore: self.options.restore,
             longest_name: match (self.options.algorithm, &self.payload) {
                 (Algorithm::None, _) | (_, Some(_)) => 0,
@@ -107,7 +107,7 @@ struct FoundOutput<'a> {
 impl<'a> FoundOutput<'a> {
     fn look(job: &'a CopyJob) -> Result<Self> {
         let path = &*job.output;
-        let opened = open(path, job.options.require_mount)?;
+        let opened = open(path, DiskDemands::of(&job.options))?;
         let id = opened.dir().identity().deed("look at", path)?;
         let private = match &opened {
             // What cannot be opened is told when something is to be made.
@@ -214,9 +214,45 @@ pub fn check(source: &Path, jobs: &[&CopyJob]) -> Result<Vec<Option<Error>>> {
 
 // Refusing an output whose disk is not there: without one, a run would fill the disk below the mount point.
 
-/// Opens the output `to`, which must lie on a file system that was mounted for it if it `must_be_mounted`.
-pub fn open(to: &Path, must_be_mounted: bool) -> Result<Opened> {
-    if must_be_mounted { open_mounted(to) } else { open_output(to) }
+/// The demands on the disk of an output.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskDemands {
+    /// It must be mounted for the output.
+    pub mounted: bool,
+    /// It must be a device of this machine whose syncs are worth what they say.
+    pub durable: bool,
+}
+
+impl DiskDemands {
+    /// Those of a run with these options.
+    pub fn of(options: &CopyOptions) -> Self {
+        Self { mounted: options.require_mount, durable: options.require_durable }
+    }
+}
+
+/// Opens the output `to`, whose disk must be as is demanded.
+pub fn open(to: &Path, demands: DiskDemands) -> Result<Opened> {
+    let opened = if demands.mounted { open_mounted(to) } else { open_output(to) }?;
+    if demands.durable {
+        refuse_forgetful(opened.dir(), to)?;
+    }
+    Ok(opened)
+}
+
+/// Refuses an output of which nobody but the device itself is to say that it is durable.
+fn refuse_forgetful(dir: &Dir, to: &Path) -> Result<()> {
+    let finding = match sys::durable(dir) {
+        Durable::Device => return Ok(()),
+        Durable::Server => "a server keeps it, whose word is all there is; --require-durable asks \
+                            for a disk of this machine"
+            .to_owned(),
+        Durable::Unknown(why) => {
+            format!(
+                "whether a sync makes anything durable there is unknown: {why} (--require-durable)"
+            )
+        }
+    };
+    Err(Error::finding("copy to", to, finding))
 }
 
 fn open_mounted(to: &Path) -> Result<Opened> {

@@ -8,14 +8,14 @@ pub mod space;
 use std::{io, path::Path, sync::Arc};
 
 use crate::{
-    copy::before::check::Opened, copy::before::check::another, copy::before::check::make_output,
-    copy::before::check::new_name, copy::before::exchange::Pair, copy::before::exchange::is_empty,
-    error::Deed, error::Error, error::Result, path::DirPath, path::directory_of, state::Missing,
-    state::NewRoot, state::Note, state::PrivateDir, state::PrivatePlace, state::Secret,
-    state::private_dir::NAME, sys, sys::Attributes, sys::Dir, sys::Lock, sys::PartOwner,
-    sys::Place, sys::ShardTag, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
-    tree::LockShare, tree::OutputDir, tree::Patience, tree::SourceDir, tree::SourceEntry,
-    tree::Ways, volume::UntriedNames,
+    copy::before::check::DiskDemands, copy::before::check::Opened, copy::before::check::another,
+    copy::before::check::make_output, copy::before::check::new_name, copy::before::exchange::Pair,
+    copy::before::exchange::is_empty, error::Deed, error::Error, error::Result, path::DirPath,
+    path::directory_of, state::Missing, state::NewRoot, state::Note, state::PrivateDir,
+    state::PrivatePlace, state::Secret, state::private_dir::NAME, sys, sys::Attributes, sys::Dir,
+    sys::Lock, sys::PartOwner, sys::Place, sys::ShardTag, sys::stat::Identity, sys::stat::Kind,
+    sys::stat::Stat, tree::LockShare, tree::OutputDir, tree::Patience, tree::SourceDir,
+    tree::SourceEntry, tree::Ways, volume::UntriedNames,
 };
 
 // Opening both sides before anything is touched, and refusing what could harm the source.
@@ -59,8 +59,8 @@ pub const MIRROR_NEEDS_IT: &str = "; --mirror needs it (--state DIR keeps it els
 pub struct Demands<'a> {
     /// An output where files cannot share their data with the source is refused.
     pub must_clone: bool,
-    /// An output that does not lie on a mount of its own is refused.
-    pub must_be_mounted: bool,
+    /// What is asked of the output's disk.
+    pub disk: DiskDemands,
     /// An output that the source is a copy of is as good as any.
     pub restore: bool,
     /// An output that cannot hold a name of so many bytes is refused: the manifest's.
@@ -89,12 +89,12 @@ pub fn prepare(
     demands: Demands<'_>,
     patience: Patience<'_>,
 ) -> Result<Prepared> {
-    let Demands { must_clone, must_be_mounted, held, dry, names, private, shard, .. } = demands;
+    let Demands { must_clone, disk, held, dry, names, private, shard, .. } = demands;
     let (source, file) = open_source(from)?;
     let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
     let opened = match held {
         Some(dir) => Opened::There(another(dir).map_err(|error| cannot_look(to, error))?),
-        None => check::open(to, must_be_mounted)?,
+        None => check::open(to, disk)?,
     };
     let pair = Pair { from, to, source: &source, source_stat: &source_stat };
     pair.refuse_overlap(&opened, file.is_some())?;

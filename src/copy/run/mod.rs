@@ -29,9 +29,10 @@ use crate::{
     event::EventObserver, event::Gate, event::Progress, event::Stop, fanout::Slot, hash::Algorithm,
     io::Control, io::FurtherDigests, io::RateLimit, io::link_check::Helpers,
     io::read_back::Residency, manifest::ManifestFile, manifest::ManifestName, manifest::Readers,
-    state::Knowledge, sys, sys::Dir, transfer::Context, transfer::FirstRead, transfer::Shared,
-    transfer::baseline::Baseline, transfer::kernel::CopyMethods, tree::NameCount, tree::NameList,
-    tree::Patience, tree::Pattern, tree::Walk, tree::dirs::OTHERS_MAY_WRITE,
+    state::Knowledge, sys, sys::Dir, sys::Durable, sys::VolumeDetails, transfer::Context,
+    transfer::FirstRead, transfer::Shared, transfer::baseline::Baseline,
+    transfer::kernel::CopyMethods, tree::NameCount, tree::NameList, tree::Patience, tree::Pattern,
+    tree::Walk, tree::dirs::OTHERS_MAY_WRITE,
 };
 
 /// The share of the room of an output that may fill up that is kept for its manifest: a small file takes a block of
@@ -278,9 +279,7 @@ impl OutputRun<'_> {
         let (mut committer, verifier_threads) =
             self.committer(&context, &mut prepared, earlier, verifiers);
         slot.iter().for_each(|slot| slot.begin(started, stop));
-        let source_volume = sys::volume_details(&prepared.source.handle);
-        let output_volume = prepared.output.handle.as_ref().map(sys::volume_details);
-        let output_device = prepared.output.volume.dev;
+        let (volumes, output_device) = (self.volumes(&prepared), prepared.output.volume.dev);
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
         let rotation = Rotation::of(job, &source);
@@ -321,10 +320,20 @@ impl OutputRun<'_> {
             trash,
             media_list,
             lists,
-            source_volume,
-            output_volume: output_volume.unwrap_or_default(),
+            source_volume: volumes.0,
+            output_volume: volumes.1,
+            durable: volumes.2,
+            hashed_twice: progress.pieces.is_any_of(job.options.algorithm),
             output_device,
         }
+    }
+
+    /// The facts about the file systems of source and output, and the worth of syncs there, if there are any.
+    fn volumes(&self, prepared: &Prepared) -> (VolumeDetails, VolumeDetails, Option<Durable>) {
+        let root = prepared.output.handle.as_ref();
+        let output = root.map(sys::volume_details).unwrap_or_default();
+        let durable = root.filter(|_| self.job.options.sync).map(sys::durable);
+        (sys::volume_details(&prepared.source.handle), output, durable)
     }
 
     /// The committer, and the threads that read copies back for it, if there are to be `verifiers`.

@@ -6,6 +6,7 @@ mod cache;
 #[cfg(target_os = "linux")]
 mod data_place;
 pub(in crate::sys) mod dir;
+mod durable;
 #[cfg(target_os = "linux")]
 mod inode;
 mod inode_items;
@@ -35,6 +36,7 @@ pub use cache::{OutputPages, SourcePages};
 #[cfg(target_os = "linux")]
 pub use data_place::{data_sharing, place_all_data, shared_place};
 pub use dir::{name_from_bytes, names_device, swallowed_quote, unusable};
+pub use durable::durable;
 #[cfg(target_os = "linux")]
 pub use inode::what_protects;
 pub use leftover::{is_ours_alone, keep_locked, persist_content};

@@ -61,9 +61,14 @@ impl Place {
 
     /// True if anything is mounted below `dir`; where the system does not tell, it may be.
     pub fn has_mounts_below(dir: &Dir) -> bool {
-        let Ok(here) = path_of(dir) else { return true };
-        let Ok(mounts) = MountLine::all() else { return true };
-        mounts.iter().any(|mount| mount.point != here && mount.point.starts_with(&here))
+        Self::mounts_below(dir).is_none_or(|points| !points.is_empty())
+    }
+
+    /// The mount points below `dir`; `None` where the system does not tell.
+    pub fn mounts_below(dir: &Dir) -> Option<Vec<PathBuf>> {
+        let here = path_of(dir).ok()?;
+        let points = MountLine::all().ok()?.into_iter().map(|mount| mount.point);
+        Some(points.filter(|point| *point != here && point.starts_with(&here)).collect())
     }
 
     /// The way from `outer` to this place, if it is below `outer` or the same (then there is none to
@@ -137,6 +142,18 @@ impl MountLine {
     pub fn of(dir: &Dir) -> io::Result<Option<Self>> {
         let id = mount_id(dir)?;
         Ok(Self::all()?.into_iter().find(|line| line.id == id))
+    }
+
+    /// The options of the file system itself, not those of the mount.
+    pub(super) fn options(&self) -> impl Iterator<Item = &[u8]> {
+        let end = memchr::memmem::find(&self.rest, b" - ").map_or(self.rest.len(), |at| at + 3);
+        let last = self.rest[end..].split(|&byte| byte == b' ').nth(2).unwrap_or_default();
+        last.split(|&byte| byte == b',')
+    }
+
+    /// The path that the option of this beginning (`upperdir=`) has.
+    pub(super) fn option_path(&self, begin: &[u8]) -> Option<PathBuf> {
+        self.options().find_map(|option| Some(unescape(option.strip_prefix(begin)?).into()))
     }
 
     /// True if the mount shows a file system from its top, and not one of its directories.
@@ -269,6 +286,8 @@ mod mounts_tests {
         assert_eq!((line.root.to_str(), line.point.to_str()), (Some("/mnt1"), Some("/mnt 2")));
         assert_eq!((&*line.kind, line.source.to_str()), (&b"ext3"[..], Some("/dev/root")));
         assert!(!line.is_whole());
+        assert_eq!(line.options().collect::<Vec<_>>(), [&b"rw"[..], b"errors=continue"]);
+        assert_eq!(line.option_path(b"errors="), Some("continue".into()));
         assert_eq!(MountLine::parse(b"36 35 98:0 / /mnt rw"), None);
     }
 }

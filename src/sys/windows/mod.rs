@@ -39,6 +39,7 @@ pub use process::{
 };
 pub use process::{host_name, lock_holder};
 pub use stream::{StreamEnd, let_read, may_read, new_file_mode, touch};
+pub use volume::durable;
 pub use volume::{
     allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
     is_output_gone, is_synthetic, longest_name, may_lack_owners, most_below, next_extent,

@@ -120,8 +120,13 @@ pub fn is_one_of(error: &io::Error, codes: &[u32]) -> bool {
 
 /// True if something lies on another machine; where that cannot be told, it may.
 pub fn is_remote(at: BorrowedHandle<'_>) -> bool {
-    query_volume::<FILE_FS_DEVICE_INFORMATION>(at, FileFsDeviceInformation)
-        .map_or(true, |told| told.Characteristics & FILE_REMOTE_DEVICE != 0)
+    remote(at).unwrap_or(true)
+}
+
+/// The same; an error where it cannot be told.
+pub fn remote(at: BorrowedHandle<'_>) -> io::Result<bool> {
+    let told = query_volume::<FILE_FS_DEVICE_INFORMATION>(at, FileFsDeviceInformation)?;
+    Ok(told.Characteristics & FILE_REMOTE_DEVICE != 0)
 }
 
 fn status_block() -> IO_STATUS_BLOCK {

@@ -40,8 +40,8 @@ use windows_sys::{
 };
 
 use crate::{
-    sys::types::Extent, sys::types::FreeSpace, sys::types::MountedVolume, sys::types::UsedSpace,
-    sys::types::VolumeDetails, sys::windows::dir::Dir, sys::windows::nt,
+    sys::types::Durable, sys::types::Extent, sys::types::FreeSpace, sys::types::MountedVolume,
+    sys::types::UsedSpace, sys::types::VolumeDetails, sys::windows::dir::Dir, sys::windows::nt,
 };
 
 /// The next data of a file of `size` bytes at or after `offset`; an extent at `size` without length
@@ -132,6 +132,17 @@ pub fn file_system(at: impl AsHandle) -> Option<String> {
     let name = bytes.get(NAME..)?.get(..name_len)?;
     let units: Vec<u16> = name.chunks_exact(2).map(|u| u16::from_ne_bytes([u[0], u[1]])).collect();
     String::from_utf16(&units).ok()
+}
+
+/// The worth of a sync of what is in `dir`. A flush waits for the disk on NTFS, unless its user turned that off for the
+/// disk, which is not told; of other file systems it is not known here.
+pub fn durable(dir: &Dir) -> Durable {
+    match (nt::remote(dir.as_handle()), file_system(dir).as_deref()) {
+        (Ok(true), _) => Durable::Server,
+        (Ok(false), Some("NTFS")) => Durable::Device,
+        (Ok(false), _) => Durable::Unknown("it is not known of its file system"),
+        (Err(_), _) => Durable::Unknown("its volume does not say where it is"),
+    }
 }
 
 impl Dir {

@@ -94,6 +94,8 @@ pub enum Habit {
     MovesTimes(i64),
     /// Directories cannot be synced: HFS.
     SyncsNoDirectories,
+    /// There is no sync: after the first the kernel says by itself that each succeeds. rclone, servers of libfuse 2.
+    HasNoSync,
     /// None of its inodes is free, it says: rclone.
     TellsNoFreeInodes,
     /// Names have at most 31 bytes, it says: HFS.

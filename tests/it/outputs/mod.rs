@@ -3,3 +3,4 @@
 mod apart;
 mod options;
 mod together;
+mod worth;

@@ -231,6 +231,9 @@ impl Filesystem for Shown {
     }
 
     fn fsync(&self, request: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        if self.has(Habit::HasNoSync) {
+            return reply.error(Errno::ENOSYS);
+        }
         let synced = self.path(node).and_then(|path| self.act(request, Deed::Sync, &path));
         answer!(reply, synced, _ => reply.ok());
     }
@@ -243,6 +246,9 @@ impl Filesystem for Shown {
         _: bool,
         reply: ReplyEmpty,
     ) {
+        if self.has(Habit::HasNoSync) {
+            return reply.error(Errno::ENOSYS);
+        }
         if self.has(Habit::SyncsNoDirectories) {
             return reply.error(Errno::EINVAL);
         }

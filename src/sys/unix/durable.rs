@@ -1,0 +1,272 @@
+//! The worth of a sync: who said that everything is kept, when `fsync` came back without an error.
+//!
+//! `fsync` says yes for a device that was told to flush, for a server that promised, and for a file system that has
+//! nothing to ask. Which of these it was is nowhere in its answer, so it is found out from the file system, the options
+//! it is mounted with, and what it lies on. What cannot be found out is unknown, and never counts as the device.
+
+use crate::{sys::types::Durable, sys::unix::dir::Dir};
+
+/// The worth of a sync of what is in `dir`, and in whatever is mounted below it.
+#[cfg(target_os = "linux")]
+pub fn durable(dir: &Dir) -> Durable {
+    linux::below(dir)
+}
+
+/// Not known here: on macOS `fsync` does not reach the device's own memory.
+#[cfg(not(target_os = "linux"))]
+pub fn durable(_: &Dir) -> Durable {
+    Durable::Unknown("this system does not tell")
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{
+        fs, os::unix::ffi::OsStrExt, os::unix::fs::FileTypeExt, os::unix::fs::MetadataExt,
+        path::Path, path::PathBuf,
+    };
+
+    use crate::{
+        sys::types::Durable, sys::unix::dir::Dir, sys::unix::place::MountLine,
+        sys::unix::place::Place,
+    };
+
+    const IN_MEMORY: Durable = Durable::Unknown("its file system is in memory");
+    const NO_TABLE: Durable = Durable::Unknown("the table of mounts does not show its file system");
+    const NO_DEVICE: Durable = Durable::Unknown("its device cannot be seen from here");
+    const NO_LAYER: Durable =
+        Durable::Unknown("the upper directory of its overlay cannot be seen from here");
+    const VOLATILE: Durable =
+        Durable::Unknown("its overlay is mounted volatile, and syncs nothing");
+    // fuse_fsync() in fs/fuse/file.c: once a server has answered ENOSYS, the kernel says 0 by itself, for ever.
+    const FUSE: Durable = Durable::Unknown(
+        "whether a FUSE file system can sync is not told: without it, every sync succeeds",
+    );
+    const NOT_KNOWN: Durable = Durable::Unknown("it is not known of its file system");
+
+    /// Options with which a file system tells its device nothing, or its server. Each is shown in the table of mounts
+    /// where it is in force: ext4, btrfs, f2fs, nilfs2 and old xfs; f2fs; cifs.
+    const FORGETFUL: [(&[u8], Durable); 4] = [
+        (
+            b"nobarrier",
+            Durable::Unknown("it is mounted with nobarrier: its device is not told to flush"),
+        ),
+        (
+            b"barrier=0",
+            Durable::Unknown("it is mounted with barrier=0: its device is not told to flush"),
+        ),
+        (
+            b"fsync_mode=nobarrier",
+            Durable::Unknown(
+                "it is mounted with fsync_mode=nobarrier: its device is not told to flush",
+            ),
+        ),
+        (
+            b"nostrictsync",
+            Durable::Unknown("it is mounted with nostrictsync: its server is not told to flush"),
+        ),
+    ];
+
+    // From linux/magic.h. Those whose sync waits for the device, by their sources: ext2 to ext4, xfs, btrfs, f2fs,
+    // vfat, exfat, ntfs3, udf, nilfs2. Not among them: hfs, jfs (which flush nothing), zfs (`sync=disabled` is not
+    // shown).
+    const LOCAL: [u32; 9] = [
+        0xef53,
+        0x5846_5342,
+        BTRFS,
+        0xf2f5_2010,
+        0x4d44,
+        0x2011_bab0,
+        0x7366_746e,
+        0x1501_3346,
+        0x3434,
+    ];
+    const BTRFS: u32 = 0x9123_683e;
+    // nfs, smb, cifs, smb2, ceph, 9p, afs (twice), coda, lustre.
+    const SERVERS: [u32; 10] = [
+        0x6969,
+        0x517b,
+        0xff53_4d42,
+        0xfe53_4d42,
+        0x00c3_6400,
+        0x0102_1997,
+        0x5346_414f,
+        0x6b41_4653,
+        0x7375_7245,
+        0x0bd0_0bd0,
+    ];
+    const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+    const FUSES: u32 = 0x6573_5546;
+    const OVERLAY: u32 = 0x794c_7630;
+
+    /// Images in images, and overlays over overlays, are followed so far.
+    const DEEPEST: u32 = 8;
+
+    /// The least of what `dir` and the mounts below it are worth.
+    pub fn below(dir: &Dir) -> Durable {
+        let own = of(dir, DEEPEST);
+        if own == Durable::Device && Place::has_mounts_below(dir) {
+            return Place::mounts_below(dir)
+                .map(|points| least(points.iter().map(|point| at(point, DEEPEST))))
+                .unwrap_or(NO_TABLE);
+        }
+        own
+    }
+
+    fn at(path: &Path, deepest: u32) -> Durable {
+        Dir::open(path).map_or(NO_DEVICE, |dir| of(&dir, deepest))
+    }
+
+    /// The first of these that is not the device; the device if all are.
+    fn least(all: impl IntoIterator<Item = Durable>) -> Durable {
+        let mut least = Durable::Device;
+        for one in all {
+            match (least, one) {
+                (_, Durable::Unknown(_)) => return one,
+                (Durable::Device, _) => least = one,
+                _ => {}
+            }
+        }
+        least
+    }
+
+    fn of(dir: &Dir, deepest: u32) -> Durable {
+        let Some(left) = deepest.checked_sub(1) else { return NOT_KNOWN };
+        let Ok(told) = rustix::fs::fstatfs(&dir.0) else { return NOT_KNOWN };
+        let kind = told.f_type as u32;
+        match kind {
+            FUSES => return FUSE,
+            _ if MEMORY.contains(&kind) => return IN_MEMORY,
+            OVERLAY | BTRFS => {}
+            _ if SERVERS.contains(&kind) || LOCAL.contains(&kind) => {}
+            _ => return NOT_KNOWN,
+        }
+        let Ok(Some(mount)) = MountLine::of(dir) else { return NO_TABLE };
+        let is_given = |option: &[u8]| mount.options().any(|given| given == option);
+        if let Some((_, why)) = FORGETFUL.iter().find(|(option, _)| is_given(option)) {
+            return *why;
+        }
+        match kind {
+            OVERLAY if is_given(b"volatile") || is_given(b"fsync=volatile") => VOLATILE,
+            OVERLAY => upper(&mount).map_or(NO_LAYER, |upper| of(&upper, left)),
+            _ if SERVERS.contains(&kind) => Durable::Server,
+            BTRFS => of_btrfs(&mount.source, left),
+            _ => of_device(&String::from_utf8_lossy(&mount.device), left),
+        }
+    }
+
+    /// The directory in which an overlay keeps what is written. In a container the path may be that of something else,
+    /// so it must have the overlay's own times and owner.
+    fn upper(mount: &MountLine) -> Option<Dir> {
+        let path = unescaped(&mount.option_path(b"upperdir=")?);
+        let below = mount.root.strip_prefix("/").ok()?;
+        let path = if below.as_os_str().is_empty() { path } else { path.join(below) };
+        if !path.is_absolute() {
+            return None;
+        }
+        let upper = Dir::open(&path).ok()?;
+        let (shown, kept) = (fs::metadata(&mount.point).ok()?, rustix::fs::fstat(&upper.0).ok()?);
+        let is_same = shown.uid() == kept.st_uid
+            && (shown.ctime(), shown.ctime_nsec()) == (kept.st_ctime, kept.st_ctime_nsec as i64)
+            && (shown.mtime(), shown.mtime_nsec()) == (kept.st_mtime, kept.st_mtime_nsec as i64);
+        is_same.then_some(upper)
+    }
+
+    /// The path of a layer, which an overlay shows as it was given, with backslashes before commas (ovl_unescape() in
+    /// fs/overlayfs/params.c).
+    fn unescaped(given: &Path) -> PathBuf {
+        let (mut bytes, mut rest) = (Vec::new(), given.as_os_str().as_bytes());
+        while let [first, tail @ ..] = rest {
+            (rest, _) = match (first, tail) {
+                (b'\\', [next, tail @ ..]) => (tail, bytes.push(*next)),
+                _ => (tail, bytes.push(*first)),
+            };
+        }
+        std::ffi::OsStr::from_bytes(&bytes).into()
+    }
+
+    /// A file system on several devices is worth what the least of them is.
+    fn of_btrfs(source: &Path, left: u32) -> Durable {
+        let Ok(source) = source.canonicalize() else { return NO_DEVICE };
+        let Some(name) = source.file_name() else { return NO_DEVICE };
+        let Ok(mut all) = fs::read_dir("/sys/fs/btrfs") else { return NO_DEVICE };
+        let devices = all.find_map(|one| {
+            let devices = one.ok()?.path().join("devices");
+            devices.join(name).exists().then_some(devices)
+        });
+        let Some(devices) = devices.and_then(|devices| paths_in(&devices)) else {
+            return NO_DEVICE;
+        };
+        least(devices.iter().map(|device| of_block(device, left)))
+    }
+
+    /// … of the device with these numbers, as `8:1`.
+    fn of_device(numbers: &str, left: u32) -> Durable {
+        of_block(&Path::new("/sys/dev/block").join(numbers), left)
+    }
+
+    /// … of a device by its directory in /sys. Devices that are made of others are worth what these are.
+    fn of_block(at: &Path, left: u32) -> Durable {
+        let Some(left) = left.checked_sub(1) else { return NOT_KNOWN };
+        let Ok(mut at) = at.canonicalize() else { return NO_DEVICE };
+        if at.join("partition").exists() {
+            at.pop();
+        }
+        let name = at.file_name().map_or(&b""[..], |name| name.as_bytes());
+        let is_one_of = |names: &[&[u8]]| {
+            let is_number = |rest: &[u8]| rest.first().is_some_and(u8::is_ascii_digit);
+            names.iter().any(|one| name.strip_prefix(*one).is_some_and(is_number))
+        };
+        match () {
+            () if is_one_of(&[b"ram", b"zram"]) => IN_MEMORY,
+            () if is_one_of(&[b"nbd", b"rbd"]) => Durable::Server,
+            () if is_one_of(&[b"loop"]) => of_image(&at.join("loop/backing_file"), left),
+            () => match paths_in(&at.join("slaves")) {
+                Some(below) => least(below.iter().map(|device| of_block(device, left))),
+                None => NO_DEVICE,
+            },
+        }
+    }
+
+    /// … of a file, or a device, that is shown as a device.
+    fn of_image(note: &Path, left: u32) -> Durable {
+        let Ok(text) = fs::read(note) else { return NO_DEVICE };
+        let path = Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii_end()));
+        match (fs::metadata(path), path.parent()) {
+            (Ok(image), _) if image.file_type().is_block_device() => {
+                let (major, minor) =
+                    (rustix::fs::major(image.rdev()), rustix::fs::minor(image.rdev()));
+                of_device(&format!("{major}:{minor}"), left)
+            }
+            (Ok(image), Some(dir)) if image.is_file() => at(dir, left),
+            _ => NO_DEVICE,
+        }
+    }
+
+    fn paths_in(dir: &Path) -> Option<Vec<PathBuf>> {
+        fs::read_dir(dir).ok()?.map(|entry| Some(entry.ok()?.path())).collect()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn the_least_counts() {
+            use Durable::{Device, Server};
+            assert_eq!(least([]), Device);
+            assert_eq!(least([Device, Server, Device]), Server);
+            assert_eq!(least([Device, Server, IN_MEMORY, FUSE]), IN_MEMORY);
+        }
+
+        #[test]
+        fn a_layer_is_unescaped() {
+            assert_eq!(unescaped(Path::new(r"/a\, b\\c\")), Path::new(r"/a, b\c\"));
+        }
+
+        #[test]
+        fn nothing_is_known_of_a_device_that_is_not_there() {
+            assert_eq!(of_device("0:0", DEEPEST), NO_DEVICE);
+            assert_eq!(at(Path::new("/proc"), DEEPEST), NOT_KNOWN);
+        }
+    }
+}
