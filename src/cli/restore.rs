@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    copy::GenerationSet, copy::generations::set::path_of, error::Deed, error::Error, error::Result,
-    manifest::Entries, manifest::ManifestName, manifest::Parsed, state::private_dir, sys, sys::Dir,
-    sys::DirListing, sys::PlainUse, verify::has_own_manifest, verify::own_manifest,
+    cli::show::rows::typed, copy::GenerationSet, copy::generations::set::path_of, error::Deed,
+    error::Error, error::Result, manifest::Entries, manifest::ManifestName, manifest::Parsed,
+    state::private_dir, sys, sys::Dir, sys::DirListing, sys::PlainUse, verify::has_own_manifest,
+    verify::own_manifest,
 };
 
 /// A tree that can be proven.
@@ -27,8 +28,13 @@ impl ProvenTree {
     /// There is none, or nothing proves it.
     pub fn find(path: &Path, given: Option<&Path>) -> Result<Self> {
         if path.is_file() {
-            let finding = "it is a file, and its tree has the manifest: name that, and the file with --include, as in \
-                           dircopy restore TREE DST --include /PATH";
+            let (tree, below) = tree_of(path);
+            let finding = format!(
+                "it is a file, and its tree has the manifest: name that, and the file with --include: dircopy restore \
+                 {} DST --include {}",
+                typed(&tree),
+                typed(&below)
+            );
             return Err(Error::finding("restore", path, finding));
         }
         let root = Dir::open(path).deed("open", path)?;
@@ -54,6 +60,18 @@ impl ProvenTree {
         let own = own_names(&root, path, &manifest)?;
         Ok(Self { source: path.to_path_buf(), manifest, own })
     }
+}
+
+/// The tree that a file is in, which is the nearest directory above with a manifest, and the file's pattern there.
+fn tree_of(file: &Path) -> (PathBuf, PathBuf) {
+    let is_bag = |dir: &Path| dir.join("bagit.txt").is_file();
+    let is_tree = |dir: &&Path| has_own_manifest(dir, None) || is_bag(dir);
+    let Some(tree) = file.ancestors().skip(1).find(is_tree) else {
+        return ("TREE".into(), "/PATH".into());
+    };
+    let payload = if is_bag(tree) { tree.join("data") } else { tree.to_path_buf() };
+    let below = file.strip_prefix(payload).unwrap_or(file);
+    (tree.to_path_buf(), Path::new("/").join(below))
 }
 
 /// The names in a root that runs keep for themselves, but for those that the manifest lists: they came from a source.

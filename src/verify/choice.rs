@@ -288,7 +288,12 @@ pub fn own_manifest(dir: &Path) -> Result<PathBuf> {
 
 /// Advice on checking a directory without a manifest of dircopy.
 fn remedy(dir: &Path) -> String {
-    let lists = Dir::open(dir).map(|here| lists_by_name(&here)).unwrap_or_default();
+    let here = Dir::open(dir).ok();
+    let entries = here.as_ref().and_then(|here| DirListing::of(here).ok());
+    if entries.is_some_and(|mut entries| entries.next().is_none()) {
+        return "it is empty: is its disk mounted?".to_owned();
+    }
+    let lists = here.map(|here| lists_by_name(&here)).unwrap_or_default();
     let at = |name: &String| Shown::path(&dir.join(name)).to_string();
     match &lists[..] {
         [] => "another is given with --manifest".to_owned(),

@@ -102,6 +102,9 @@ fn the_newest_finished_manifest_of_ours_counts() {
 fn without_a_manifest_nothing_is_proven() {
     let scene = scene();
     scene.bare(["verify", "dst"]).run().assert_code(5).assert_says("no finished manifest");
+    std::fs::create_dir(scene.path("mount point")).unwrap();
+    let run = scene.bare(["verify", "mount point"]).run();
+    run.assert_code(5).assert_says("it is empty: is its disk mounted?");
     scene.output().file("dircopy-20270101T000000Z.sha256sum.part", format!("{GOOD}  a\n"));
     let run = scene.bare(["verify", "dst"]).run();
     run.assert_code(5).assert_says("20270101T000000Z.sha256sum.part").assert_says("cut short");
