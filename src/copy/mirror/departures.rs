@@ -63,6 +63,10 @@ pub struct Departures {
     pub present: u64,
     /// Number of entries without a counterpart in the source that stay, because no earlier run listed them.
     pub others: u64,
+    /// Number of those that go and were never in the source: no run made them. …
+    pub planted: u64,
+    /// … The first of them.
+    pub planted_first: Vec<RelPath>,
 }
 
 impl Departures {
@@ -89,6 +93,14 @@ impl Departures {
         if !kept.is_empty() {
             self.held += dir.as_bytes().len() + EACH;
             self.dirs.insert(dir, kept);
+        }
+    }
+
+    /// Notes that what is at `path`, and goes, was made by no run.
+    pub fn add_planted(&mut self, path: RelPath) {
+        self.planted += 1;
+        if self.planted_first.len() < MOST_EXAMPLES {
+            self.planted_first.push(path);
         }
     }
 

@@ -1,8 +1,8 @@
 //! The look before a mirror run: what would go, and whether the run is refused for it.
 
 use std::{
-    cell::OnceCell, collections::HashSet, ffi::OsStr, hash::BuildHasher, hash::RandomState,
-    path::Path, sync::Mutex, sync::PoisonError, thread::Builder, thread::Scope,
+    cell::Cell, cell::OnceCell, collections::HashSet, ffi::OsStr, hash::BuildHasher,
+    hash::RandomState, path::Path, sync::Mutex, sync::PoisonError, thread::Builder, thread::Scope,
     thread::ScopedJoinHandle,
 };
 
@@ -13,8 +13,9 @@ use crate::{
     error::Result, event::Event, event::EventListener, event::Stop, path::RelPath, path::Shown,
     state::Departing, state::FinishedManifest, state::Knowledge, state::Missing, state::Mounts,
     state::Note, state::PrivateDir, state::SourceMark, state::private_dir::NAME,
-    state::private_dir::TRASH, sys, sys::DirListing, sys::stat::Kind, tree::Classifier,
-    tree::walk::most_levels, volume::alike::form_of,
+    state::private_dir::TRASH, state::row::FINISHED, sys, sys::DirListing, sys::stat::Kind,
+    sys::stat::Stat, sys::stat::Time, tree::Classifier, tree::walk::most_levels,
+    volume::alike::form_of,
 };
 
 /// The inputs of the look.
@@ -75,6 +76,10 @@ impl LookResult {
 #[derive(Default)]
 struct EarlierLists {
     known: OnceCell<Knowledge>,
+    /// True if all of the record could be read.
+    is_whole: Cell<bool>,
+    /// When the record of the last run was finished.
+    finished: OnceCell<Option<Time>>,
     departing: OnceCell<Departing>,
     /// The manifest of the last run.
     last: OnceCell<Option<FinishedManifest>>,
@@ -93,7 +98,9 @@ impl EarlierLists {
             let is_to_stop = || look.stop.is_requested();
             let path = &look.job.output;
             // What cannot be read says nothing, and nothing goes because of it.
-            let (known, _) = Knowledge::load(private, root, path, &is_in_source, &is_to_stop);
+            let (known, warnings) =
+                Knowledge::load(private, root, path, &is_in_source, &is_to_stop);
+            self.is_whole.set(warnings.is_empty());
             known.proving_with(look.job.options.algorithm)
         }))
     }
@@ -132,6 +139,7 @@ impl DepartureLook<'_> {
             output,
             classifier: self.classifier,
             is_listed: &|path| self.is_listed(&lists, private.as_ref(), path),
+            is_planted: &|path, stat| self.is_planted(&lists, private.as_ref(), path, stat),
             all: self.mirror.all,
             unfit: self.job.pruned,
             last: last.as_ref(),
@@ -145,6 +153,7 @@ impl DepartureLook<'_> {
             Ok(mut found) => {
                 let missed = found.missed.take().map(|missed| *missed);
                 let moved = || self.moved(&found, lists.known(self, private.as_ref())?);
+                self.tell_planted(&found);
                 self.refuse(&found, last.as_ref(), missed, &moved)
                     .map(|()| LookResult::Found(found))
             }
@@ -187,6 +196,46 @@ impl DepartureLook<'_> {
         known.is_some_and(|known| {
             known.has_heard_of(path) || folds() && lists.has_alike(known, path)
         }) || known.is_some() && lists.departing.get_or_init(departing).covers(path)
+    }
+
+    /// True if no run made the entry at `path`, which is `stat`, in a generation: it came when the record of that was
+    /// finished, and is no file that is in it. Whoever may write to a directory there can make any number, and would
+    /// keep every later run from its work if they counted as what has left the source.
+    fn is_planted(
+        &self,
+        lists: &EarlierLists,
+        private: Option<&PrivateDir>,
+        path: &[u8],
+        stat: &Stat,
+    ) -> bool {
+        let finished = || private?.dir().stat(FINISHED.as_ref(), false).ok().map(|it| it.ctime);
+        let is_later = |finished: &Time| stat.ctime > *finished;
+        if !self.job.pruned || !lists.finished.get_or_init(finished).as_ref().is_some_and(is_later)
+        {
+            return false;
+        }
+        match stat.kind {
+            Kind::File => !self.is_listed(lists, private, path) && lists.is_whole.get(),
+            // A further name, as other generations may have, changes that time too.
+            Kind::Symlink => stat.links == 1,
+            _ => true,
+        }
+    }
+
+    /// Tells what no run made.
+    fn tell_planted(&self, found: &Departures) {
+        if found.planted == 0 {
+            return;
+        }
+        let names = found.planted_first.iter().map(|path| Shown::bytes(path.as_bytes()));
+        let finding = format!(
+            "it has {} entries that no run made: {}; they are not in the new one, and do not count as what has left the \
+             source; let nobody else write there (chmod)",
+            found.planted,
+            Shown::first_of(found.planted, names)
+        );
+        let error = Error::finding("keep as it was the last generation", self.noted_at, finding);
+        (self.listen)(&Event::Warning(&error));
     }
 
     /// Number of files, among those that have left the source, that were renamed, as far as is known.
@@ -249,13 +298,14 @@ impl DepartureLook<'_> {
             ));
         }
         missed.map_or(Ok(()), Err)?;
-        let all = found.entries + found.present;
-        if mirror.most.allows(found.entries, all) {
+        let gone = found.entries.saturating_sub(found.planted);
+        let all = gone + found.present;
+        if mirror.most.allows(gone, all) {
             return Ok(());
         }
         // What was renamed is there all the same.
-        let moved = moved().unwrap_or(0).min(found.entries);
-        let left = found.entries - moved;
+        let moved = moved().unwrap_or(0).min(gone);
+        let left = gone - moved;
         if mirror.most.allows(left, all) {
             return Ok(());
         }

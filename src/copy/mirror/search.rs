@@ -28,6 +28,8 @@ pub struct DepartureSearch<'a> {
     pub classifier: Classifier<'a>,
     /// True if the file at a path was listed by an earlier run.
     pub is_listed: &'a dyn Fn(&[u8]) -> bool,
+    /// True if no run made the entry at a path, which is this, though it goes.
+    pub is_planted: &'a dyn Fn(&[u8], &Stat) -> bool,
     /// True if entries that were not listed go too.
     pub all: bool,
     /// The source as the last complete run knew it.
@@ -368,6 +370,9 @@ impl DepartureSearch<'_> {
         } else if self.all || kind == Kind::Symlink || (self.is_listed)(path.as_bytes()) {
             let bytes = stat.filter(|stat| stat.kind == Kind::File).map_or(0, |stat| stat.size);
             top.goes.push(DepartedItem { name: name.to_os_string(), entries: 1, bytes });
+            if stat.is_some_and(|stat| (self.is_planted)(path.as_bytes(), &stat)) {
+                departures.add_planted(path);
+            }
         } else {
             top.stays = true;
             departures.others += 1;

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use crate::harness::{Scene, Strace, content, ctimes, need, shell};
+use crate::harness::{Mount, Scene, Strace, content, ctimes, need, shell};
 
 fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o7777
@@ -97,4 +97,60 @@ fn states_are_written_where_the_manifest_was_read() {
     assert_eq!(found, 1, "{}{}", run.out(), run.err());
     let states = shell(&scene, "ls dst/moved | grep -c states$");
     assert_eq!(states.trim(), "1");
+}
+
+/// Who may write to a directory of the last generation makes any number of files in it: they are told, and do not count as
+/// what has left the source, or no later night would be let pass.
+#[test]
+fn what_no_run_made_in_the_last_generation_keeps_no_night_out() {
+    need!(Kinds, Attr);
+    for on_btrfs in [false, true] {
+        for plant in [
+            "touch pub/planted$n",
+            "mkdir -p pub/d/e; touch pub/d/e/$n",
+            "touch pub/.abcdefg0$n.dircopy-part",
+            "ln -s nowhere pub/planted$n",
+            "mkfifo pub/planted$n",
+        ] {
+            let scene = Scene::new();
+            let _mount = on_btrfs.then(|| {
+                std::fs::create_dir(scene.path("m")).unwrap();
+                Mount::of_kind("btrfs", &scene.path("image"), &scene.path("m"))
+            });
+            let out = if on_btrfs { "m/dst" } else { "dst" };
+            for number in 0..8 {
+                scene.src.file(format!("pub/f{number}"), content(number)).dir("other");
+            }
+            shell(&scene, "chmod 777 src/pub; chmod 755 src");
+            let night = || scene.bare(["src", out, "--generations", "--open-generations"]).run();
+            night().assert_code(0);
+            let latest = scene.path(out).join("latest").canonicalize().unwrap();
+            // The times of changes come in steps.
+            shell(
+                &scene,
+                &format!(
+                    "cd {latest}; until [ $(stat -c %Z pub) != $(date +%s) ]; do sleep 0.1; done
+                     for n in 10 11 12 13 14 15 16 17 18 19; do {plant}; done",
+                    latest = latest.display()
+                ),
+            );
+            let run = night();
+            run.assert_code(0);
+            if !plant.contains("part") {
+                run.assert_says("10 entries that no run made: pub/").assert_says("5 more");
+            }
+            let now = scene.path(out).join("latest").canonicalize().unwrap();
+            assert!(now != latest && latest.join("pub").read_dir().unwrap().count() > 8, "{plant}");
+            let listed = shell(
+                &scene,
+                &format!("cd {} && find . -type f -path './pub/*' | wc -l", now.display()),
+            );
+            assert!(plant.contains("part") || listed.trim() == "8", "{plant}: {listed}");
+            // What a run made and the source has no more counts as ever.
+            shell(&scene, "rm src/pub/f*");
+            let run = night();
+            run.assert_code(2).assert_says("8 of the 8 files and links");
+            night().assert_code(2);
+        }
+    }
 }
