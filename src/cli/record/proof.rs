@@ -15,6 +15,10 @@ pub struct Proof {
     /// Of so many blocks and batches one was hashed twice; missing if none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hashed_twice_one_in: Option<u64>,
+    /// Where all that was copied was read from a second time: `device`, or `cache` if only that may be known of some.
+    /// Missing if not all was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_twice: Option<ClippedText>,
     /// Who said that it is kept: `device`, `server` or `unknown`; `not-synced` if nobody was asked.
     pub durable: ClippedText,
     /// Why that is unknown.
@@ -31,6 +35,8 @@ impl Proof {
         let text = |text: &str| ClippedText(text.to_owned());
         Self {
             hashed_twice_one_in: hashed_twice.then_some(ONE_IN),
+            read_twice: is_read_twice(counts)
+                .then(|| text(if counts.read_twice_from_cache == 0 { "device" } else { "cache" })),
             durable: text(durable.map_or("not-synced", Durable::word)),
             durable_why: durable.and_then(Durable::why).map(text),
             read_back: text(match (counts.from_device, counts.from_cache) {
@@ -45,6 +51,10 @@ impl Proof {
     /// The proof in words; none if nothing was proven because nothing was written or read.
     pub fn words(&self, is_any: bool) -> Option<String> {
         is_any.then(|| {
+            let read_twice = self.read_twice.as_ref().map(|from| match &*from.0 {
+                "device" => "read twice".to_owned(),
+                _ => "read twice, in part only through a cache".to_owned(),
+            });
             let twice = self.hashed_twice_one_in.map(|all| format!("hashed twice 1 in {all}"));
             let durable = match (&*self.durable.0, &self.durable_why) {
                 ("not-synced", _) => "not synced".to_owned(),
@@ -57,10 +67,14 @@ impl Proof {
                 "cache" => "read back only through a cache",
                 _ => "read back, in part only through a cache",
             };
-            let words = twice.into_iter().chain([durable, read_back.to_owned()]);
+            let words = read_twice.into_iter().chain(twice).chain([durable, read_back.to_owned()]);
             words.collect::<Vec<_>>().join("; ")
         })
     }
+}
+
+fn is_read_twice(counts: &Counts) -> bool {
+    counts.read_twice > 0 && counts.read_twice >= counts.copied + counts.replaced
 }
 
 /// True if a run with these counts wrote anything, or read it back.

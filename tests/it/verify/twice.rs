@@ -118,6 +118,7 @@ fn the_second_reading_is_from_the_device() {
     let run = strace.run(scene.command(["--verify-source", "--cache", "keep"]));
     scene.judge(&run).complete();
     run.assert_prints(&["read twice", "2 files", "from the device"]);
+    run.assert_prints(&["proof", "read twice; hashed twice"]);
     let source = scene.src.path("file").display().to_string();
     let reads = |call: &str| {
         let of_source = strace.calls().into_iter();
