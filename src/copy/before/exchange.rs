@@ -4,23 +4,28 @@
 //! The private note of an output knows the directory that it was copied from exactly. Where source and output lie
 //! below two directories by one way, those are asked too; and so are the directories in the source, which may be
 //! outputs (a bag's payload, generations). But a note says nothing of an archive that was itself copied, or of a source
-//! that was moved to another disk. There the manifests tell: the source has one, what it lists is at the output too,
-//! and the output has none of its own.
+//! that was moved to another disk. There the manifests tell, also those of bags and of other users: the source has one,
+//! what it lists is at the output too, and the output has none of its own.
 
-use std::{io, path::Path, path::PathBuf, time::Instant};
+use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc, time::Instant};
 
 use crate::{
-    copy::CopyJob, copy::Counts, copy::Ending, copy::Report, copy::before::cannot_look,
-    copy::before::check::Opened, copy::before::is_inside, copy::before::open_source, error::Error,
-    error::Result, event::Stop, manifest::Entries, manifest::ManifestName, manifest::Parsed,
-    manifest::archive::bag::PAYLOAD, manifest::readers::ours, path::RelPath, path::Shown,
-    state::Missing, state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark,
-    state::private_dir::NAME, sys::Cloned, sys::Dir, sys::DirListing, sys::ListedEntry,
-    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::SourceDir,
+    copy::CopyJob, copy::Counts, copy::DatedName, copy::Ending, copy::Report,
+    copy::before::cannot_look, copy::before::check::Opened, copy::before::is_inside,
+    copy::before::open_source, error::Error, error::Result, event::Stop, manifest::Entries,
+    manifest::ManifestName, manifest::Parsed, manifest::archive::bag::DECLARATION,
+    manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name,
+    manifest::readers::ours, path::RelPath, path::Shown, state::Missing, state::Note,
+    state::PrivateDir, state::PrivatePlace, state::SourceMark, state::private_dir::NAME,
+    sys::Cloned, sys::Dir, sys::DirListing, sys::ListedEntry, sys::name_from_bytes,
+    sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::SourceDir,
 };
 
 /// Number of lines of a manifest that are looked for at the output: one that is there is enough.
 const LOOKED_FOR: usize = 1000;
+
+/// Number of manifests of the source that are asked.
+const MOST_MANIFESTS: usize = 20;
 
 /// Number of directories above source and output that are asked.
 const MOST_ABOVE: usize = 100;
@@ -76,7 +81,7 @@ impl Exchange<'_> {
         is_whole
             && !asked.first().is_some_and(|both| is_begun(&both.output))
             && asked.iter().any(|Counterparts { source, output }| {
-                !is_begun(output) && is_listed_by(&source.dir, &output.dir).unwrap_or(false)
+                !is_begun(output) && is_listed_in(source, &output.dir)
             })
     }
 
@@ -167,30 +172,82 @@ impl Asked {
     }
 }
 
-/// True if the newest manifest in the root of `source`, which this user's runs wrote, lists the files in `output`,
-/// although that was no output of them: it has neither this manifest nor one of its own.
+/// True if manifests tell that `source`, a generation in it, or the bag that it is a part of, is a copy of `output`.
+fn is_listed_in(source: &Asked, output: &Dir) -> bool {
+    let generations = || {
+        let listing = source.dir.open_dir(".".as_ref(), false).and_then(|dir| DirListing::of(&dir));
+        let names = listing.into_iter().flatten().flatten().map(|listed| listed.name);
+        let is_one = |name: &Arc<OsStr>| name.to_str().and_then(DatedName::parse).is_some();
+        names.take(MOST_IN_SOURCE).filter(is_one).take(MOST_MANIFESTS)
+    };
+    let is_generation = |name: Arc<OsStr>| {
+        let dir = source.dir.open_dir(&name, false);
+        dir.and_then(|dir| is_listed_by(&dir, output)).unwrap_or(false)
+    };
+    is_listed_by(&source.dir, output).unwrap_or(false)
+        || is_bag_of(source, output).unwrap_or(false)
+        || generations().any(is_generation)
+}
+
+/// True if a manifest in the root of `source` lists files in `output`, although that was no output of this user's runs:
+/// it has none of these manifests, nor one of its own. Whose the manifests are does not matter: they are believed in so
+/// far as nothing is done.
 fn is_listed_by(source: &Dir, output: &Dir) -> io::Result<bool> {
-    let is_ours = |root: &Dir, name: &ManifestName| {
-        let stat = root.stat(name.to_string().as_ref(), false);
+    let is_file =
+        |name: &String| source.stat(name.as_ref(), false).is_ok_and(|stat| stat.kind == Kind::File);
+    let is_ours = |name: &ManifestName| {
+        let stat = output.stat(name.to_string().as_ref(), false);
         stat.is_ok_and(|stat| stat.kind == Kind::File && Dir::is_kept_by_us(&stat))
     };
-    let mut names = ours(source, |_| false, None)?.into_iter();
-    let newest = names.find(|name| name.is_finished() && is_ours(source, name));
-    let Some(newest) = newest.map(|name| name.to_string()) else { return Ok(false) };
-    let has = |root: &Dir, name: &str| root.stat(name.as_ref(), false).is_ok();
+    let has = |name: &String| output.stat(name.as_ref(), false).is_ok();
+    let names = ours(source, |_| false, None)?.into_iter().filter(ManifestName::is_finished);
+    let names = names.map(|name| name.to_string()).filter(is_file);
+    let names: Vec<String> = names.take(MOST_MANIFESTS).collect();
     let of_output = ours(output, |name| source.stat(name, false).is_ok(), None)?;
-    if has(output, &newest) || of_output.iter().any(|name| is_ours(output, name)) {
+    if names.iter().any(has) || of_output.iter().any(is_ours) {
         return Ok(false);
     }
-    let file = source.open_file(newest.as_ref(), false)?;
+    // What one of them cannot tell, another may.
+    Ok(names.iter().any(|name| lists_files_in(source, name, b"", output).unwrap_or(false)))
+}
+
+/// True if `source` is a bag, or the payload of one, and a manifest of that lists files in `output`, which is no bag.
+fn is_bag_of(source: &Asked, output: &Dir) -> io::Result<bool> {
+    let is_bag = |dir: &Dir| dir.stat(DECLARATION.as_ref(), false).is_ok();
+    let above = source.path.ends_with(PAYLOAD).then(|| source.above()).flatten();
+    let mut bags =
+        [Some(&source.dir), above.as_ref().map(|above| &above.dir)].into_iter().flatten();
+    let Some(bag) = bags.find(|dir| is_bag(dir)).filter(|_| !is_bag(output)) else {
+        return Ok(false);
+    };
+    for entry in DirListing::of(&bag.open_dir(".".as_ref(), false)?)?.take(MOST_IN_SOURCE) {
+        let name = entry?.name;
+        let text = name.to_str().filter(|text| manifest_name(text).is_some());
+        let payload = format!("{PAYLOAD}/");
+        if let Some(text) = text
+            && lists_files_in(bag, text, payload.as_bytes(), output).unwrap_or(false)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// True if one of the first lines of the manifest `name` in `root` is of a file that lies in `output`, by the path that
+/// begins behind `prefix`.
+fn lists_files_in(root: &Dir, name: &str, prefix: &[u8], output: &Dir) -> io::Result<bool> {
+    let file = root.open_file(name.as_ref(), false)?;
+    if Dir::stat_file(&file)?.kind != Kind::File {
+        return Ok(false);
+    }
     let (mut entries, mut last) = (Entries::of_all(file), LastDir::default());
     for _ in 0..LOOKED_FOR {
         let Some(entry) = entries.next_entry()? else { break };
         let Parsed::Record(record) = entry.parsed else { continue };
+        let Some(listed) = record.name.strip_prefix(prefix) else { continue };
         // What has the name of a manifest may have come with the source.
-        let is_list =
-            name_from_bytes(record.name).is_ok_and(|it| ManifestName::of_any(it).is_some());
-        let path = RelPath::parse(record.name).ok().filter(|_| !is_list);
+        let is_list = name_from_bytes(listed).is_ok_and(|it| ManifestName::of_any(it).is_some());
+        let path = RelPath::parse(listed).ok().filter(|_| !is_list);
         let stat = path.and_then(|path| last.stat(output, &path, false).ok());
         if stat.is_some_and(|stat| stat.kind == Kind::File) {
             return Ok(true);

@@ -307,6 +307,43 @@ fn parts_of_source_and_output_are_not_exchanged() {
     }
 }
 
+/// No record is left, and the archive may be another user's: its manifests tell, and nothing is done because of them.
+#[test]
+fn an_exchange_is_known_by_manifests_alone() {
+    need!(Root);
+    let ways: [(&[&str], &str); 6] = [
+        (&[], "dst"),
+        (&["--bag"], "dst"),
+        (&["--bag"], "dst/data"),
+        (&["--bag", "--hash", "sha512"], "dst"),
+        (&["--generations"], "dst"),
+        (&["--generations"], "dst/latest"),
+    ];
+    for (first, from) in ways {
+        for owner in [0, 1002] {
+            let scene = Scene::new();
+            scene.src.file("d/a", "a").file("d/e/b", "b");
+            scene.copy(first).assert_code(0);
+            shell(&scene, "find dst -name .dircopy -prune -exec rm -r {} +; echo edited > src/d/a");
+            shell(&scene, &format!("chown -R {owner}:{owner} dst; mkdir other; touch other/x"));
+            let before = inventory(scene.src.root());
+            let copy = |to: &str, more: &[&str]| {
+                scene.command_to(scene.path(from), scene.path(to), more).run()
+            };
+            for more in [&[][..], &["-n"], &["--overwrite-policy", "update"]] {
+                let run = copy("src", more);
+                run.assert_code(2).assert_says("exchanged?").assert_says("--restore");
+                assert_eq!(inventory(scene.src.root()), before, "{from} {owner} {more:?}");
+            }
+            // Another directory may have it, night after night; and it may be meant.
+            for _ in 0..2 {
+                copy("other", &[]).assert_code(0);
+            }
+            copy("src", &["--restore", "--overwrite-policy", "always"]).assert_code(0);
+        }
+    }
+}
+
 /// A part of a source goes to where it lies in the output, and another directory gets a part of the output.
 #[test]
 fn parts_that_were_not_exchanged_are_copied() {
