@@ -209,7 +209,7 @@ pub struct CopyArgs {
     ///
     /// With them a check uses all cores for one file and says where it is damaged.
     #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = one_of::<States>(),
-          hide_short_help = true, help_heading = "Proof")]
+          hide_short_help = true, hide_long_help = true, help_heading = "Proof")]
     pub states: States,
 
     /// Do not wait for the disk: faster for small files
@@ -270,12 +270,12 @@ pub struct CopyArgs {
     ///
     /// An output further behind gets the rest from an output that has it.
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = words::parse_block,
-          hide_short_help = true, help_heading = "Speed and memory")]
+          hide_short_help = true, hide_long_help = true, help_heading = "Speed and memory")]
     pub lag: usize,
 
     /// Hash several files at a time, in vector registers or by SHA instructions
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Backend>(),
-          hide_short_help = true, help_heading = "Speed and memory")]
+          hide_short_help = true, hide_long_help = true, help_heading = "Speed and memory")]
     pub simd: Backend,
 
     #[command(flatten)]
