@@ -439,7 +439,7 @@ impl Records<'_> {
             console.error("failed", "", error);
         }
         if closing.is_shown {
-            console.out(&(closing.verdict)(end.exit(), amiss));
+            console.out_sentence(&(closing.verdict)(end.exit(), amiss));
         }
         if end.all_written && !console.all_written() {
             self.look_again(&mut end, console);

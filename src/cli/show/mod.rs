@@ -16,7 +16,8 @@ use crate::{
     cli::progress::Charset, cli::record::Records, cli::record::entry::RecordEntry,
     cli::record::log::TextLine, cli::record::log::json_line, cli::show::copy_messages::Gathered,
     cli::show::copy_messages::LineKind, cli::show::copy_messages::message, cli::show::rows::Rows,
-    error::Error, event::Event, event::Observer, event::Progress, event::Stop, sys,
+    cli::show::rows::fold, error::Error, event::Event, event::Observer, event::Progress,
+    event::Stop, sys,
 };
 
 // Standard output and standard error: where lines go, and whether they arrived.
@@ -90,18 +91,27 @@ impl Console {
 
     /// The rows of a summary, for standard output; on a terminal in lines that it has room for.
     pub fn out_rows(&self, rows: Rows) {
-        let room = if self.aside {
-            terminal_size_of(io::stderr())
-        } else {
-            terminal_size_of(io::stdout())
+        self.out(&match self.columns() {
+            Some(columns) => rows.folded(columns, Charset::of_terminal()),
+            None => rows.text(),
+        });
+    }
+
+    /// A sentence for standard output; on a terminal it is broken between words.
+    pub fn out_sentence(&self, text: &str) {
+        match self.columns() {
+            Some(columns) => self.out(&fold(text, columns, &[" "]).join("\n")),
+            None => self.out(text),
+        }
+    }
+
+    /// The columns of the terminal that lines for standard output go to, if they go to one.
+    fn columns(&self) -> Option<usize> {
+        let room = match self.aside {
+            true => terminal_size_of(io::stderr()),
+            false => terminal_size_of(io::stdout()),
         };
-        let text = match room {
-            Some((Width(columns), _)) if columns > 0 => {
-                rows.folded(columns.into(), Charset::of_terminal())
-            }
-            _ => rows.text(),
-        };
-        self.out(&text);
+        room.map(|(Width(columns), _)| columns.into()).filter(|columns| *columns > 0)
     }
 
     /// A line for standard error, in one call, so that lines of two programs that share a log do

@@ -71,7 +71,7 @@ impl Rows {
 }
 
 /// A text in lines of so many columns, broken at the first of these places that there are, or at none.
-fn fold(text: &str, room: usize, breaks: &[&str]) -> Vec<String> {
+pub fn fold(text: &str, room: usize, breaks: &[&str]) -> Vec<String> {
     let Some((first, others)) = breaks.split_first().filter(|_| width(text) > room) else {
         return vec![text.trim().to_owned()];
     };
