@@ -14,8 +14,8 @@ use crate::{
     copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations, copy::before::open_source,
     error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
     manifest::SummedWriter, manifest::readers::ours, staged::StagedFile, staged::write_whole,
-    sys::Dir, sys::stat::Kind, tree::OutputDir, tree::Patience, tree::SortedRecords, tree::Sorter,
-    tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
+    sys::Dir, sys::stat::Kind, transfer::FirstRead, tree::OutputDir, tree::Patience,
+    tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
 };
 
 /// A plan to be made.
@@ -66,8 +66,8 @@ impl PlanJob {
         job.finds_nothing(&source, file.is_some())?.map_or(Ok(()), Err)?;
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let patience = Patience { wait: job.wait, deed: "plan a copy to", tell: &tell, stop };
-        let reservations = Reservations::default();
-        let run = OutputRun { job, observer, slot: None, reservations: &reservations };
+        let (slot, reservations, read) = (None, &Reservations::default(), &FirstRead::default());
+        let run = OutputRun { job, observer, slot, reservations, read };
         let too_large = if job.options.check_space { run.check_space(patience)? } else { None };
         let prepared = job.prepare(false, patience)?;
         let plan = self.directory(&prepared)?;

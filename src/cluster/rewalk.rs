@@ -14,11 +14,11 @@ use crate::{
     cluster::plan_dir::Seal, copy::LinkOutcome, copy::OutputRun, copy::Plan, copy::Prepared,
     copy::Reservations, copy::links, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, hash::Algorithm, io::Reflink, manifest::SummedReader, path::RelPath,
-    sys::Attributes, sys::Dir, sys::stat::Stat, transfer::BothFiles, tree::Decision,
-    tree::DestinationStat, tree::LastDir, tree::OutputDir, tree::PathRecord, tree::Patience,
-    tree::PlannedStat, tree::Policy, tree::SourceDir, tree::SourceEntry, tree::SourceStat,
-    tree::WalkEvent, tree::WalkItem, tree::dirs::open_source_below, tree::overwrite::decide,
-    volume::times::TimeMatch,
+    sys::Attributes, sys::Dir, sys::stat::Stat, transfer::BothFiles, transfer::FirstRead,
+    tree::Decision, tree::DestinationStat, tree::LastDir, tree::OutputDir, tree::PathRecord,
+    tree::Patience, tree::PlannedStat, tree::Policy, tree::SourceDir, tree::SourceEntry,
+    tree::SourceStat, tree::WalkEvent, tree::WalkItem, tree::dirs::open_source_below,
+    tree::overwrite::decide, volume::times::TimeMatch,
 };
 
 const DEED: &str = "find at the output as it is in the source";
@@ -65,8 +65,8 @@ impl RewalkJob {
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let stop = &observer.stop.of_one();
         let patience = Patience { wait: false, deed: "walk once more", tell: &tell, stop };
-        let reservations = Reservations::default();
-        let run = OutputRun { job: &job, observer, slot: None, reservations: &reservations };
+        let (slot, reservations, read) = (None, &Reservations::default(), &FirstRead::default());
+        let run = OutputRun { job: &job, observer, slot, reservations, read };
         let prepared = job.prepare(true, patience)?;
         let is_output = prepared.output_id.is_some_and(|id| id.ino == frozen.output_inode);
         if prepared.source_id.ino != frozen.source_inode || !is_output {

@@ -3,8 +3,8 @@
 use std::{ffi::OsStr, io, path::Path, sync::Arc};
 
 use crate::{
-    hash::Algorithm, io::ReadBack, sys, sys::Dir, sys::DirListing, sys::Medium, sys::PartOwner,
-    transfer::FirstRead, tree::OutputDir, tree::SourceDir,
+    io::AlignedBuffer, io::HashedFrom, sys, sys::ALIGNMENT, sys::Dir, sys::DirListing, sys::Medium,
+    sys::PartOwner, transfer::FirstRead, tree::OutputDir, tree::SourceDir,
 };
 
 /// Number of failures in a row for want of room after which the output counts as full. A single one does not: a smaller
@@ -104,14 +104,16 @@ const BAD_READS: u64 = 16;
 #[derive(Debug)]
 pub struct SourceHealth<'a> {
     root: Arc<SourceDir>,
-    /// A file that this run read, as soon as there is one.
+    /// A file that was read for any output of this run, as soon as there is one.
     read: Option<&'a FirstRead>,
     bad_streak: u64,
+    /// True if the last trial told nothing.
+    is_unclear: bool,
 }
 
 impl<'a> SourceHealth<'a> {
     pub fn new(root: Arc<SourceDir>, read: Option<&'a FirstRead>) -> Self {
-        Self { root, read, bad_streak: 0 }
+        Self { root, read, bad_streak: 0, is_unclear: false }
     }
 
     pub fn root(&self) -> &SourceDir {
@@ -120,7 +122,7 @@ impl<'a> SourceHealth<'a> {
 
     /// A file was read.
     pub fn good(&mut self) {
-        self.bad_streak = 0;
+        (self.bad_streak, self.is_unclear) = (0, false);
     }
 
     /// Something could not be read for this reason; whether nothing of the source can be read any more.
@@ -132,9 +134,18 @@ impl<'a> SourceHealth<'a> {
         if !leads_to(&self.root.root, &self.root.handle) {
             return true;
         }
-        let is_to_be_tried = is_bad && self.bad_streak.is_multiple_of(BAD_READS);
+        let is_to_be_tried =
+            is_bad && (self.is_unclear || self.bad_streak.is_multiple_of(BAD_READS));
         self.bad_streak += u64::from(is_bad);
-        is_to_be_tried && self.gives_bytes().is_err_and(|error| is_of_device(&error))
+        if !is_to_be_tried {
+            return false;
+        }
+        match self.gives_bytes() {
+            // What memory gives says nothing of the device: the next error asks again.
+            Ok(from) => self.is_unclear = from == Some(HashedFrom::Cache),
+            Err(error) => return is_of_device(&error),
+        }
+        false
     }
 
     /// True if all of so many entries failed, none was read before, and that was no matter of a few files.
@@ -146,17 +157,17 @@ impl<'a> SourceHealth<'a> {
         self.read.and_then(FirstRead::get)
     }
 
-    /// Reads from the device a little of what was read before.
-    fn gives_bytes(&self) -> io::Result<()> {
+    /// Reads from the device a little of what was read before, or lists the root, and says where a file was read from.
+    fn gives_bytes(&self) -> io::Result<Option<HashedFrom>> {
         let Some((dir, name)) = self.read() else {
             let root = self.root.handle.open_dir(".".as_ref(), false)?;
-            return DirListing::of(&root)?.next().transpose().map(drop);
+            return DirListing::of(&root)?.next().transpose().map(|_| None);
         };
         let file = dir.handle.open_file(name, false)?;
-        let medium = Medium::of(&file, &Dir::stat_file(&file)?)?;
-        let is_read = std::cell::Cell::new(false);
-        let told = |_| is_read.set(true);
-        ReadBack::new().hash(medium, Algorithm::Xxh3, || is_read.get(), told).map(drop)
+        let mut medium = Medium::of(&file, &Dir::stat_file(&file)?)?;
+        let mut room = AlignedBuffer::new(ALIGNMENT);
+        medium.read(room.room())?;
+        Ok(Some(if medium.finish() { HashedFrom::Device } else { HashedFrom::Cache }))
     }
 }
 

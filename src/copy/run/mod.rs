@@ -55,7 +55,8 @@ impl CopyJob {
         if let Some(generations) = &self.generations {
             return GenerationRun { job: self, generations, observer }.run();
         }
-        OutputRun { job: self, observer, slot: None, reservations: &Reservations::default() }.run()
+        let (slot, reservations, read) = (None, &Reservations::default(), &FirstRead::default());
+        OutputRun { job: self, observer, slot, reservations, read }.run()
     }
 }
 
@@ -67,6 +68,8 @@ pub struct OutputRun<'a> {
     pub slot: Option<Slot<'a>>,
     /// The space that outputs of the run reserve.
     pub reservations: &'a Reservations,
+    /// A file that was read for any of the outputs: all of them know by the same whether the source is gone.
+    pub read: &'a FirstRead,
 }
 
 impl OutputRun<'_> {
@@ -248,14 +251,14 @@ impl OutputRun<'_> {
         gate: &Gate<'_>,
         mirror: &BackgroundLook<'_, '_>,
     ) -> Report {
-        let Self { job, observer, slot, .. } = *self;
+        let Self { job, observer, slot, read, .. } = *self;
         let (options, secret) = (job.options(&prepared, self.outputs()), prepared.secret);
         let (timings, resident) = (&observer.progress.timings, Residency::default());
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let EarlierRecords { baseline, known, .. } = earlier;
         let (methods, baseline) = (&CopyMethods::new(&job.options), baseline.as_ref());
-        let (states, read) = (StatesFile::default(), &FirstRead::default());
+        let states = StatesFile::default();
         let states = job.keeps_states().then_some(&states);
         let expected = job.besides(baseline.map(Baseline::algorithms).unwrap_or_default());
         let (further, options) = FurtherDigests::of_run(options, expected, job.lists());

@@ -19,8 +19,8 @@ use crate::{
     event::Progress, event::Stop, fanout::Hub, fanout::Slot, hash::Backend, io::Durability,
     io::Options, io::Reflink, io::SharedBlocks, io::Sparse, state::Knowledge, state::Missing,
     state::Note, state::OtherOutputs, state::PrivateDir, sys, sys::Cloned, sys::Dir,
-    transfer::renamed::RenamedFiles, tree::Cleanup, tree::OutputDir, tree::Patience, tree::Walk,
-    tree::WalkEvent, tree::walk::most_levels,
+    transfer::FirstRead, transfer::renamed::RenamedFiles, tree::Cleanup, tree::OutputDir,
+    tree::Patience, tree::Walk, tree::WalkEvent, tree::walk::most_levels,
 };
 
 /// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
@@ -94,9 +94,9 @@ fn run_all(
     let held = usize::try_from(lag).unwrap_or(usize::MAX) / block_size;
     let blocks = SharedBlocks::new(held.saturating_add(in_flight).min(1 << 20), block_size);
     let hub = Hub::new(outputs.len(), lag, blocks, job.limit_rate);
-    let reservations = &Reservations::default();
+    let (reservations, read) = (&Reservations::default(), &FirstRead::default());
     if !Means::suffice(outputs.iter().map(|output| output.job)) {
-        let one = |(output, refused)| one_by_itself(output, refused, reservations);
+        let one = |(output, refused)| one_by_itself(output, refused, reservations, read);
         return outputs.iter().zip(refused).map(one).collect();
     }
     // A dry run reads nothing.
@@ -113,7 +113,8 @@ fn run_all(
             }
             let run = move || {
                 let begun = Instant::now();
-                let report = OutputRun { job, observer, slot: guest.slot, reservations }.run();
+                let slot = guest.slot;
+                let report = OutputRun { job, observer, slot, reservations, read }.run();
                 guest.progress.end(end_state(job, &report), begun.elapsed());
                 drop(guest);
                 report
@@ -137,11 +138,12 @@ fn one_by_itself(
     &OutputJob { job, observer }: &OutputJob<'_>,
     refused: Option<Error>,
     reservations: &Reservations,
+    read: &FirstRead,
 ) -> Result<Report> {
     let begun = Instant::now();
     let report = match refused {
         Some(refused) => Err(refused),
-        None => OutputRun { job, observer, slot: None, reservations }.run(),
+        None => OutputRun { job, observer, slot: None, reservations, read }.run(),
     };
     observer.progress.end(end_state(job, &report), begun.elapsed());
     report
