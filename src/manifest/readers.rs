@@ -130,6 +130,8 @@ impl Read for HashedReader {
 /// that are newer still, and those of the future; and what older ones list besides.
 #[derive(Debug, Default)]
 pub struct Carry {
+    /// True if the newest of a run that ended is newer than what is known: what it does not list was left out.
+    is_newer: bool,
     /// The newest first, and those of the future last.
     earlier: Vec<EarlierManifest>,
     /// Those before them, the newest first: each with the lines of files that no newer one lists.
@@ -142,6 +144,8 @@ pub struct Carry {
 struct EarlierManifest {
     name: ManifestName,
     index: Index,
+    /// True if no other user can have written it.
+    is_kept: bool,
 }
 
 /// The digest of a file by a manifest in the open.
@@ -209,15 +213,20 @@ impl Carry {
                 Err(error) => failed(name, error),
             }
         }
+        let is_newest = |it: &&EarlierManifest| it.name.is_finished() && !it.name.is_ahead();
+        let newest_finished = earlier.iter().find(is_newest);
+        let is_newer = newest_finished.is_some();
+        // Who can write to the newest has no need of the others.
+        let is_open = newest_finished.is_some_and(|newest| !newest.is_kept);
         let mut older: Vec<EarlierManifest> = Vec::new();
         for name in before {
             let is_new = |path: &[u8]| !earlier.iter().chain(&older).any(|it| it.index.lists(path));
-            match EarlierManifest::open_older(root, name, &is_new, is_to_stop) {
+            match EarlierManifest::open_older(root, name, is_open, &is_new, is_to_stop) {
                 Ok(opened) => older.extend(opened.filter(|opened| !opened.index.is_empty())),
                 Err(error) => failed(name, error),
             }
         }
-        (Self { earlier, older, unfinished, newest }, warnings)
+        (Self { is_newer, earlier, older, unfinished, newest }, warnings)
     }
 
     fn all(&self) -> impl Iterator<Item = &EarlierManifest> {
@@ -285,6 +294,11 @@ impl Carry {
         Ok(())
     }
 
+    /// True if there is a manifest of a run that ended which is newer than what is known already.
+    pub fn is_newer(&self) -> bool {
+        self.is_newer
+    }
+
     /// The newest, finished or not.
     pub fn newest(&self) -> Option<ManifestName> {
         self.newest
@@ -308,25 +322,29 @@ impl EarlierManifest {
         is_to_stop: &dyn Fn() -> bool,
     ) -> io::Result<Option<Self>> {
         let Some(file) = open_regular(root, name)? else { return Ok(None) };
+        let is_kept = Dir::is_kept_by_us(&Dir::stat_file(&file)?);
         let index = Index::build(file, is_to_stop)?;
-        Ok(Some(Self { name, index }))
+        Ok(Some(Self { name, index, is_kept }))
     }
 
     /// One that newer ones took the place of, with the lines whose names are `wanted`. It is believed only if no other
-    /// user can have written it: nothing newer speaks against what it says.
+    /// user can have written it, unless `is_open` says that others can write to the newest, too: nothing newer speaks
+    /// against what it says.
     fn open_older(
         root: &Dir,
         name: ManifestName,
+        is_open: bool,
         wanted: &dyn Fn(&[u8]) -> bool,
         is_to_stop: &dyn Fn() -> bool,
     ) -> io::Result<Option<Self>> {
         let Some(file) = open_regular(root, name)? else { return Ok(None) };
         let stat = Dir::stat_file(&file)?;
-        if stat.kind != Kind::File || !Dir::is_kept_by_us(&stat) {
+        let is_kept = Dir::is_kept_by_us(&stat);
+        if stat.kind != Kind::File || !is_kept && !is_open {
             return Ok(None);
         }
         let index = Index::build_of(file, wanted, is_to_stop)?;
-        Ok(Some(Self { name, index }))
+        Ok(Some(Self { name, index, is_kept }))
     }
 }
 

@@ -15,10 +15,10 @@ use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Digests, manifest::Bits,
     manifest::Carry, manifest::Index, manifest::LinePlace, manifest::ManifestName,
     manifest::NextLine, manifest::OpenDigest, path::RelPath, state::FinishedManifest,
-    state::Origin, state::PrivateDir, state::RecordedAt, state::Row, state::Trace,
-    state::record::LoadedRecord, state::record::load, state::record::numbers,
+    state::NotePlace, state::Origin, state::PrivateDir, state::RecordedAt, state::Row,
+    state::Trace, state::record::LoadedRecord, state::record::load, state::record::numbers,
     state::refuted::RefutedFiles, state::row, state::row::Body, state::row::FINISHED, sys::Dir,
-    sys::stat::Stat, sys::stat::Time,
+    sys::stat::Stat, sys::stat::Time, sys::traits::Traits,
 };
 
 /// All that is known before a run.
@@ -94,7 +94,22 @@ impl Knowledge {
         let (open, unreadable) = Carry::load(root, path, is_copied, manifest, is_to_stop);
         warnings.extend(unreadable);
         knowledge.open = open;
+        let traits = private.and_then(|it| NotePlace::Private(it).read());
+        if traits.is_some_and(|it| knowledge.believes_nothing_of(&it)) {
+            knowledge.records.iter_mut().for_each(|record| record.trusted = false);
+        }
         (knowledge, warnings)
+    }
+
+    /// True if no row proves a file untouched on a file system of these traits, because it has no change times: none on
+    /// a disk, and elsewhere none of records that are older than what is in the open.
+    fn believes_nothing_of(&self, traits: &Traits) -> bool {
+        !traits.change_times && (traits.are_of_disk_without_change_times() || self.open.is_newer())
+    }
+
+    /// True if a run that is newer than the records left out a file of which this is `listed`: it may have named rot.
+    fn was_left_out(&self, listed: Option<OpenDigest>) -> bool {
+        listed.is_none() && self.open.is_newer()
     }
 
     /// The same, for a run that proves with this algorithm: digests by it are given where they are known.
@@ -174,7 +189,12 @@ impl Knowledge {
             (Some((row, at)), _) if row.trace.looks_like(there) => {
                 let newer = listed.and_then(|listed| other_than(&row, listed, || self.further(at)));
                 match self.by_proof(row, || self.further(at)) {
-                    Some(row) if newer.is_none() && is_trusted(at) && self.proves(&row, there) => {
+                    Some(row)
+                        if newer.is_none()
+                            && !self.was_left_out(listed)
+                            && is_trusted(at)
+                            && self.proves(&row, there) =>
+                    {
                         Belief::Untouched(row, at)
                     }
                     by_proof => {
@@ -336,7 +356,7 @@ impl Knowledge {
                         listed.and_then(|listed| other_than(&row, listed, || further.clone()));
                     let by_proof = self.by_proof(row, || further.clone());
                     let remembered = Remembered::by_record(by_proof.unwrap_or(row), newer);
-                    let is_refuted = self.refuted.has(row.trace.ino);
+                    let is_refuted = self.refuted.has(row.trace.ino) || self.was_left_out(listed);
                     let trusted = record.trusted && by_proof.is_some() && !is_refuted;
                     let listed = listed.map(|listed| listed.digest);
                     Unsettled { remembered, trusted, further, listed, was_left_out: false }
@@ -361,7 +381,10 @@ impl Knowledge {
     ) -> io::Result<()> {
         for (number, record) in self.records.iter().enumerate().filter(|(_, it)| it.trusted) {
             let mut rows = record.index.unvisited(is_to_stop);
-            while let Some((_, digest, offset)) = rows.step()? {
+            while let Some((path, digest, offset)) = rows.step()? {
+                if self.open.is_newer() && !self.open.lists(path.as_bytes()) {
+                    continue;
+                }
                 let at = RecordedAt::new(number, offset);
                 let row = record.row_at(offset, digest);
                 let row = row.and_then(|row| self.by_proof(row, || record.further_at(offset)));

@@ -155,6 +155,10 @@ pub struct Traits {
     /// … and the time of its making.
     #[serde(default = "kept")]
     pub keeps_births: bool,
+    /// True if files have a change time of their own, which no program can set; false if the modification time is told
+    /// for it.
+    #[serde(default = "kept")]
+    pub change_times: bool,
 }
 
 /// The value for notes of earlier versions, which say nothing of it.
@@ -177,7 +181,14 @@ impl Traits {
         syncs_names: true,
         keeps_numbers: true,
         keeps_births: true,
+        change_times: true,
     };
+
+    /// True if it is a disk on which a change time proves nothing, also where nothing but a trial tells (exfat-fuse).
+    /// What a server tells is all that there is to go by.
+    pub fn are_of_disk_without_change_times(&self) -> bool {
+        self.times.are_of_fat && !self.change_times
+    }
 }
 
 impl Default for Traits {

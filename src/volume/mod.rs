@@ -169,7 +169,8 @@ impl OutputVolume {
     /// True if files in `dir` have a change time that no program can set.
     pub fn has_change_times(&self, dir: Option<&Dir>) -> bool {
         let has = || dir.is_none_or(Dir::has_change_times);
-        *self.tried.has_change_times.get_or_init(has)
+        !self.tried.traits.are_of_disk_without_change_times()
+            && *self.tried.has_change_times.get_or_init(has)
     }
 
     /// The largest file that can be in `dir`, if that is known to be small; bytes.

@@ -225,6 +225,7 @@ impl Dir {
             names,
             keeps_numbers: (numbers || !has_habits) && !is_kernel_fat(self),
             keeps_births: births,
+            change_times: has_change_times(&file).unwrap_or(true),
             times,
             links,
             replaces_longest: !has_habits || self.replaces(&longest()).unwrap_or(true),
@@ -418,6 +419,12 @@ fn set_to(time: Time) -> Timestamps {
 fn stored(entry: BorrowedFd<'_>, time: Time) -> io::Result<Time> {
     rustix::fs::futimens(entry, &set_to(time))?;
     Ok(stat_from(&rustix::fs::fstat(entry)?).mtime)
+}
+
+/// True if an open file has another change time than the modification time that it is given.
+fn has_change_times(file: &File) -> io::Result<bool> {
+    let set = stored(file.as_fd(), MIDDLE)?;
+    Ok(Dir::stat_file(file)?.ctime != set)
 }
 
 /// The longest name.

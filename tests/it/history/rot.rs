@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use crate::harness::{Mount, Run, Scene, Strace, need, shell};
+use crate::harness::{Act, Habit, Mirror, Mount, Run, Scene, Strace, need, shell};
 
 /// Every file system puts a mark at a multiple of this.
 const STEP: usize = 1024;
@@ -187,4 +187,83 @@ fn kill_once_it_says(scene: &Scene, args: &[&str], text: &str) {
             return;
         }
     }
+}
+
+/// What exfat-fuse has: a change time that is the modification time, and no file of which others cannot write.
+const EXFAT: [Habit; 5] = [
+    Habit::HasNoLinks,
+    Habit::FoldsCase,
+    Habit::RefusesSigns,
+    Habit::HasNoPermissions,
+    Habit::HasNoChangeTimes,
+];
+
+/// What a server has that tells no change times.
+const SERVER: [Habit; 2] = [Habit::HasNoPermissions, Habit::HasNoChangeTimes];
+
+/// Runs with their records elsewhere and runs without any, in turns, on file systems where change times prove nothing.
+#[test]
+fn what_one_run_dropped_no_other_lists_where_there_are_no_change_times() {
+    need!(Fuse);
+    for habits in [&EXFAT[..], &SERVER] {
+        for first in [0, 1] {
+            let scene = Scene::new();
+            scene.src.file("gone", "gone").file("left", "left").file("good", "good");
+            shell(&scene, "touch -d 2020-01-01 src/*; mkdir st");
+            let truth = scene.tree("truth");
+            let _mirror =
+                Mirror::with_habits(truth.root(), &scene.path("disk"), habits, |_| Act::Pass);
+            let ways = [&[][..], &["--state", "st"]];
+            let run = |way: usize, more: &[&str]| {
+                let args = [&["-i", "src", "-o", "disk/out"], ways[way % 2], more].concat();
+                let run = scene.bare(args).run();
+                let newest = "cd truth/out; cat $(ls *.sha256sum | sort | tail -1) > ../../list";
+                shell(&scene, &format!("{newest}; sha256sum -c --quiet --strict ../../list"));
+                (run, shell(&scene, "cut -c 67- list | sort | tr '\n' ' '"))
+            };
+            for way in [0, 1, 0, 1] {
+                run(way, &[]).0.assert_code(0);
+            }
+            scene.src.remove("gone");
+            for name in ["gone", "left"] {
+                shell(
+                    &scene,
+                    &format!(
+                        "cd truth/out; printf X | dd of={name} conv=notrunc; touch -d 2020-01-01 {name}"
+                    ),
+                );
+            }
+            // Only a reading shows it on a server, which is asked for first.
+            let verify: &[&str] = &["--verify", "--overwrite-policy=never"];
+            for (number, more) in
+                [verify, &verify[1..], &verify[1..], &verify[1..]].iter().enumerate()
+            {
+                let (run, listed) = run(first + number, more);
+                run.assert_code(1).assert_says("left as it is: left: its content differs");
+                run.assert_says("disk/out/gone: its content is not what an earlier run recorded");
+                assert_eq!(listed, "good ", "{habits:?} {number}");
+            }
+            let (run, listed) = run(first + 4, &[]);
+            run.assert_code(4).assert_says("disk/out/left: its content differs");
+            assert_eq!(listed, "good left ", "{habits:?}");
+        }
+    }
+}
+
+/// A disk without change times is read by each run, whatever it calls itself.
+#[test]
+fn a_disk_without_change_times_proves_nothing() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a", "one").file("b", "two");
+    shell(&scene, "touch -d 2020-01-01 src/*; mkdir st");
+    let truth = scene.tree("truth");
+    let _mirror = Mirror::with_habits(truth.root(), &scene.path("disk"), &EXFAT, |_| Act::Pass);
+    let args = ["-i", "src", "-o", "disk/out", "--state", "st"];
+    for _ in 0..2 {
+        scene.bare(args).run().assert_code(0);
+    }
+    shell(&scene, "cd truth/out; printf X | dd of=a conv=notrunc; touch -d 2020-01-01 a");
+    scene.bare(args).run().assert_code(0).assert_says("disk/out/a: its content differs");
+    shell(&scene, "cmp src/a truth/out/a");
 }
