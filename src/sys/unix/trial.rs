@@ -19,6 +19,7 @@ use crate::{
     sys::traits::TimeTraits, sys::traits::Traits, sys::traits::TriedName, sys::unix::dir::Dir,
     sys::unix::dir::LinkTarget, sys::unix::dir::stat_from, sys::unix::process::is_root,
     sys::unix::volume::close_file, sys::unix::volume::is_kernel_fat, sys::unix::volume::is_on_fuse,
+    sys::unix::volume::may_lack_owners,
 };
 
 /// A name that has everything that file systems change or refuse: not UTF-8, signs and control characters, a blank
@@ -40,6 +41,9 @@ const LENGTHS: [usize; 4] = [254, 143, 64, 31];
 
 /// The name of a directory in the trial's, and the one that it is renamed to.
 const RENAMED: [&str; 2] = ["before", "after"];
+
+/// Number of directories that are made for a trial while others take their places.
+const TRIES: u32 = 4;
 
 /// Time for a server to see that files were closed.
 const SETTLING: Duration = Duration::from_millis(200);
@@ -94,18 +98,28 @@ impl Dir {
             // Where there is no room it may well come back.
             let _ = write_all(&file, b"trial");
         }
+        // Where numbers stay, what has the name by now is another's if it is not this file.
+        let own = Dir::stat_file(&file)?.id;
+        let is_moved =
+            !may_lack_owners(self) && self.stat(name, false).is_ok_and(|there| there.id != own);
         close_file(file)?;
-        self.remove(name)
+        if is_moved { Ok(()) } else { self.remove(name) }
     }
 
-    /// The target that the link `name` shows when it is made here under the name of a part file, and removed.
+    /// The target that a link shows when it is made in a directory here, and removed.
     ///
     /// # Errors
     /// It cannot be made, or not be read.
     pub fn try_link(&self, owner: PartOwner, target: &LinkTarget) -> io::Result<LinkTarget> {
-        let name = self.create_part_link(owner, target)?;
-        let shown = self.read_link(&name);
-        self.remove(&name)?;
+        self.in_trial_dir(owner, |trial| trial.shown_link(target))
+    }
+
+    /// The target that a link to `target` shows in this directory, which is our own.
+    fn shown_link(&self, target: &LinkTarget) -> io::Result<LinkTarget> {
+        let name = OsStr::new("shown");
+        self.make_link(target, name)?;
+        let shown = self.read_link(name);
+        self.remove(name)?;
         shown
     }
 
@@ -148,7 +162,7 @@ impl Dir {
     /// files and links are removed with it.
     pub fn remove_trial_dir(&self, name: &OsStr) -> io::Result<bool> {
         let trial = self.open_dir(name, false)?;
-        self.remove_open_trial(&trial, name)
+        Ok(self.is_own_trial(&trial)? && self.remove_open_trial(&trial, name)?)
     }
 
     fn remove_open_trial(&self, trial: &Dir, name: &OsStr) -> io::Result<bool> {
@@ -181,14 +195,7 @@ impl Dir {
         owner: PartOwner,
         try_out: impl FnOnce(&Dir) -> io::Result<T>,
     ) -> io::Result<T> {
-        let ((), name) = under_part_name(owner, |name| self.make_dir(name, true))?;
-        let trial = match self.open_dir(&name, false) {
-            Ok(trial) => trial,
-            Err(error) => {
-                rustix::fs::unlinkat(self, &name, AtFlags::REMOVEDIR)?;
-                return Err(error);
-            }
-        };
+        let (trial, name) = self.make_trial_dir(owner)?;
         let tried = try_out(&trial);
         // A fault that passes shall leave no directory for the next run to remove. A server may take a moment to see
         // that a file was closed (SMB). What was found out holds, whatever stays.
@@ -198,6 +205,32 @@ impl Dir {
             remove()
         });
         tried
+    }
+
+    /// Makes a directory for a trial, and opens it. Who may write here can put another in its place before it is open:
+    /// what is in that would be tried, believed and removed. Then another one is made.
+    fn make_trial_dir(&self, owner: PartOwner) -> io::Result<(Dir, OsString)> {
+        for _ in 0..TRIES {
+            let ((), name) = under_part_name(owner, |name| self.make_dir(name, true))?;
+            let opened = match self.open_dir(&name, false) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                opened => opened.and_then(|dir| Ok((self.is_own_trial(&dir)?, dir))).map(Some),
+            };
+            match opened {
+                Ok(Some((true, trial))) if trial.names()?.is_empty() => return Ok((trial, name)),
+                Ok(_) => {}
+                Err(error) => {
+                    rustix::fs::unlinkat(self, &name, AtFlags::REMOVEDIR)?;
+                    return Err(error);
+                }
+            }
+        }
+        Err(io::Error::other("each directory that was made to try it was replaced by another"))
+    }
+
+    /// True if a directory may be one that was made here for a trial: it is this user's alone, where that can be told.
+    fn is_own_trial(&self, dir: &Dir) -> io::Result<bool> {
+        Ok(may_lack_owners(self) || dir.is_private()?)
     }
 
     /// Removes the entries of these names that are still there.
@@ -256,7 +289,7 @@ impl Dir {
     /// (`EPERM`).
     fn shows_outward_link(&self) -> bool {
         let target: LinkTarget = OsStr::new("/").to_owned();
-        self.try_link(PartOwner::default(), &target).is_ok_and(|shown| shown == target)
+        self.shown_link(&target).is_ok_and(|shown| shown == target)
     }
 
     /// True if a file that was written, and given its time, still has it when it was read. While rclone has not yet

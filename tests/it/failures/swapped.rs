@@ -194,3 +194,35 @@ fn a_file_that_was_closed_is_closed_at_the_output() {
         }
     }
 }
+
+/// Who may write to the output's root puts a directory in the place of the one in which its file system is tried: what is
+/// in that was taken for the trial's, and removed.
+#[test]
+fn what_took_the_place_of_a_trial_is_not_touched() {
+    need!(Root, Strace);
+    let mut swapped = 0;
+    for theirs in ["mv keep $t", "mkdir -m 777 $t; chown 1002:1002 $t", "mkdir -m 755 $t"] {
+        for when in 1..=2 {
+            let scene = Scene::new();
+            scene.src.file("file", "file");
+            shell(&scene, "mkdir -m 777 dst; mkdir dst/keep; touch dst/keep/a dst/keep/b");
+            let fault = format!("signal=SIGSTOP:when={when}");
+            let stop = Strace::inject(&scene, "mkdir,mkdirat", &fault);
+            let swap = format!(
+                "cd dst; for t in .*.dircopy-part; do
+                   if [ -d $t ]; then mv $t aside; {theirs}; touch -d @981158400 $t; fi; done"
+            );
+            let run = stop.run_stopped(scene.command(NONE), || drop(shell(&scene, &swap)));
+            run.assert_code(0);
+            assert_eq!(fs::read(scene.dst.join("file")).unwrap(), b"file");
+            if scene.dst.join("aside").exists() {
+                swapped += 1;
+                // Nothing was made in it either.
+                let look = "cd dst; stat -c %Y .*.dircopy-part; find . -name '[ab]' | wc -l";
+                let found = shell(&scene, look);
+                assert_eq!(found, "981158400\n2\n", "{theirs}: {}", run.err());
+            }
+        }
+    }
+    assert!(swapped >= 3, "{swapped}");
+}
