@@ -50,12 +50,13 @@ impl Dir {
     }
 
     /// Removes the file `name` if it is a regular file with one name that belongs to who this process acts as,
-    /// and that no process has locked; whether it did.
+    /// and that no process has locked; whether it did. Root may have given away what it made.
     pub fn remove_abandoned(&self, name: &OsStr) -> io::Result<bool> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?);
         let stat = Self::stat_file(&file)?;
-        let is_ours = stat.kind == Kind::File && stat.links == 1 && stat.uid == acting_as().0;
+        let may_be_ours = is_root() || stat.uid == acting_as().0;
+        let is_ours = stat.kind == Kind::File && stat.links == 1 && may_be_ours;
         // Each run locks it before removing it: so while it is locked its name stays its own.
         if is_ours && lock(&file)? == Lock::Held && self.is_called(&file, name)? {
             self.remove(name)?;

@@ -465,3 +465,23 @@ fn a_directory_that_gets_no_file_is_not_made() {
     run.assert_code(4).assert_says("cannot make the directory");
     assert_eq!(shell(&scene, "ls -A A/d; ls -A A | grep part || true"), "", "{}", run.err());
 }
+
+/// A run of root's that is killed when the new file has its owner leaves it to the next one, which removes it.
+#[test]
+fn a_part_file_that_was_given_away_is_removed() {
+    need!(Root, Strace);
+    for call in ["fchmod", Strace::SYNCS, Strace::RENAMES] {
+        let scene = Scene::new();
+        scene.src.file("d/key", content(300));
+        shell(&scene, "chown 1001:1001 src/d/key; chmod 640 src/d/key");
+        copies(&scene, &["A", "B"], &[]);
+        rot(&scene, "A/d/key", &[0]);
+        let strace = Strace::inject(&scene, call, "signal=KILL:when=1");
+        let run = strace.run(scene.bare(["heal", "-q", "A", "B"]));
+        assert_eq!(run.signal, Some(9), "{call}");
+        assert_eq!(shell(&scene, "stat -c %u A/d/.*part"), "1001\n", "{call}");
+        heal(&scene, &["A", "B"]).assert_code(0);
+        assert_eq!(shell(&scene, "ls -A A/d"), "key\n", "{call}");
+        is_whole(&scene.path("A"));
+    }
+}
