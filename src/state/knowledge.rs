@@ -206,6 +206,10 @@ impl Knowledge {
             }
             // The record may be that of an earlier version.
             (_, Some(listed)) => Belief::Doubtful(Remembered::in_the_open(listed.digest)),
+            // Of another version, or of one that the newer run named, and left out.
+            (Some((row, _)), None) if self.was_left_out(listed) => {
+                Belief::Doubtful(Remembered::in_the_open(row.digest))
+            }
             (_, None) => Belief::Nothing,
         }
     }

@@ -104,6 +104,24 @@ fn a_file_of_a_newer_manifest_that_has_left_the_source_is_carried_over_or_named(
     }
 }
 
+/// A version that no run hashed, rotten: what one run named and left out the other one knows of, although its record is of
+/// the version before.
+#[test]
+fn what_a_newer_run_left_out_is_in_doubt_whatever_the_record_is_of() {
+    let scene = copied();
+    scene.copy(&["--state", "st"]).assert_code(0);
+    scene.copy(&[]).assert_code(0);
+    scene.src.file("a", "two").mtime("a", 1_577_836_900, 0);
+    scene.copy(&["--overwrite-policy", "update", "--hash", "none"]).assert_code(0);
+    rot(&scene, "dst/a", "X");
+    for args in [&["--verify", "--state", "st"][..], &[]] {
+        scene.copy(args).assert_code(1).assert_says("neither what an earlier run recorded");
+        assert!(!listed(&scene).contains("  a\n"), "{args:?}");
+    }
+    scene.copy(&["--overwrite-policy", "always"]).assert_code(0);
+    assert!(listed(&scene).contains("  a\n"));
+}
+
 /// Size and time are the same in both, and the digests are not.
 #[test]
 fn where_a_record_and_a_newer_manifest_disagree_the_source_decides() {
