@@ -18,7 +18,7 @@ use crate::{
     manifest::Text, manifest::archive::mhl::is_legacy_of_ours, manifest::line, path::RelPath,
     path::Shown, state::FinishedManifest, state::Missing, state::PrivateDir, state::record::FIRST,
     state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing, sys::Medium,
-    sys::stat::Kind, verify::NameHasher, verify::archive::expand::open,
+    sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::archive::expand::open,
     verify::archive::expand::read_begin, verify::lines::seen::ListedRoot,
     verify::unlisted::lists_by_name,
 };
@@ -40,7 +40,12 @@ pub enum Rival {
     OnlyAhead,
     /// It lists other files or digests than the one that is checked, and no record tells which holds.
     Unlike(ManifestName),
+    /// So many files are there that earlier ones list, and the one that is checked does not: runs left them out.
+    Dropped(u64),
 }
+
+/// Number of bytes of earlier manifests that are looked through, the newest first.
+const MOST_EARLIER: u64 = 1 << 30;
 
 /// The manifest that holds, open.
 pub struct ValidManifest {
@@ -245,6 +250,37 @@ impl OwnManifests {
         Ok(None)
     }
 
+    /// The number of files that earlier ones list and that are there, if the one that is `taken` does not list them.
+    /// One that came from a source, as `taken` says, is none of these.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub fn dropped(&self, here: &Dir, taken: ManifestName) -> io::Result<Option<Rival>> {
+        let open = |name: &ManifestName| here.open_file(name.to_string().as_ref(), false);
+        let mut earlier = self.finished.iter().filter(|other| **other < taken).peekable();
+        if earlier.peek().is_none() {
+            return Ok(None);
+        }
+        let (hashing, mut names) = (RandomState::new(), HashSet::new());
+        each_name(open(&taken)?, |name| _ = names.insert(hashing.hash_one(name)))?;
+        let (mut last, mut files, mut room) = (LastDir::default(), 0, MOST_EARLIER);
+        for other in earlier {
+            if names.contains(&hashing.hash_one(other.to_string().as_bytes())) {
+                continue;
+            }
+            let file = open(other)?;
+            let Some(left) = room.checked_sub(Dir::stat_file(&file)?.size) else { break };
+            room = left;
+            each_name(file, |name| {
+                let is_new = names.insert(hashing.hash_one(name));
+                let path = RelPath::parse(name).ok().filter(|_| is_new);
+                let stat = path.and_then(|path| last.stat(here, &path, false).ok());
+                files += u64::from(stat.is_some_and(|stat| stat.kind == Kind::File));
+            })?;
+        }
+        Ok((files > 0).then_some(Rival::Dropped(files)))
+    }
+
     /// Why there is nothing to check against.
     fn none(&self, dir: &Path) -> Error {
         let unfinished = self.unfinished.iter().max();
@@ -269,6 +305,17 @@ impl OwnManifests {
         };
         Error::finding("check", dir, finding)
     }
+}
+
+/// Hands the names on a manifest to `see`.
+fn each_name(manifest: File, mut see: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut entries = Entries::of_all(manifest);
+    while let Some(entry) = entries.next_entry()? {
+        if let Parsed::Record(record) = entry.parsed {
+            see(record.name.strip_prefix(b"./").unwrap_or(record.name));
+        }
+    }
+    Ok(())
 }
 
 /// True if the directory `dir` has a manifest of dircopy, or says why it has none.

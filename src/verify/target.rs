@@ -214,7 +214,13 @@ impl TargetSpec {
             }
             None => {
                 let dir = self.dir.as_deref().unwrap_or(Path::new("."));
-                let taken = OwnManifests::look(dir, self.state.as_deref())?.open_valid(dir)?;
+                let own = OwnManifests::look(dir, self.state.as_deref())?;
+                let mut taken = own.open_valid(dir)?;
+                if taken.is_recorded {
+                    // Earlier ones that cannot be read say nothing; the one that holds is checked.
+                    let dropped = Dir::open(dir).and_then(|here| own.dropped(&here, taken.name));
+                    taken.rivals.extend(dropped.ok().flatten());
+                }
                 target.manifest = dir.join(taken.name.to_string());
                 (target.ours, is_recorded) = (Some(taken.name), taken.is_recorded);
                 (taken.file, taken.unfinished, taken.rivals)

@@ -281,6 +281,12 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
             "{manifest} is checked, because its name is the latest: no private record tells which manifest holds, and \
              {name} lists other files or digests; --manifest checks that one"
         ),
+        Rival::Dropped(files) => format!(
+            "{manifest} does not list {} that earlier ones list and that {} there: runs left out what had changed or \
+             rotted; --complete names all that is not listed, and a copy with --overwrite-policy always replaces it",
+            count(files, "file"),
+            if files == 1 { "is" } else { "are" }
+        ),
         Rival::Gone(name) => {
             format!("{name}, which the last run finished, is gone; {manifest} is checked instead")
         }

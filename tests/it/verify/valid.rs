@@ -157,3 +157,25 @@ fn a_record_that_is_kept_elsewhere_is_asked_there() {
     let run = scene.bare(["verify", "--state", "state", "dst"]).run();
     run.assert_code(0).assert_says("is not checked: its name is later");
 }
+
+/// What a run left out of its list, because it was edited at the output and stays, is no part of what is good.
+#[test]
+fn what_later_runs_left_out_is_told() {
+    let scene = Scene::new();
+    scene.src.file("f", "one").file("g", "g").mtime("f", 1_577_836_800, 0);
+    scene.copy(&[]).assert_code(0);
+    scene.output().append("f", b" and more");
+    for _ in 0..2 {
+        scene.copy(&[]).assert_code(1).assert_says("left as it is: f: it differs");
+        let run = scene.bare(["verify", "dst"]).run();
+        run.assert_code(0)
+            .assert_says("does not list 1 file that earlier ones list and that is there");
+        assert_eq!(run.err().lines().count(), 1, "{}", run.err());
+    }
+    scene.bare(["verify", "--complete", "dst"]).run().assert_code(4).assert_says("dst/f");
+    // What is listed again, or gone, is not told.
+    scene.src.remove("g");
+    scene.output().remove("g");
+    scene.copy(&["--overwrite-policy", "always"]).assert_code(0);
+    assert_eq!(scene.bare(["verify", "dst"]).run().assert_code(0).err(), "");
+}
