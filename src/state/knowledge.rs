@@ -254,7 +254,12 @@ impl Knowledge {
 
     /// True if the file that is there is the one of this row, as a run left it, and was not found to be another.
     pub fn proves(&self, row: &Row, there: &Stat) -> bool {
-        row.proves(there) && !self.refuted.has(there.id.ino)
+        row.proves(there) && !self.is_refuted(there)
+    }
+
+    /// True if the file that is there was found to be something else than recorded, or may have been.
+    pub fn is_refuted(&self, there: &Stat) -> bool {
+        self.refuted.has(there.id.ino)
     }
 
     /// Takes out the rows that are to be recorded as in doubt, and their number.

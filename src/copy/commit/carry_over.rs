@@ -231,6 +231,10 @@ impl<'a> CarriedLines<'a> {
                 _ if self.looks_like(&row, &there) => {}
                 // The record may be that of an earlier version.
                 Some(digest) => remembered = Remembered::in_the_open(digest),
+                // What this run has named later ones are to name, too.
+                None if self.context.shared.known.is_some_and(|it| it.is_refuted(&there)) => {
+                    remembered = Remembered::in_the_open(row.digest);
+                }
                 None if self.is_respelled(path, &there) => return CarryResult::Gone,
                 None => return dropped("it was changed after an earlier run recorded it"),
             }

@@ -114,7 +114,7 @@ fn what_a_newer_run_left_out_is_in_doubt_whatever_the_record_is_of() {
     scene.src.file("a", "two").mtime("a", 1_577_836_900, 0);
     scene.copy(&["--overwrite-policy", "update", "--hash", "none"]).assert_code(0);
     rot(&scene, "dst/a", "X");
-    for args in [&["--verify", "--state", "st"][..], &[]] {
+    for args in [&["--verify", "--state", "st"][..], &[], &["--mirror"], &[]] {
         scene.copy(args).assert_code(1).assert_says("neither what an earlier run recorded");
         assert!(!listed(&scene).contains("  a\n"), "{args:?}");
     }
