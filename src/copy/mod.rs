@@ -31,11 +31,11 @@ use crate::{
     copy::bag::BagOptions, copy::bag::PayloadRole, copy::bag::no_algorithm_of_bags,
     copy::generations::Generations, copy::media::one_history::MediaRole, copy::mirror::Mirror,
     copy::run::threads::blocks_each, copy::run::threads::most_full, copy::run::threads::most_small,
-    error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::again::computes_rightly,
-    io::CopyOptions, io::Journaling, io::Reflink, io::Resume, io::Sparse, io::States,
-    manifest::ListFormat, manifest::ListKind, state::Secret, sys::Dir, sys::ShardTag,
-    transfer::small, transfer::verifier::unverifiable, tree::Classifier, tree::HeldTree,
-    tree::NameList,
+    error::Error, error::Result, hash::Algorithm, hash::Algorithms,
+    hash::again::refuse_miscomputing, io::CopyOptions, io::Journaling, io::Reflink, io::Resume,
+    io::Sparse, io::States, manifest::ListFormat, manifest::ListKind, state::Secret, sys::Dir,
+    sys::ShardTag, transfer::small, transfer::verifier::unverifiable, tree::Classifier,
+    tree::HeldTree, tree::NameList,
 };
 
 // What is asked of a copy.
@@ -283,10 +283,7 @@ impl CopyJob {
 
     /// Refuses options that cannot be had together.
     pub(crate) fn check_options(&self) -> Result<()> {
-        if !computes_rightly(self.options.backend) {
-            let why = "this machine computes wrongly: it does not give known answers of SHA-256";
-            return Err(Error::finding("hash", &self.source, why));
-        }
+        refuse_miscomputing(self.options.backend, &self.source)?;
         self.check_bag()?;
         self.check_media()?;
         self.check_near_lists()?;

@@ -5,11 +5,14 @@
 //! implementations of the same function. What `sha2` hashes alone it hashes twice, which shows a fault that comes and
 //! goes.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{path::Path, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 
 use sha2::Digest as _;
 
-use crate::{hash::Algorithm, hash::Backend, hash::Sha256, hash::multibuffer::streams};
+use crate::{
+    error::Error, error::Result, hash::Algorithm, hash::Backend, hash::Sha256,
+    hash::multibuffer::streams,
+};
 
 /// Of so many pieces of work one is done twice; a piece is a block of a large file, or a batch of small ones. That is
 /// 0.4 % of the hashing, where that limits a copy at all.
@@ -35,6 +38,20 @@ pub fn computes_rightly(backend: Backend) -> bool {
         let digests: Vec<&[u8]> = digests.iter().map(|digest| &digest.0[..]).collect();
         Sha256::of(&digests) == ANSWER
     })
+}
+
+/// Refuses to hash `what` on a machine that does not.
+///
+/// # Errors
+/// It computes wrongly.
+pub fn refuse_miscomputing(backend: Backend, what: &Path) -> Result<()> {
+    match computes_rightly(backend) {
+        true => Ok(()),
+        false => {
+            let why = "this machine computes wrongly: it does not give known answers of SHA-256";
+            Err(Error::finding("hash", what, why))
+        }
+    }
 }
 
 /// True if `sha2` gives the content this digest.

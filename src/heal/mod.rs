@@ -58,6 +58,7 @@ impl HealJob {
     /// The job makes no sense, or another run is at work on a tree. Everything that goes wrong later is told
     /// to `observer` and counted in the report.
     pub fn run(&self, observer: &FindingObserver<'_>) -> Result<VerifyReport> {
+        self.check.try_hashing()?;
         let (started, Observer { progress, stop, listen }) = (Instant::now(), observer);
         let OpenedTrees { trees, listed } = self.open(listen, stop)?;
         let told = Mutex::new(0);
@@ -233,4 +234,45 @@ fn finding(file: &BadFile, mended: Result<Mend, Unmended>) -> Finding {
         Err(Unmended::Stopped) => "the run was to stop".into(),
     };
     Finding::NotHealed { path: file.path.clone(), why, lost: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        copy::CopyJob, event::Event, event::EventObserver, hash::Backend, stream::Endpoint,
+        stream::StreamJob,
+    };
+
+    /// It lies at the first file that is hashed.
+    const WRONG: Backend = Backend::Wrong(1);
+
+    #[test]
+    fn what_hashes_is_tried_before_it_is_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, "1").unwrap();
+        let findings: &FindingObserver<'_> = &Observer::new(|_: &Target, _: &Finding| ());
+        let events: &EventObserver<'_> = &Observer::new(|_: &Event<'_>| ());
+        let mut check = VerifyJob::new([dir.path()]);
+        check.backend = WRONG;
+        let mut heal = HealJob::new([dir.path()]);
+        heal.check.backend = WRONG;
+        let mut copy = CopyJob::new(dir.path(), dir.path().join("b"));
+        copy.options.backend = WRONG;
+        let out = Endpoint::Path(dir.path().join("c"));
+        let mut stream = StreamJob::new(vec![Endpoint::Path(path)], vec![out]);
+        stream.options.backend = WRONG;
+        let refused = [
+            check.run(findings).map(drop),
+            heal.run(findings).map(drop),
+            copy.run(events).map(drop),
+            stream.run(events).map(drop),
+        ];
+        for refused in refused {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("this machine computes wrongly"), "{error}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
 }

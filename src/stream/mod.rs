@@ -27,13 +27,14 @@ use std::{
 
 use crate::{
     error::Deed, error::Error, error::Result, event::EventObserver, event::Gate, event::Observer,
-    event::Progress, hash::Algorithm, io::Control, io::CopyOptions, io::Durability, io::Options,
-    io::RateLimit, io::States, io::link_check::Helpers, io::read_back::Residency,
-    stream::input::stat, stream::manifest::StreamStates, stream::outcome::OutputStates,
-    stream::place::BesideFiles, stream::place::FilePlace, stream::place::OutputPlace,
-    stream::place::OutputPlaces, stream::place::PlacedOutput, stream::run::StreamRun, sys,
-    sys::stat::Identity, sys::stat::Kind, transfer::Context, transfer::Shared,
-    transfer::kernel::CopyMethods, transfer::verifier::unverifiable,
+    event::Progress, hash::Algorithm, hash::again::refuse_miscomputing, io::Control,
+    io::CopyOptions, io::Durability, io::Options, io::RateLimit, io::States,
+    io::link_check::Helpers, io::read_back::Residency, stream::input::stat,
+    stream::manifest::StreamStates, stream::outcome::OutputStates, stream::place::BesideFiles,
+    stream::place::FilePlace, stream::place::OutputPlace, stream::place::OutputPlaces,
+    stream::place::PlacedOutput, stream::run::StreamRun, sys, sys::stat::Identity, sys::stat::Kind,
+    transfer::Context, transfer::Shared, transfer::kernel::CopyMethods,
+    transfer::verifier::unverifiable,
 };
 
 // A stream job: what is asked for, and its run from the first refusal to the report.
@@ -119,6 +120,8 @@ impl StreamJob {
 
     /// Refuses options that are wrong before anything is looked at.
     fn refuse_options(&self) -> Result<()> {
+        let input = self.inputs.first().map_or(Path::new("-"), Endpoint::path);
+        refuse_miscomputing(self.options.backend, input)?;
         if self.options.verify.is_some() {
             refuse_unverifiable(self.options.sync, self.options.algorithm)?;
         }

@@ -37,15 +37,15 @@ use std::{path::Path, path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed,
 
 use crate::{
     error::Error, error::Result, event::Observer, event::Progress, event::Stop, hash::Backend,
-    hash::Sha256, io::LinkReads, io::link_check::Helpers, manifest::archive::mhl::is_chain,
-    state::Missing, state::PrivateDir, sys, sys::Dir, tree::Patience, verify::archive::bag,
-    verify::archive::bag::BagNames, verify::finding::count, verify::lines::LinesRead,
-    verify::lines::seen::ListedRoot, verify::lines::shards::LinesWanted, verify::scrub::Scrub,
-    verify::several::CheckedTrees, verify::shards::ShardNotes, verify::shards::ShardRun,
-    verify::shards::only_as_a_whole, verify::shared::SharedReads, verify::unlisted::ListedNames,
-    verify::work::Checker, verify::work::linked::LinkChecker, verify::work::linked::MadeStates,
-    verify::work::threads::Collector, verify::work::threads::Threads,
-    verify::work::worker::Division,
+    hash::Sha256, hash::again::refuse_miscomputing, io::LinkReads, io::link_check::Helpers,
+    manifest::archive::mhl::is_chain, state::Missing, state::PrivateDir, sys, sys::Dir,
+    tree::Patience, verify::archive::bag, verify::archive::bag::BagNames, verify::finding::count,
+    verify::lines::LinesRead, verify::lines::seen::ListedRoot, verify::lines::shards::LinesWanted,
+    verify::scrub::Scrub, verify::several::CheckedTrees, verify::shards::ShardNotes,
+    verify::shards::ShardRun, verify::shards::only_as_a_whole, verify::shared::SharedReads,
+    verify::unlisted::ListedNames, verify::work::Checker, verify::work::linked::LinkChecker,
+    verify::work::linked::MadeStates, verify::work::threads::Collector,
+    verify::work::threads::Threads, verify::work::worker::Division,
 };
 
 // A check from beginning to end.
@@ -132,6 +132,7 @@ impl VerifyJob {
         observer: &FindingObserver<'_>,
     ) -> Result<VerifyReport> {
         let Observer { progress, stop, listen } = observer;
+        self.try_hashing()?;
         let started = Instant::now();
         let Expanded { specs, bags, findings } = expanded;
         if self.budget.is_some() && (specs.len() != 1 || !bags.is_empty()) {
@@ -204,6 +205,12 @@ impl VerifyJob {
             interrupted: stop.requested(),
             elapsed: started.elapsed(),
         })
+    }
+
+    /// Refuses a machine that does not give the known answers.
+    pub(crate) fn try_hashing(&self) -> Result<()> {
+        let here = Path::new(".");
+        refuse_miscomputing(self.backend, self.dirs.first().map_or(here, PathBuf::as_path))
     }
 
     /// Adds up what there is to check into the totals of `progress`, for a run that was not watched from its start. It
