@@ -52,6 +52,7 @@ impl CopyJob {
     /// `observer` and counted in the report; look at its [`ending`](Report::ending).
     pub fn run(&self, observer: &EventObserver<'_>) -> Result<Report> {
         self.check_options()?;
+        self.refuse_bag()?;
         if let Some(generations) = &self.generations {
             return GenerationRun { job: self, generations, observer }.run();
         }
@@ -79,6 +80,7 @@ impl OutputRun<'_> {
     /// The job was refused and nothing was touched.
     pub fn run(&self) -> Result<Report> {
         let Self { job, observer, .. } = *self;
+        job.refuse_bag()?;
         if job.shard.is_none()
             && let Some(nothing) = job.of_nothing(Instant::now(), &observer.stop)?
         {

@@ -513,3 +513,36 @@ fn a_text_file_that_cannot_be_written_makes_no_bag() {
         }
     }
 }
+
+/// A plain copy onto a bag would lie beside its payload.
+#[test]
+fn a_plain_copy_does_not_go_beside_the_payload_of_a_bag() {
+    let scene = Scene::new();
+    scene.src.file("a", "one");
+    scene.copy(&["--bag"]).assert_code(0);
+    let before = names_below(&scene.dst, "f");
+    scene.src.file("b", "two");
+    for more in
+        [&[][..], &["--mirror"], &["--overwrite-policy", "always"], &["--generations"], &["-n"]]
+    {
+        let run = scene.copy(more);
+        run.assert_code(2).assert_says("it is a bag").assert_says("--bag").assert_says("data");
+        assert_eq!(names_below(&scene.dst, "f"), before, "{more:?}");
+    }
+    scene.bare(["src/b", "dst"]).run().assert_code(2).assert_says("it is a bag");
+    let run = scene.bare(["plan", "src", "dst", "--plan", "plan"]).run();
+    run.assert_code(2).assert_says("it is a bag");
+    // Another output is not kept up by it.
+    let run = scene.bare(["src", "dst", "other"]).run();
+    run.assert_code(1).assert_says("it is a bag");
+    assert!(scene.path("other/b").exists() && !scene.dst.join("b").exists());
+    // The remedies.
+    scene.copy(&["--bag"]).assert_code(0);
+    scene.bare(["src", "dst/data"]).run().assert_code(0);
+    // A bag is copied as any tree, again and again.
+    scene.bare(["dst", "copy"]).run().assert_code(0);
+    scene.bare(["dst", "copy"]).run().assert_code(0);
+    // The name alone makes no bag.
+    scene.tree("notes").file("bagit.txt", "to be read");
+    scene.bare(["src", "notes"]).run().assert_code(0);
+}
