@@ -89,6 +89,8 @@ pub struct CopyOptions {
     /// `sync` and an algorithm.
     #[serde(deserialize_with = "Option::deserialize")]
     pub verify: Option<Damaged>,
+    /// Whether with `verify` files are read that are at the output already, or only those that the run writes.
+    pub verify_which: ReadBackWhich,
     /// Read the source's file a second time when its copy was read back, from its device where that can be had: both
     /// readings must agree. Needs `verify`.
     #[serde(default)]
@@ -131,6 +133,7 @@ impl Default for CopyOptions {
             resume: Resume::default(),
             checkpoint: CHECKPOINT,
             verify: None,
+            verify_which: ReadBackWhich::default(),
             verify_source: false,
             reflink: Reflink::default(),
             renamed: Renamed::default(),
@@ -140,6 +143,23 @@ impl Default for CopyOptions {
             queue_size: QUEUE_SIZE,
             block_size: BLOCK_SIZE,
         }
+    }
+}
+
+/// Which files are read back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReadBackWhich {
+    /// All that are listed.
+    #[default]
+    All,
+    /// Those that the run writes.
+    New,
+}
+
+impl CopyOptions {
+    /// True if files that are at the output already are read from its medium.
+    pub fn verifies_kept(&self) -> bool {
+        self.verify.is_some() && self.verify_which == ReadBackWhich::All
     }
 }
 

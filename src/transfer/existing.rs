@@ -45,7 +45,7 @@ impl ExistingFile<'_> {
     /// # Errors
     /// It, or the source if that had to be asked, could not be read, or changed meanwhile.
     pub fn check(&self, read_back: &mut ReadBack, warnings: &mut Vec<Error>) -> Result<Action> {
-        let verify = self.context.options.asked.verify.is_some();
+        let verify = self.context.options.asked.verifies_kept();
         let (stands, labels) = (*self.there, Labels::Same);
         let kept = |row, proof| Ok(Action::Settled(Outcome::Kept { stands, row, proof, labels }));
         match (self.belief, self.source_digest) {
@@ -173,7 +173,7 @@ impl ExistingFile<'_> {
         let Self { context, transfer, there, .. } = *self;
         let target = &transfer.target;
         let options = &context.options;
-        let verify = options.asked.verify.is_some();
+        let verify = options.asked.verifies_kept();
         let path = || target.path();
         let Some(dir) = &target.output.handle else {
             return Err(Error::io("read", path(), io::ErrorKind::NotFound.into()));

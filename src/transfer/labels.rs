@@ -271,7 +271,7 @@ pub fn mend(
         late,
         labelled: existing.is_labelled(),
     }));
-    let proof = context.options.asked.verify.map(|_| proof);
+    let proof = context.options.asked.verifies_kept().then_some(proof);
     Ok(Some(Action::Settled(Outcome::Kept { stands, row, proof, labels })))
 }
 

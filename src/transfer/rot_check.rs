@@ -246,7 +246,7 @@ impl DifferingFile<'_> {
             true => target.output.compare_times(stat.mtime, there.mtime, given),
             false => TimeMatch::Other,
         };
-        let verify = context.options.asked.verify.is_some();
+        let verify = context.options.asked.verifies_kept();
         let recorded = belief.and_then(Belief::remembered);
         if let (Some(known), Some(Belief::Untouched(Row { digest, .. }, place)), false) =
             (known, belief, verify)

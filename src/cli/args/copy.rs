@@ -9,9 +9,10 @@ use crate::{
     cli::args::unattended::UnattendedArgs, cli::args::values::VerbosityArgs,
     cli::args::values::algorithms, cli::args::values::one_of, cli::words, copy::CopyJob,
     fanout::MOST_OUTPUTS, hash::Algorithms, hash::Backend, io::BLOCK_SIZE, io::CHECKPOINT,
-    io::Cache, io::CopyOptions, io::Damaged, io::Holes, io::QUEUE_SIZE, io::Reflink, io::Renamed,
-    io::Resume, io::Sparse, io::States, manifest::ListFormat, stream::Endpoint, stream::StreamJob,
-    tree::Filter, tree::Pattern, tree::Policy, tree::Selection,
+    io::Cache, io::CopyOptions, io::Damaged, io::Holes, io::QUEUE_SIZE, io::ReadBackWhich,
+    io::Reflink, io::Renamed, io::Resume, io::Sparse, io::States, manifest::ListFormat,
+    stream::Endpoint, stream::StreamJob, tree::Filter, tree::Pattern, tree::Policy,
+    tree::Selection,
 };
 
 /// More blocks than any device needs.
@@ -148,8 +149,11 @@ pub struct CopyArgs {
     ///
     /// Files that are there already are read too. A file that the disk does not hold as it was written is
     /// copied once more; if that fails as well, the exit code is 4.
-    #[arg(long)]
-    pub verify: bool,
+    ///
+    /// With =new only what this run writes is read: of an archive of many TiB and a day's news, the news.
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          value_parser = one_of::<ReadBackWhich>())]
+    pub verify: Option<ReadBackWhich>,
 
     /// --verify, and read each file of the source twice: once its copy was read back, once more from its device
     ///
@@ -334,7 +338,8 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
         restore: args.restore,
         resume: args.resume,
         checkpoint: args.checkpoint.map_or(CHECKPOINT, |checkpoint| checkpoint as u64),
-        verify: (args.verify || args.verify_source).then_some(args.verify_failed),
+        verify: (args.verify.is_some() || args.verify_source).then_some(args.verify_failed),
+        verify_which: args.verify.unwrap_or_default(),
         verify_source: args.verify_source,
         reflink: args.reflink,
         renamed: args.renamed,

@@ -9,8 +9,8 @@ use clap::{
 
 use crate::{
     cli::progress::View, cli::progress::When, cli::show::Detail, hash::Algorithm, hash::Algorithms,
-    hash::Backend, io::Cache, io::Damaged, io::Holes, io::Reflink, io::Renamed, io::Resume,
-    io::Sparse, io::States, manifest::ListFormat, tree::Policy, verify::ReadFrom,
+    hash::Backend, io::Cache, io::Damaged, io::Holes, io::ReadBackWhich, io::Reflink, io::Renamed,
+    io::Resume, io::Sparse, io::States, manifest::ListFormat, tree::Policy, verify::ReadFrom,
     verify::ReadOrder,
 };
 
@@ -47,6 +47,19 @@ impl Choose for Policy {
             ("update", Policy::Update, "Also replace files that are older than the source"),
             ("never", Policy::Never, "Replace nothing"),
             ("always", Policy::Always, "Replace everything"),
+        ]
+    }
+}
+
+impl Choose for ReadBackWhich {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            (
+                "all",
+                ReadBackWhich::All,
+                "Every file that is listed, also those that are there already",
+            ),
+            ("new", ReadBackWhich::New, "Every file that this run writes"),
         ]
     }
 }

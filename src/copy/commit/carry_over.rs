@@ -215,7 +215,7 @@ impl<'a> CarriedLines<'a> {
             return CarryResult::Gone;
         }
         let is_untouched = |row: &Row| trusted && row.sure && row.trace.is_of(&there);
-        let is_read = self.context.options.asked.verify.is_some();
+        let is_read = self.context.options.asked.verifies_kept();
         if let Some(row) = remembered.row {
             if !is_read
                 && remembered.newer.is_none()
@@ -424,9 +424,9 @@ impl<'a> CarriedLines<'a> {
         let is_to_stop = || context.control.stop.is_requested();
         let by_known = |all: Algorithms, known: Digest| all.with(known.algorithm());
         let algorithms = known.digests().fold(context.algorithms(), by_known);
-        let medium = match context.options.asked.verify {
-            Some(_) => Medium::of(file.file(), there).map_err(|error| file.error("read", error))?,
-            None => Medium::any(file.file()),
+        let medium = match context.options.asked.verifies_kept() {
+            true => Medium::of(file.file(), there).map_err(|error| file.error("read", error))?,
+            false => Medium::any(file.file()),
         };
         let hashed = read_back.hash_by(medium, algorithms, is_to_stop);
         self.read_back = read_back;

@@ -154,6 +154,7 @@ fn end_state(job: &CopyJob, report: &Result<Report>) -> EndState {
     match report {
         Err(_) => EndState::Refused,
         Ok(Report { ending: Ending::Complete, counts, .. }) => match job.options.verify {
+            Some(_) if !job.options.verifies_kept() => EndState::Durable,
             Some(_) if counts.from_cache == 0 => EndState::ReadBack,
             Some(_) => EndState::ReadThroughCache,
             None if job.options.sync => EndState::Durable,

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use crate::harness::{Act, Habit, Mirror, Mount, Run, Scene, Strace, need, shell};
+use crate::harness::{Act, Habit, Mirror, Mount, Run, Scene, Strace, content, need, shell};
 
 /// Every file system puts a mark at a multiple of this.
 const STEP: usize = 1024;
@@ -266,4 +266,38 @@ fn a_disk_without_change_times_proves_nothing() {
     shell(&scene, "cd truth/out; printf X | dd of=a conv=notrunc; touch -d 2020-01-01 a");
     scene.bare(args).run().assert_code(0).assert_says("disk/out/a: its content differs");
     shell(&scene, "cmp src/a truth/out/a");
+}
+
+/// Of an archive and a day's news, `--verify=new` reads the news from the disk.
+#[test]
+fn what_is_new_is_read_back_and_what_is_there_is_not() {
+    let scene = Scene::on_disk();
+    scene.src.file("old", content(100_000)).file("more", content(50_000));
+    scene.copy(&[]).assert_code(0);
+    // The job's words mean the same.
+    let job = "input = \"src\"\noutput = \"dst\"\nverify = \"new\"\n";
+    std::fs::write(scene.path("news.toml"), job).unwrap();
+    for (number, args) in
+        [&["src", "dst", "--verify=new"][..], &["--job", "./news.toml"]].iter().enumerate()
+    {
+        scene.src.file(format!("news {number}"), content(7000));
+        let run = scene.bare(args.iter()).run();
+        run.assert_code(0).assert_prints(&["read back", "1 file, 6.84 KiB"]);
+        run.assert_prints(&["unchanged"]);
+        let out = run.out();
+        let last = out.lines().last().unwrap();
+        assert!(last.starts_with("done: ") && !last.contains("read back"), "{last}");
+    }
+    // What is listed is not only what was read.
+    let job = job.replace("\"new\"", "true");
+    std::fs::write(scene.path("all.toml"), job).unwrap();
+    let run = scene.bare(["--job", "./all.toml"]).run();
+    run.assert_code(0).assert_prints(&["read back", "4 files"]);
+    // What follows the option is a path, as ever.
+    scene
+        .bare(["--verify", "src", "dst"])
+        .run()
+        .assert_code(0)
+        .assert_prints(&["read back", "4 files"]);
+    scene.bare(["--verify=some", "src", "dst"]).run().assert_code(2);
 }
