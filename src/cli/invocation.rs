@@ -2,9 +2,7 @@
 
 use std::{ffi::OsStr, ffi::OsString, path::Path, path::PathBuf};
 
-use clap::{
-    ArgMatches, Command, FromArgMatches, error::ContextKind, error::ContextValue, error::ErrorKind,
-};
+use clap::{ArgMatches, Command, FromArgMatches, error::ErrorKind};
 use strsim::levenshtein;
 
 use crate::{
@@ -12,9 +10,10 @@ use crate::{
     cli::args::copy::patterns, cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
     cli::args::restore::refuse_others, cli::args::values::ReportArgs, cli::args::verify::HealArgs,
     cli::args::verify::VerifyArgs, cli::cluster::FinishArgs, cli::cluster::MergeArgs,
-    cli::cluster::PlanArgs, cli::cluster::ShardArgs, cli::restore::ProvenTree,
-    cli::words::OutputName, cli::words::located, copy::CopyJob, error::Error, path::Shown,
-    stream::StreamJob, stream::input::is_stream, sys, tree::Filter, tree::Pattern,
+    cli::cluster::PlanArgs, cli::cluster::ShardArgs, cli::habits::explain_habit,
+    cli::habits::refuse_foreign, cli::restore::ProvenTree, cli::words::OutputName,
+    cli::words::located, copy::CopyJob, error::Error, path::Shown, stream::StreamJob,
+    stream::input::is_stream, sys, tree::Filter, tree::Pattern,
 };
 
 /// The command that a command line gives.
@@ -133,6 +132,11 @@ fn restore(matches: &ArgMatches, command: &mut Command) -> Result<Invocation, Us
         let text = "a tree is brought back to a directory, and this is a stream";
         return Err(refuse(command, text.into()).into());
     }
+    if copy.jobs.len() > 1 {
+        let text = "a tree is brought back to one directory\n\n  \
+                    tip: dircopy restore TREE DST; one file of it with --include /PATH";
+        return Err(refuse(command, text.into()).into());
+    }
     // What is on a disk that is not there is refused as that.
     if copy.unknown.iter().any(Option::is_none) {
         let (tree, given) = (&copy.args.input[0], copy.args.expect.as_deref());
@@ -232,6 +236,8 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     }
     take_positionals(&mut args)
         .map_err(|text| command.error(ErrorKind::MissingRequiredArgument, text))?;
+    let paths = || args.input.iter().chain(&args.output);
+    refuse_foreign(paths()).map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
     let given = args.input.clone();
     let located: Result<Vec<_>, Error> =
         given.iter().map(|path| located(path, "copy from")).collect();
@@ -257,87 +263,6 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     Ok(copy)
 }
 
-/// Options of other programs, and what does the same here. One of `cp` or `rsync` that people type is worth a line.
-const HABITS: [(&[&str], &str); 16] = [
-    (
-        &[
-            "-r",
-            "-R",
-            "-a",
-            "-p",
-            "-t",
-            "-A",
-            "-X",
-            "--recursive",
-            "--archive",
-            "--preserve",
-            "--times",
-        ],
-        "leave it out: a directory is always copied with all that is in it, times, permissions and attributes, and as \
-         root owners",
-    ),
-    (
-        &[
-            "--delete",
-            "--delete-after",
-            "--delete-before",
-            "--delete-during",
-            "--remove-source-files",
-        ],
-        "--mirror moves what has left the source into a trash at the output",
-    ),
-    (
-        &["-c", "--checksum"],
-        "every file that is copied is hashed; --verify also reads what is at the output",
-    ),
-    (
-        &["-P", "--partial", "--partial-dir", "--append", "--append-verify", "--inplace"],
-        "leave it out: the same command goes on where a run was cut short, and on a terminal it shows its progress",
-    ),
-    (
-        &["--link-dest", "--copy-dest", "--compare-dest"],
-        "--generations makes a dated tree at each run, which shares what did not change with the one before",
-    ),
-    (
-        &["-b", "--backup", "--backup-dir", "--suffix"],
-        "nothing is replaced unless --overwrite-policy says so; --generations keeps what was there before",
-    ),
-    (
-        &["-z", "--compress", "--zc"],
-        "leave it out: both ends are mounted here, and nothing is sent",
-    ),
-    (&["-u", "--update"], "--overwrite-policy update"),
-    (&["-f", "--force"], "--overwrite-policy always"),
-    (&["--ignore-existing", "--no-clobber", "--existing"], "--overwrite-policy never"),
-    (&["-H"], "--hard-links"),
-    (&["-L", "--copy-links", "--dereference"], "--follow-links"),
-    (&["-S"], "--sparse always"),
-    (&["-D", "--devices"], "--specials copies FIFOs and devices"),
-    (&["--bwlimit"], "--limit-rate 50M"),
-    (&["-e", "--rsh"], "mount the other machine's disk, or run dircopy there"),
-];
-
-/// Explains options that other programs have for what is always done here, or is called otherwise.
-fn explain_habit(error: clap::Error, command: &mut Command) -> clap::Error {
-    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
-        return error;
-    };
-    let text = match error.kind() {
-        ErrorKind::UnknownArgument => {
-            let option = option.split('=').next().unwrap_or(option);
-            let Some((_, tip)) = HABITS.iter().find(|(names, _)| names.contains(&option)) else {
-                return error;
-            };
-            format!("there is no option {option}\n\n  tip: {tip}")
-        }
-        ErrorKind::InvalidValue if option.starts_with("--progress") => {
-            "--progress says when: auto, always or never\n\n  tip: leave it out: on a terminal it is shown".into()
-        }
-        _ => return error,
-    };
-    command.error(error.kind(), text)
-}
-
 /// The command that a word was perhaps meant to be, if it is no file.
 fn meant_command<'c>(word: &OsStr, command: &'c Command) -> Option<&'c str> {
     let word = word.to_str().filter(|word| word.len() > 3)?;
@@ -357,7 +282,18 @@ fn take_positionals(args: &mut CopyArgs) -> Result<(), String> {
     let (input, output) = (args.input.first(), args.output.first());
     let shown = |path: &PathBuf| Shown::path(path).to_string();
     match (&args.source, &*args.destinations) {
-        (Some(source), [_, ..]) if input.is_none() && output.is_none() => {
+        (Some(source), [others @ .., last]) if input.is_none() && output.is_none() => {
+            // As with cp, but here it would be an output.
+            if let Some(second) =
+                others.iter().find(|it| source.is_file() && it.is_file() && last.is_dir())
+            {
+                let [source, second, last] = [source, second, last].map(shown);
+                return Err(format!(
+                    "{source} and {second} are files, and there is one source\n\n  \
+                     tip: copy one at a time, as in dircopy {source} {last}, or the directory that they are in, with \
+                     --include"
+                ));
+            }
             args.input = vec![source.clone()];
             args.output = std::mem::take(&mut args.destinations);
         }
@@ -368,12 +304,18 @@ fn take_positionals(args: &mut CopyArgs) -> Result<(), String> {
             ));
         }
         (Some(stray), _) => {
-            let stray = shown(stray);
-            let [input, output] = [(input, "SRC"), (output, &*stray)]
-                .map(|(path, name)| path.map_or(name.to_owned(), shown));
+            let input = input.map_or("SRC".to_owned(), shown);
+            // What has no option is one more output, unless it is there already.
+            let strays = [stray].into_iter().chain(&args.destinations);
+            let mut outputs: Vec<String> = strays.filter(|_| input != "SRC").map(shown).collect();
+            let others = args.output.iter().map(shown).filter(|path| !outputs.contains(path));
+            outputs.extend(others.collect::<Vec<_>>());
             return Err(format!(
-                "{stray} has no option before it, and others have\n\n  \
-                 tip: dircopy {input} {output}, or dircopy -i {input} -o {output}"
+                "{} has no option before it, and others have\n\n  \
+                 tip: dircopy {input} {}, or dircopy -i {input} -o {}",
+                shown(stray),
+                outputs.join(" "),
+                outputs.join(" -o ")
             ));
         }
         (None, _) if input.is_none() && args.job.is_some() => {
@@ -499,6 +441,8 @@ mod tests {
         for (line, tip) in [
             ("dircopy a", "tip: name it after the source: dircopy a DST"),
             ("dircopy -i a b", "tip: dircopy a b, or dircopy -i a -o b"),
+            ("dircopy -i a b -o c", "tip: dircopy a b c, or dircopy -i a -o b -o c"),
+            ("dircopy -i a b -o b", "tip: dircopy a b, or dircopy -i a -o b\n"),
             ("dircopy -i a", "tip: name it with --output"),
             ("dircopy -o b a", "tip: dircopy SRC b, or dircopy -i SRC -o b"),
             ("dircopy -v", "tip: dircopy SRC DST"),

@@ -5,6 +5,7 @@ mod args;
 mod cluster;
 mod copy;
 mod exit;
+mod habits;
 mod invocation;
 mod jobs;
 mod progress;

@@ -9,10 +9,10 @@ use clap::{ArgMatches, Parser, value_parser};
 
 use crate::{
     cli::args::copy::parse_glob, cli::args::copy::patterns, cli::args::values::VerbosityArgs,
-    cli::args::values::one_of, cli::cluster::shard::Follower, cli::exit::Exit, cli::jobs,
-    cli::show::count, cli::words, cluster::MergeLists, cluster::MergedLists, copy::CopyJob,
-    io::Cache, io::CopyOptions, io::Damaged, io::Holes, io::Reflink, io::Sparse, path::Shown,
-    tree::Filter, tree::Policy, tree::Selection,
+    cli::args::values::one_of, cli::cluster::shard::Follower, cli::exit::Exit,
+    cli::habits::refuse_foreign, cli::jobs, cli::show::count, cli::words, cluster::MergeLists,
+    cluster::MergedLists, copy::CopyJob, io::Cache, io::CopyOptions, io::Damaged, io::Holes,
+    io::Reflink, io::Sparse, path::Shown, tree::Filter, tree::Policy, tree::Selection,
 };
 
 // The options of a copy by many machines: `dircopy plan`, `dircopy shard` and `dircopy finish`.
@@ -310,6 +310,7 @@ impl PlanArgs {
         let (source, output) = (self.source.as_ref(), self.output.as_ref());
         let ends = source.or(self.input.as_ref()).zip(output.or(self.to.as_ref()));
         let Some((source, output)) = ends else { return Ok(None) };
+        refuse_foreign([source, output])?;
         let source = words::located(source, "copy from").map_err(|error| error.to_string())?;
         let output = words::located(output, "copy to").map_err(|error| error.to_string())?;
         let selection = Selection {
