@@ -1,6 +1,6 @@
 //! A copy by `dircopy`, from its arguments to its exit code.
 
-use std::{ffi::OsString, path::Path, sync::Arc, thread::Builder};
+use std::{ffi::OsString, path::Path, path::PathBuf, sync::Arc, thread::Builder};
 
 use crossbeam_channel::bounded;
 use serde::Serialize;
@@ -18,7 +18,8 @@ use crate::{
     copy::generations::set::discard, copy::generations::set::hold, copy::run::means::count,
     copy::run::outputs::copy_to_all, error::Deed, error::Error, error::Result, event::Event,
     event::Progress, event::Stop, path::Shown, stream::Endpoint, stream::StreamEnding,
-    stream::StreamJob, sys, sys::Dir, sys::PlainUse, tree::NameEnd, tree::NameList,
+    stream::StreamJob, sys, sys::Dir, sys::DirListing, sys::PlainUse, tree::NameEnd,
+    tree::NameList,
 };
 
 /// Copies the source to every output.
@@ -177,6 +178,9 @@ struct ListedGeneration {
     new_bytes: Option<u64>,
 }
 
+/// So many directories are looked into for generations.
+const MOST_LOOKED_INTO: usize = 1000;
+
 /// Lists the generations, or removes those that are named.
 pub fn generations(args: &GenerationsArgs, console: &Console) -> Exit {
     let located = words::located(&args.output, "list the generations at");
@@ -205,6 +209,14 @@ fn open(path: &Path) -> Result<(Dir, GenerationSet)> {
 
 fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (Exit, Error)> {
     let (root, set) = open(&args.output).map_err(|error| (Exit::Refused, error))?;
+    if set.complete.is_empty() && set.unfinished.is_empty() {
+        let finding = match generations_near(&root, &args.output) {
+            Some(place) => format!("they are in {}", Shown::path(&place)),
+            None => "there are none".to_owned(),
+        };
+        let none = Error::finding("list generations of", &args.output, finding);
+        return Err((Exit::Refused, none));
+    }
     let each = |names: &[DatedName], state| {
         for name in names {
             let note = match state {
@@ -235,6 +247,20 @@ fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (E
     each(&set.complete, "complete");
     each(&set.unfinished, "unfinished");
     Ok(())
+}
+
+/// The directory above or below `path` that has generations.
+fn generations_near(root: &Dir, path: &Path) -> Option<PathBuf> {
+    let has_some = |path: &Path| {
+        let (_, set) = open(path).ok()?;
+        (!set.complete.is_empty() || !set.unfinished.is_empty()).then(|| path.to_path_buf())
+    };
+    let full = path.canonicalize().ok()?;
+    let above = full.ancestors().skip(1).find_map(has_some);
+    above.or_else(|| {
+        let listed = DirListing::of(root).ok()?.filter_map(|entry| Some(entry.ok()?.name));
+        listed.take(MOST_LOOKED_INTO).find_map(|name| has_some(&path.join(&*name)))
+    })
 }
 
 fn remove(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (Exit, Error)> {

@@ -160,12 +160,21 @@ impl View {
             }
             if let View::Rows(bar) = self {
                 bar.set_message(lines(&seen, room(charset)).join("\n"));
+                to_begin_of_row(bar);
             }
         }
         counting.request(Stop::GIVEN_UP);
         if let View::Rows(bar) = self {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Puts the cursor to where the last row begins. Drawing leaves it behind the row's last column, and the `^C` that a
+/// terminal writes there would begin a line of its own, so that the row above it stays for ever.
+pub fn to_begin_of_row(bar: &ProgressBar) {
+    if !bar.is_finished() {
+        let _ = sys::write_all(std::io::stderr(), b"\r");
     }
 }
 

@@ -158,7 +158,7 @@ impl CopySummary<'_> {
             let unlisted = counts.files().saturating_sub(counts.as_expected + counts.edited);
             let text = "not listed there, copied as they are";
             rows.counted(&[Counted("unproven", unlisted, "file", text)]);
-            expected_rows(&mut rows, counts);
+            expected_rows(&mut rows, counts, self.args.expect_all);
         }
         if counts.from_device + counts.from_cache > 0 {
             let device = files(counts.from_device, counts.from_device_bytes);
@@ -384,10 +384,14 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
 }
 
 /// The rows that compare the source with the manifest of `--expect`.
-fn expected_rows(rows: &mut Rows, counts: &Counts) {
+fn expected_rows(rows: &mut Rows, counts: &Counts, is_strict: bool) {
     let Counts { as_expected, edited, gone, unusable_lines, .. } = counts;
     let as_expected = count(*as_expected, "file");
     let text = format!("{as_expected} as listed, {edited} edited since, {gone} gone");
     rows.row("expected", text);
+    if !is_strict && counts.edited + counts.gone > counts.lost {
+        let text = "what was edited or is gone counts as done so on purpose; --expect-all, for a delivery, does not";
+        rows.row("", text);
+    }
     rows.counted(&[Counted("unusable", *unusable_lines, "line", "of the expected manifest")]);
 }

@@ -13,11 +13,11 @@ use indicatif::ProgressBar;
 use terminal_size::{Width, terminal_size_of};
 
 use crate::{
-    cli::progress::Charset, cli::record::Records, cli::record::entry::RecordEntry,
-    cli::record::log::TextLine, cli::record::log::json_line, cli::show::copy_messages::Gathered,
-    cli::show::copy_messages::LineKind, cli::show::copy_messages::message, cli::show::rows::Rows,
-    cli::show::rows::fold, error::Error, event::Event, event::Observer, event::Progress,
-    event::Stop, sys,
+    cli::progress::Charset, cli::progress::to_begin_of_row, cli::record::Records,
+    cli::record::entry::RecordEntry, cli::record::log::TextLine, cli::record::log::json_line,
+    cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind,
+    cli::show::copy_messages::message, cli::show::rows::Rows, cli::show::rows::fold, error::Error,
+    event::Event, event::Observer, event::Progress, event::Stop, sys,
 };
 
 // Standard output and standard error: where lines go, and whether they arrived.
@@ -167,6 +167,7 @@ impl Console {
             false => write(line.as_bytes()),
         };
         let written = self.bar.as_ref().map_or_else(write, |bar| bar.suspend(write));
+        self.bar.iter().for_each(to_begin_of_row);
         if written.is_err() {
             self.all_written.store(false, Relaxed);
         }

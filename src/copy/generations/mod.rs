@@ -205,8 +205,10 @@ impl GenerationRun<'_> {
         }
         if let Some(last) = last.filter(|_| !is_snapshot) {
             let seeded = self.seed(last, new, path, prepared, stop)?;
-            if seeded.linked {
-                (observer.listen)(&Event::Limits(&job.output, &shared_by_links(&root.dir)));
+            if let Some(notice) =
+                shared_by_links(&root.dir, root.set.complete.len()).filter(|_| seeded.linked)
+            {
+                (observer.listen)(&Event::Limits(&job.output, &notice));
             }
             is_shared |= seeded.files > 0;
         }

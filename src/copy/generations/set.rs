@@ -239,18 +239,20 @@ pub fn path_of(path: &Path, name: DatedName) -> PathBuf {
 
 // The directory of all generations: its lock, its trash, and who may enter it.
 
-/// The notice where generations share files by hard links; it depends on who may enter their directory.
-pub fn shared_by_links(root: &Dir) -> String {
+/// The notice where generations share files by hard links; it depends on who may enter their directory. What is as it
+/// should be is said once, when the second is made.
+pub fn shared_by_links(root: &Dir, generations: usize) -> Option<String> {
     let text = "files that did not change are hard links to those of the last generation: do not write to them at the \
                 output, that would change all generations";
-    match root.is_private() {
+    Some(match root.is_private() {
+        Ok(true) if generations > 1 => return None,
         Ok(true) => format!(
             "{text}; it is closed to others, for who owns a file could do that (--open-generations opens a new one)"
         ),
         _ => format!(
             "{text}; others may enter it, and who owns a file can do that: chmod 700 closes it"
         ),
-    }
+    })
 }
 
 /// Opens its private directory, or makes it.

@@ -16,6 +16,10 @@ fn options_of_other_programs_name_ours() {
         ("--delete", "--mirror"),
         ("--bwlimit=5", "--limit-rate"),
         ("-L", "--follow-links"),
+        ("-t", "comes last"),
+        ("--remove-source-files", "nothing of a source is ever removed"),
+        ("--md5", "--hash sha256,md5"),
+        ("--threads=4", "-j N"),
     ] {
         let run = scene.bare(["src", "dst", option]).run();
         run.assert_code(2).assert_says("there is no option").assert_says(tip);
@@ -64,4 +68,110 @@ fn source_and_output_have_the_same_options_everywhere() {
     scene.bare(["restore", "-i", "dst", "-o", "back"]).run().assert_code(0);
     assert!(scene.path("back/a").exists());
     scene.bare(["plan", "-i", "src", "--plan", "other"]).run().assert_code(2);
+}
+
+#[test]
+fn policies_of_other_programs_name_ours() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    for (word, tip) in
+        [("newer", "policy update"), ("skip", "policy never"), ("force", "policy always")]
+    {
+        let run = scene.bare(["src", "dst", &format!("--overwrite-policy={word}")]).run();
+        run.assert_code(2).assert_says(&format!("there is no policy {word}")).assert_says(tip);
+    }
+}
+
+/// What is another machine, a switch or a disk elsewhere becomes no directory here, for copies and plans alike.
+#[test]
+fn words_of_other_programs_become_no_directories() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    for (word, tip) in [
+        ("user@host:dir", "sshfs"),
+        ("host:/srv/dir", "sshfs"),
+        ("ssh://host/dir", "sshfs"),
+        ("/MIR", "--mirror"),
+        ("/MT:8", "-j N"),
+        ("/XD", "--exclude"),
+        ("/E", "leave it out"),
+        ("label=x", "LABEL=x"),
+        ("Uuid=1A2B-3C4D/dir", "UUID=1A2B-3C4D"),
+    ] {
+        for args in [
+            &["src", "dst", word][..],
+            &["src", word],
+            &["-i", "src", "-o", word],
+            &["plan", "src", word, "--plan", "plan"],
+            &[word, "dst"],
+            &["plan", word, "dst", "--plan", "plan"],
+        ] {
+            let run = scene.bare(args).run();
+            run.assert_code(2).assert_says(tip);
+            let names = std::fs::read_dir(scene.root()).unwrap();
+            assert_eq!(names.count(), 1, "{args:?}");
+            assert!(!std::path::Path::new(word).exists());
+        }
+    }
+    // A directory may be called so.
+    for name in ["user@host:dir", "label=x"] {
+        scene.bare(["src", &format!("./{name}")]).run().assert_code(0);
+        scene.bare(["src", name]).run().assert_code(0);
+        scene.bare([name, &format!("of {}", &name[..5])]).run().assert_code(0);
+    }
+    scene.bare(["src", "12:30"]).run().assert_code(0);
+}
+
+/// `cp a/x b/x dir` has two sources. Here the second would be an output, and replaced.
+#[test]
+fn two_files_are_not_source_and_output() {
+    let scene = Scene::new();
+    scene.tree("a").file("x", "1").file("z", "3");
+    scene.tree("b").file("x", "2").file("y", "4");
+    scene.output();
+    for (first, second) in [("a/x", "b/x"), ("a/x", "b/y")] {
+        let run = scene.bare([first, second, "dst", "--overwrite-policy", "always"]).run();
+        run.assert_code(2).assert_says("there is one source").assert_says("tip:");
+        assert_eq!(scene.tree("b").read("x"), b"2");
+        assert_eq!(scene.tree("b").read("y"), b"4");
+        assert!(std::fs::read_dir(&scene.dst).unwrap().next().is_none());
+    }
+    scene.bare(["a/x", "dst"]).run().assert_code(0);
+    assert_eq!(scene.output().read("x"), b"1");
+}
+
+#[test]
+fn a_tree_is_brought_back_to_one_directory() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    scene.bare(["src", "dst"]).run().assert_code(0);
+    let run = scene.bare(["restore", "dst", "x", "y"]).run();
+    run.assert_code(2).assert_says("brought back to one directory");
+    assert!(!scene.path("x").exists() && !scene.path("y").exists());
+}
+
+/// The tree of a check may be named by a link to it.
+#[test]
+fn a_tree_is_checked_by_a_link_to_it() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    scene.bare(["src", "dst"]).run().assert_code(0);
+    std::os::unix::fs::symlink("dst", scene.path("link")).unwrap();
+    scene.bare(["link"]).dirverify().run().assert_code(0);
+    scene.output().file("a", "2");
+    scene.bare(["link"]).dirverify().run().assert_code(4);
+}
+
+#[test]
+fn generations_are_found_from_above_and_from_within() {
+    let scene = Scene::new();
+    scene.src.file("a", "1").file("dir/b", "2");
+    std::fs::create_dir(scene.path("nights")).unwrap();
+    scene.bare(["src", "nights/photos", "--generations"]).run().assert_code(0);
+    for place in ["nights", "nights/photos/latest", "nights/photos/latest/dir"] {
+        let run = scene.bare(["generations", place]).run();
+        run.assert_code(2).assert_says("they are in ").assert_says("nights/photos");
+    }
+    scene.bare(["generations", "src"]).run().assert_code(2).assert_says("there are none");
+    scene.bare(["generations", "nights/photos"]).run().assert_code(0).assert_prints(&["complete"]);
 }

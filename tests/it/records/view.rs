@@ -68,6 +68,26 @@ fn every_output_has_a_row_and_the_file_in_hand_one() {
     assert!(lines.iter().any(|line| line.contains('█')), "{lines:#?}");
 }
 
+/// The cursor rests at the beginning of a row: what a terminal writes for Ctrl-C would go on below its end, and the row
+/// above would stay.
+#[test]
+fn the_cursor_rests_at_the_beginning_of_a_row() {
+    if !have(&[Need::Program("script")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("large", content(1_000_000));
+    for columns in [80, 120] {
+        let line = format!("exec script -qefc \"stty cols {columns} rows 24; $*\" /dev/null");
+        let args = ["--limit-rate", "1M", "--workers", "1"];
+        let text = scene.command(args).in_shell(&line).run().out();
+        // A draw of two rows begins one up; before it there is the padding of the draw before.
+        assert!(text.contains(" \r\u{1b}[1A"), "{columns}: {text:?}");
+        assert!(!text.contains(" \u{1b}[1A"), "{columns}: {text:?}");
+        std::fs::remove_dir_all(&scene.dst).unwrap();
+    }
+}
+
 #[test]
 fn a_dumb_terminal_and_quiet_runs_draw_nothing() {
     if !have(&[Need::Program("script")]) {

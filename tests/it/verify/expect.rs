@@ -113,6 +113,11 @@ fn an_edited_file_is_copied() {
     let run = expect(&scene, &["--overwrite-policy", "update"]);
     scene.judge(&run).complete();
     run.assert_prints(&["expected", "1 file as listed, 2 edited since, 0 gone"]);
+    // Of a delivery that is no answer.
+    run.assert_prints(&["--expect-all, for a delivery"]);
+    let run = expect(&scene, &["--expect-all"]);
+    run.assert_code(4);
+    assert!(!run.out().contains("for a delivery"), "{}", run.out());
 }
 
 /// Once the edit was copied nothing at the output is of the time of the list any more.
