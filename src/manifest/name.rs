@@ -258,6 +258,9 @@ impl fmt::Debug for OtherName {
 /// Who gets none of so many names cannot have one: a broken file system may say of each that it is taken.
 const MOST_TRIES: u32 = 100;
 
+const TAKEN: &str = "too many names are taken: remove the lists that no run made (dircopy-…Z.sha256sum), and let nobody \
+                     else write there (chmod)";
+
 /// The finished and the unfinished file name.
 pub fn both(name: ManifestName) -> (OsString, OsString) {
     (name.finished().to_string().into(), name.unfinished().to_string().into())
@@ -269,7 +272,7 @@ pub fn both(name: ManifestName) -> (OsString, OsString) {
 /// There is none, or it is vain to go on.
 pub fn next(name: ManifestName, path: &Path, tries: u32) -> Result<ManifestName> {
     let next = name.next().filter(|_| tries < MOST_TRIES);
-    next.ok_or_else(|| Error::finding("name a manifest in", path, "too many names are taken"))
+    next.ok_or_else(|| Error::finding("name a manifest in", path, TAKEN))
 }
 
 /// True if nothing in `root` is called `name`.

@@ -177,6 +177,18 @@ fn moment_in(stamp: &str, zone: &TimeZone) -> String {
     Shown::bytes(text.as_deref().unwrap_or(stamp).as_bytes()).to_string()
 }
 
+/// The days that lie between a moment and the making of the page, in words; nothing of less than one.
+fn age(stamp: &str) -> String {
+    let since =
+        stamp.parse().map(|time: Timestamp| Timestamp::now().duration_since(time).as_hours());
+    match since.unwrap_or(0) / 24 {
+        days @ 1.. => {
+            format!(", {} before this page was made", counted(days.unsigned_abs(), "day"))
+        }
+        _ => String::new(),
+    }
+}
+
 // From receipts to a page.
 
 /// True for the path of a page.
@@ -246,7 +258,7 @@ impl PageBuilder {
                 section .verdict .warn { p { "Missing here: " (counted(unread as u64, "receipt")) " that could not be read." } }
             }
             (charts::section(&self.runs, self.left_out))
-            h2 .newest { "The newest run: " (moment(&newest.started.0)) }
+            h2 .newest { "The newest run: " (moment(&newest.started.0)) (age(&newest.started.0)) }
             (run_sections::run(&newest))
         };
         Some(page("History of runs", &sections))
@@ -299,5 +311,12 @@ mod words_tests {
         assert_eq!(at(TimeZone::fixed(jiff::tz::offset(1))), "2026-11-22 03:08:39 +01:00");
         assert_eq!(moment("yesterday"), "yesterday");
         assert_eq!(rate(0.0, 1.0), "–");
+        let ago =
+            |hours| age(&(Timestamp::now() - jiff::SignedDuration::from_hours(hours)).to_string());
+        assert_eq!(
+            [23, 25, 49].map(ago),
+            ["", ", 1 day before this page was made", ", 2 days before this page was made"]
+        );
+        assert_eq!(age("yesterday"), "");
     }
 }

@@ -188,7 +188,11 @@ fn ended(report: &Report, output: &Path) -> Ended {
     let others = report.counts.links() + report.counts.all_specials();
     let there = report.counts.files() + others;
     let noun = if others == 0 { "file" } else { "entry" };
+    let is_disk = matches!(lost, Lost::Disk(_));
     let there = match report.total {
+        Some(total) if is_disk && there == total => {
+            format!("all of {} were written, but may not be on it", count(total, noun))
+        }
         Some(total) => format!("{there} of {}", count(total, noun)),
         None => format!("{there} of {} found so far", count(report.counts.seen, noun)),
     };

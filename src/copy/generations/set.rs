@@ -99,11 +99,18 @@ impl GenerationSet {
         all.into_iter().collect()
     }
 
-    /// The name of a generation that is made now: later than all that are there.
+    /// The name of a generation that is made now: later than all of this user's, and not one that something else has. Who
+    /// may write to the directory can make one of any day, and it must not become the day of all that follow.
     pub fn next_name(&self, now: DatedName) -> DatedName {
-        let all = self.complete.iter().chain(&self.foreign);
-        let latest = all.max().copied().filter(|latest| *latest >= now);
-        latest.and_then(DatedName::next).unwrap_or(now)
+        let latest = self.newest().filter(|latest| *latest >= now);
+        let foreign: BTreeSet<_> = self.foreign.iter().collect();
+        let mut name = latest.and_then(DatedName::next).unwrap_or(now);
+        while foreign.contains(&name)
+            && let Some(next) = name.next()
+        {
+            name = next;
+        }
+        name
     }
 }
 

@@ -25,6 +25,9 @@ pub const MAX_LINE: usize = 256 * 1024 - 1;
 /// Length of the beginning of an overlong line that is kept for a message; bytes.
 const PREFIX: usize = 128;
 
+/// No list has a longer line, and nothing is read behind one; bytes. Reading so much takes a tenth of a second.
+const LONGEST: u64 = 256 << 20;
+
 /// The byte that ends a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Separator {
@@ -233,7 +236,11 @@ impl<R: Read> Scanner<R> {
     }
 
     /// Passes over the line that fills the whole buffer without an end. Its first bytes stay where
-    /// they are; the rest of the buffer is read over.
+    /// they are; the rest of the buffer is read over. Who asks between lines whether to stop would wait for ever at a file
+    /// that is one hole of many TiB.
+    ///
+    /// # Errors
+    /// It does not end within [`LONGEST`].
     fn skip(&mut self) -> io::Result<End> {
         let kept = PREFIX.min(self.buffer.len() / 2);
         let mut len = self.end as u64;
@@ -249,6 +256,11 @@ impl<R: Read> Scanner<R> {
                 return Ok(End::Skipped { kept, len: len + at as u64, ended: true });
             }
             len += got as u64;
+            if len > LONGEST {
+                self.closed = true;
+                let why = format!("line {} is longer than {} MiB", self.number + 1, LONGEST >> 20);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::harness::{
-    Act, Call, Deed, Judge, Mirror, SOON, Scene, Tree, content, names_below, need, shell,
+    Act, Call, Deed, Judge, Mirror, NONE, SOON, Scene, Tree, content, names_below, need, shell,
 };
 
 /// A server that does not answer a call of which `is_it` holds, until this is dropped.
@@ -233,4 +233,25 @@ fn one_signal_ends_a_run_whose_calls_are_interrupted_for_ever() {
         run.assert_code(143);
         assert!(asked.elapsed() < SOON, "{:?}", asked.elapsed());
     }
+}
+
+/// Who may write to the output puts a list there that is one hole of many TiB: it is named, and read no further than any
+/// line may go.
+#[test]
+fn a_list_that_is_one_hole_is_not_read_to_its_end() {
+    let scene = Scene::new();
+    scene.src.file("file", "content");
+    scene.copy(&NONE).assert_code(0);
+    let plant = "cd dst; truncate -s 15T dircopy-$(date -u +%Y%m%dT%H%M%SZ -d '+1 hour').sha256sum";
+    shell(&scene, plant);
+    let run = scene.copy(&NONE);
+    run.assert_no_crash();
+    run.assert_says("line 1 is longer than 256 MiB");
+    assert_eq!(scene.output().read("file"), b"content");
+    // A check says that it cannot use it.
+    scene
+        .bare(["verify", "-m", shell(&scene, "ls dst/dircopy-*Z.sha256sum | tail -1").trim()])
+        .run()
+        .assert_code_in(&[5])
+        .assert_says("longer than 256 MiB");
 }

@@ -115,6 +115,36 @@ fn swapped(scene: &Scene, dir: &str, command: Cmd<'_>) -> Run {
     })
 }
 
+/// A part file has its label while it waits for its group, and who owns it may write to it. That is hidden by the rename,
+/// so the next run reads it.
+#[test]
+fn what_its_owner_changes_before_it_has_its_name_is_found_by_the_next_run() {
+    need!(Root, Strace);
+    let scene = Scene::new();
+    scene.src.file("d/there", "there");
+    scene.copy(&NONE).assert_code(0);
+    for (name, content) in [("d/first", "the first one"), ("d/victim", "victim")] {
+        scene.src.file(name, content).owner(name, U, U).mtime(name, 1_000_000_000, 7);
+    }
+    let stop = Strace::inject(&scene, Strace::RENAMES, "signal=SIGSTOP:when=1").on("first");
+    let dst = scene.output();
+    let run = stop.run_stopped(scene.command(["--workers", "1"]), || {
+        let is_part = |path: &PathBuf| {
+            path.to_string_lossy().ends_with(".dircopy-part")
+                && fs::metadata(path).unwrap().len() == 6
+        };
+        let parts = fs::read_dir(dst.path("d")).unwrap().map(|entry| entry.unwrap().path());
+        let part = parts.into_iter().find(is_part).expect("no part file waits");
+        let name = format!("d/{}", part.file_name().unwrap().to_str().unwrap());
+        dst.file(&name, "wicked").mtime(&name, 1_000_000_000, 7);
+    });
+    run.assert_code(0);
+    assert_eq!(dst.read("d/victim"), b"wicked");
+    let next = scene.copy(&NONE);
+    next.assert_says("d/victim").assert_says("it is copied anew");
+    scene.judge(&next).complete();
+}
+
 /// The same with the manifest and a list beside it, while they are written: what stands under their names is told.
 #[test]
 fn a_list_that_takes_the_place_of_one_of_the_run_is_told() {

@@ -154,3 +154,22 @@ fn what_no_run_made_in_the_last_generation_keeps_no_night_out() {
         }
     }
 }
+
+/// A directory that only has the name of a generation, of a day to come, does not make that the day of all that follow.
+#[test]
+fn a_directory_of_a_day_to_come_moves_no_generation_there() {
+    let scene = Scene::new();
+    scene.src.file("file", "content");
+    scene.copy(&["--generations"]).assert_code(0);
+    std::fs::create_dir(scene.dst.join("2099-12-31T235959Z")).unwrap();
+    // … nor does one that has the name which the next would get.
+    let now = shell(&scene, "date -u +%Y-%m-%dT%H%M%SZ -d '+1 second'");
+    std::fs::create_dir_all(scene.dst.join(now.trim())).unwrap();
+    for _ in 0..2 {
+        scene.copy(&["--generations"]).assert_code(0);
+    }
+    let listed = scene.bare(["generations", "dst"]).run().out();
+    let complete: Vec<&str> = listed.lines().filter(|line| line.contains("complete")).collect();
+    let is_now = |line: &&str| !line.starts_with("2099") && !line.starts_with("2100");
+    assert!(complete.len() == 3 && complete.iter().all(is_now), "{listed}");
+}
