@@ -111,6 +111,7 @@ impl Committer<'_> {
         let row = match (&made, digests) {
             (Ok((_, Some(stands))), Some(digests)) => {
                 row_of(output, entry, &stands.stat, digests.proof, Origin::Source)
+                    .map(|row| Row { sure: row.sure && self.is_untouched(output, stands), ..row })
             }
             _ => None,
         };
@@ -128,7 +129,8 @@ impl Committer<'_> {
         let (root, time) = (self.root(), first.stat.mtime);
         let is_it =
             |now: &Inode| first.stands.is_some_and(|stands| root.volume.is_same(&stands, now));
-        let Some(Inode { stat, .. }) = now.ok().filter(is_it) else { return };
+        let Some(now) = now.ok().filter(is_it) else { return };
+        let stat = now.stat;
         let late = root.compare_times(time, stat.mtime, None) == TimeMatch::Other;
         let given = root.time_to_record(time, stat.mtime).filter(|_| !late);
         let path = first.dir.join(&first.name);
@@ -138,7 +140,7 @@ impl Committer<'_> {
             origin,
             trace,
             given,
-            sure: !late,
+            sure: !late && self.is_untouched(root, &now),
             late,
             labelled: first.labelled,
         };

@@ -182,8 +182,9 @@ fn age(stamp: &str) -> String {
     let since =
         stamp.parse().map(|time: Timestamp| Timestamp::now().duration_since(time).as_hours());
     match since.unwrap_or(0) / 24 {
-        days @ 1.. => {
-            format!(", {} before this page was made", counted(days.unsigned_abs(), "day"))
+        1 => ", 1 day before this page was made".into(),
+        days @ 2.. => {
+            format!(", {} days before this page was made", number(days.unsigned_abs()))
         }
         _ => String::new(),
     }

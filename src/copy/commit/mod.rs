@@ -6,7 +6,9 @@ pub mod finish;
 pub mod group;
 mod health;
 
-use std::{io, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration, time::Instant};
+use std::{
+    cell::OnceCell, io, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration, time::Instant,
+};
 
 use crossbeam_channel::{Receiver, select};
 
@@ -17,7 +19,7 @@ use crate::{
     copy::hard_link::HardLinks, copy::record::PendingRows, copy::record::Recording,
     copy::record::row_of, copy::report::GO_ON_WRITING, error::Error, event::Done, event::Event,
     event::Stop, event::Timer, hash::Digest, io::Durability, manifest::ManifestFile, part,
-    part::Transfer, part::content::CopyTarget, part::content::Method, state::Row, sys,
+    part::Transfer, part::content::CopyTarget, part::content::Method, state::Row, sys, sys::Dir,
     sys::stat::Inode, transfer::CheckedCopy, transfer::CommitterMessage, transfer::Context,
     transfer::Labels, transfer::Outcome, transfer::PendingPublish, transfer::ReadBackVerdict,
     transfer::SecondReading, transfer::TransferResult, transfer::WrittenPart, transfer::labels,
@@ -60,6 +62,8 @@ pub struct Committer<'a> {
     pub(crate) syncs: SyncState,
     /// Directories that get their label when what has left the source is out of them.
     pub(crate) late_dirs: Vec<Arc<OutputDir>>,
+    /// True if nobody else may enter the root while the run is on.
+    is_root_closed: OnceCell<bool>,
     /// True if entries that have left the source are to leave the output.
     pub is_mirror: bool,
     /// On its work or on its wait.
@@ -91,6 +95,7 @@ impl<'a> Committer<'a> {
             links,
             syncs,
             late_dirs: Vec::new(),
+            is_root_closed: OnceCell::new(),
             is_mirror: false,
             timer,
         }
@@ -420,16 +425,29 @@ impl<'a> Committer<'a> {
         let done = if *replaces { Done::Replaced } else { Done::Copied };
         let recorded = digest.filter(|_| self.recording.is_some());
         let origin = self.origin_of(|| output.rel.join(&entry.name));
-        let row = recorded
-            .zip(stands)
-            .and_then(|(digest, it)| row_of(output, entry, &it.stat, digest, origin))
-            .map(|row| Row { labelled: *labelled, ..row });
+        let row = recorded.zip(stands).and_then(|(digest, it)| {
+            let row = row_of(output, entry, &it.stat, digest, origin)?;
+            let sure = row.sure && self.is_untouched(output, &it);
+            Some(Row { labelled: *labelled, sure, ..row })
+        });
         if row.is_some_and(|row| row.late) && output.loses_time(entry.stat.mtime) {
             self.accounting.warn(&labels::lost(target));
         }
         self.will_be_synced(output);
         self.accounting.stands(output, entry, digest, row, done);
         self.done(target, digest, stands.as_ref());
+    }
+
+    /// False if another user could have written to a file of this run's, which is what `stands` in `output`, since it
+    /// was given its label: the rename after that hides it. The directories that this run made are closed until all is
+    /// in them, and nobody gets into those of a root that is.
+    pub(crate) fn is_untouched(&self, output: &OutputDir, stands: &Inode) -> bool {
+        let is_closed =
+            || self.root().handle.as_ref().is_some_and(|root| root.is_private().unwrap_or(false));
+        output.fresh
+            || !output.volume.tried.traits.permissions
+            || Dir::is_kept_by_us(&stands.stat)
+            || *self.is_root_closed.get_or_init(is_closed)
     }
 
     /// The next commit makes the names in this directory durable.

@@ -99,8 +99,8 @@ impl GenerationSet {
         all.into_iter().collect()
     }
 
-    /// The name of a generation that is made now: later than all of this user's, and not one that something else has. Who
-    /// may write to the directory can make one of any day, and it must not become the day of all that follow.
+    /// The name of a generation that is made now: later than all of this user's, and not one that something else has.
+    /// Who may write to the directory can make one of any day, and it must not become the day of all that follow.
     pub fn next_name(&self, now: DatedName) -> DatedName {
         let latest = self.newest().filter(|latest| *latest >= now);
         let foreign: BTreeSet<_> = self.foreign.iter().collect();

@@ -12,8 +12,8 @@ use std::{io, thread::sleep, time::Duration, time::Instant};
 use crate::{
     error::Error, event::Done, hash::Digest, hash::Digests, manifest::ManifestFile, manifest::line,
     state::FinishedManifest, state::Knowledge, state::Origin, state::PrivateDir, state::RecordFile,
-    state::Row, state::record::tell_output, sys::Dir, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time, tree::OutputDir, tree::SourceEntry, volume::times::TimeMatch,
+    state::Row, state::record::tell_output, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    tree::OutputDir, tree::SourceEntry, volume::times::TimeMatch,
 };
 
 // The private record of a run, written beside its manifest.
@@ -208,11 +208,7 @@ pub(crate) fn row_of(
     }
     let time = entry.stat.mtime;
     let late = output.compare_times(time, stands.mtime, None) == TimeMatch::Other;
-    // Another user who may write to it could do so since it was given the label; the rename since then hides that. The
-    // directories that this run made are closed until all is in them.
-    let may_be_changed =
-        !output.fresh && output.volume.tried.traits.permissions && !Dir::is_kept_by_us(stands);
-    let sure = !late && output.volume.with_root && !may_be_changed;
+    let sure = !late && output.volume.with_root;
     // What only stood there need not be the content of that time.
     let is_of_source = origin != Origin::There;
     Some(Row {

@@ -236,8 +236,8 @@ impl<R: Read> Scanner<R> {
     }
 
     /// Passes over the line that fills the whole buffer without an end. Its first bytes stay where
-    /// they are; the rest of the buffer is read over. Who asks between lines whether to stop would wait for ever at a file
-    /// that is one hole of many TiB.
+    /// they are; the rest of the buffer is read over. Who asks between lines whether to stop would wait for ever at a
+    /// file that is one hole of many TiB.
     ///
     /// # Errors
     /// It does not end within [`LONGEST`].
