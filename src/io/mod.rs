@@ -93,7 +93,6 @@ pub struct CopyOptions {
     pub verify_which: ReadBackWhich,
     /// Read the source's file a second time when its copy was read back, from its device where that can be had: both
     /// readings must agree. Needs `verify`.
-    #[serde(default)]
     pub verify_source: bool,
     /// Whether copies share their data with the source. [`Reflink::Always`] needs [`Sparse::Auto`].
     pub reflink: Reflink,

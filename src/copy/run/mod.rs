@@ -52,8 +52,8 @@ impl CopyJob {
     /// `observer` and counted in the report; look at its [`ending`](Report::ending).
     pub fn run(&self, observer: &EventObserver<'_>) -> Result<Report> {
         self.check_options()?;
-        self.refuse_bag()?;
         if let Some(generations) = &self.generations {
+            self.refuse_bag()?;
             return GenerationRun { job: self, generations, observer }.run();
         }
         let (slot, reservations, read) = (None, &Reservations::default(), &FirstRead::default());

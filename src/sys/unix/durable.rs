@@ -101,15 +101,15 @@ mod linux {
     /// Images in images, and overlays over overlays, are followed so far.
     const DEEPEST: u32 = 8;
 
-    /// The least of what `dir` and the mounts below it are worth.
+    /// The least of what `dir` and the mounts below it are worth, whoever keeps `dir` itself.
     pub fn below(dir: &Dir) -> Durable {
         let own = of(dir, DEEPEST);
-        if own == Durable::Device && Place::has_mounts_below(dir) {
-            return Place::mounts_below(dir)
-                .map(|points| least(points.iter().map(|point| at(point, DEEPEST))))
-                .unwrap_or(NO_TABLE);
+        if matches!(own, Durable::Unknown(_)) {
+            return own;
         }
-        own
+        let Some(points) = Place::mounts_below(dir) else { return NO_TABLE };
+        let mounted = points.iter().map(|point| at(point, DEEPEST));
+        least([own].into_iter().chain(mounted))
     }
 
     fn at(path: &Path, deepest: u32) -> Durable {
