@@ -254,6 +254,14 @@ impl StagedDir {
                 let _ = remove_abandoned(dir, &part, inside);
             }
         }
+        Self::new(dir, name)
+    }
+
+    /// The same, where it is known that nothing of it is left.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn new(dir: &Dir, name: &OsStr) -> io::Result<(Self, Dir)> {
         let (part, claimed) = make_dir(dir, name)?;
         let (opened, made) = (claimed.try_clone()?, dir.inode(&part)?);
         let is_ours = sys::may_lack_owners(dir) || opened.is_private()?;
@@ -271,6 +279,20 @@ impl StagedDir {
     pub fn publish(&self, dir: &Dir, name: &OsStr) -> io::Result<()> {
         dir.move_entry(&self.name, dir, name)?;
         is_as_made(dir, name, Some(&self.made))
+    }
+
+    /// Gives it the name `name` in place of the empty directory that has it.
+    ///
+    /// # Errors
+    /// The system's; or another directory got the name.
+    pub fn replace(&self, dir: &Dir, name: &OsStr) -> io::Result<()> {
+        dir.publish(&self.name, name, true)?;
+        is_as_made(dir, name, Some(&self.made))
+    }
+
+    /// Its temporary name.
+    pub fn name(&self) -> &OsStr {
+        &self.name
     }
 
     /// Removes it with what is `inside`, and no more.

@@ -5,7 +5,7 @@
 //! has such a name stays, and so does what a run left that keeps its records elsewhere, and may be at work. Only in
 //! a tree that is to become a generation nothing is another's. Nor is anything removed that the source has. What stays
 //! to be gone on with is the part file whose journal says that it is the beginning of a file that the source still has
-//! in the same version.
+//! in the same version. And what was being [made anew](super::anew) as another directory is put back.
 
 use std::{
     ffi::OsStr, ffi::OsString, io, ops::ControlFlow, path::Path, path::PathBuf, sync::Arc,
@@ -20,7 +20,7 @@ use crate::{
     sys::DirReader, sys::ListedEntry, sys::Lock, sys::ShardTag, sys::is_journal_name,
     sys::is_part_name, sys::shard_of_part, sys::stat::Kind, tree::Found, tree::Journal,
     tree::NameCount, tree::OutputDir, tree::SourceDir, tree::Version, tree::WalkItem,
-    tree::found::Emit, tree::journal,
+    tree::anew::put_back, tree::found::Emit, tree::journal,
 };
 
 /// The beginning of a large file that a killed run left.
@@ -166,7 +166,7 @@ pub fn clean_up(
     let is_empty = output.fresh || output.bare;
     let Some(dir) = output.handle.as_ref().filter(|_| !is_empty) else { return leftovers };
     let (mut parts, mut journals, mut trials) = (Vec::new(), Vec::new(), Vec::new());
-    let mut strange: Vec<OsString> = Vec::new();
+    let (mut strange, mut halves): (Vec<OsString>, Vec<OsString>) = Default::default();
     let seal = cleanup.seal();
     loop {
         let batch = match reader.next_batch(dir) {
@@ -193,7 +193,10 @@ pub fn clean_up(
                 },
                 () if seal.is_some_and(|seal| journal::is_name_by(name, &seal)) => &mut journals,
                 () if matches!(cleanup, Cleanup::OfTree(_)) && is_journal_name(name) => &mut parts,
-                () if cleanup.names_unknown(name) => &mut strange,
+                () if cleanup.names_unknown(name) => match kind() {
+                    Some(Kind::Dir) => &mut halves,
+                    _ => &mut strange,
+                },
                 () => continue,
             };
             let there = source.map(|source| source.handle.stat(&listed.name, false));
@@ -205,7 +208,7 @@ pub fn clean_up(
         }
         strange.drain(..).for_each(|name| unknown.add(|| output.path_of(&name)));
     }
-    let is_any = [&parts, &journals, &trials].iter().any(|names| !names.is_empty());
+    let is_any = [&parts, &journals, &trials, &halves].iter().any(|names| !names.is_empty());
     if is_any && !may_remove() {
         return leftovers;
     }
@@ -229,6 +232,7 @@ pub fn clean_up(
             None => leftovers.remove(output, journal),
         }
     }
+    halves.into_iter().for_each(|half| leftovers.put_back(output, dir, &half, unknown));
     parts.into_iter().for_each(|part| leftovers.remove(output, part));
     trials.into_iter().for_each(|trial| leftovers.remove_trial(output, dir, trial));
     leftovers
@@ -252,6 +256,18 @@ impl Leftovers {
             Ok(false) => {}
             Err(error) => {
                 let error = Error::io("remove the old trial", output.path_of(&name), error);
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Puts back what is in a directory that was to take the place of another.
+    fn put_back(&mut self, output: &OutputDir, dir: &Dir, half: &OsStr, unknown: &UnknownParts) {
+        match put_back(dir, half) {
+            Ok(true) => {}
+            Ok(false) => unknown.add(|| output.path_of(half)),
+            Err(error) => {
+                let error = Error::io("move back what is in", output.path_of(half), error);
                 self.error.get_or_insert(error);
             }
         }

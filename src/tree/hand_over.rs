@@ -4,7 +4,8 @@
 //! the output may be held open by whom it belongs to, and so may those in it: who holds a directory open looks into it
 //! whatever the ones above let him. So nothing that the source keeps from that user gets into it
 //! ([`is_of_stranger`]), nor into one that cannot be closed ([`is_open_to_strangers`]). Copies, plans, `heal` and bags
-//! ask these two.
+//! ask these two. One that is open to users from whom its counterpart is kept is [made anew](close_anew), as any of
+//! them may hold it open, or one below.
 //!
 //! Any other is closed before anything is put into it, and gets the label of its counterpart last, and then only if
 //! everything in it is what this run found in the source and what stands there: what else was in it would be handed
@@ -19,7 +20,7 @@ use std::{
 use crate::{
     error::Deed, error::Error, error::Result, event::Stop, path::RelPath, sys, sys::Attributes,
     sys::Dir, sys::DirListing, sys::ListedEntry, sys::PartOwner, sys::stat::Kind, sys::stat::Stat,
-    tree::OutputDir, tree::Step, tree::TreePass,
+    tree::OutputDir, tree::Step, tree::TreePass, tree::anew::make_anew,
 };
 
 /// The deed in errors about a directory that gets nothing.
@@ -99,6 +100,56 @@ fn cannot_close(output: &OutputDir, error: &io::Error) -> Error {
          ({error}): close it (chown, chmod), or move it away, and run again"
     );
     Error::finding(DEED, output.path(), finding)
+}
+
+/// Makes the directory `handle`, which is `there` and is to be `output`, [anew](make_anew) if it is open to users from
+/// whom its counterpart is kept; with `durable` each directory is synced. `None` if it is not, or may not be changed.
+///
+/// # Errors
+/// It cannot be made anew, or looked at.
+pub fn close_anew(
+    output: &OutputDir,
+    parent: &OutputDir,
+    handle: &Dir,
+    there: &Stat,
+    durable: bool,
+    may_change: impl FnOnce() -> bool,
+) -> Result<Option<Dir>> {
+    let traits = output.volume.tried.traits;
+    let Some((source, attributes)) = output.finish.as_ref().filter(|_| traits.permissions) else {
+        return Ok(None);
+    };
+    if Attributes::are_labelled(there, &label_like(output, there, source)) {
+        return Ok(None);
+    }
+    let look = |looked: io::Result<bool>| looked.deed_at("look at", || output.path());
+    // What cannot be closed is told when that is tried.
+    let may_close = sys::may_give_away() || look(handle.is_ours())?;
+    if !may_close || !look(handle.lets_in_more_than(source, attributes, traits.owners))? {
+        return Ok(None);
+    }
+    let path = output.rel.path();
+    let (Some(above), Some((_, name))) = (&parent.handle, path.split()) else {
+        return Ok(None);
+    };
+    if !may_change() {
+        return Ok(None);
+    }
+    let made = sys::name_from_bytes(name).and_then(|name| make_anew(above, name, handle, durable));
+    made.map(Some).map_err(|error| {
+        let finding = format!(
+            "users may hold it open who may not look into its counterpart at the source, and it cannot be made anew \
+             ({error}): move it away, or close it (chown, chmod) if none of them does, and run again"
+        );
+        Error::finding(DEED, output.path(), finding)
+    })
+}
+
+/// What the directory `output`, which is `there`, is to be as, where owners are given; `source` is its counterpart.
+fn label_like(output: &OutputDir, there: &Stat, source: &Stat) -> Stat {
+    let is_given = output.volume.tried.traits.owners && sys::may_give_away();
+    let (uid, gid) = if is_given { (source.uid, source.gid) } else { (there.uid, there.gid) };
+    Stat { uid, gid, ..*source }
 }
 
 /// The conditions before a directory of the output gets the label of its counterpart.
@@ -186,11 +237,9 @@ impl LabelChange {
     ) -> Option<Self> {
         let traits = output.volume.tried.traits;
         let handle = output.handle.as_ref().filter(|_| traits.permissions)?;
-        let is_given = traits.owners && sys::may_give_away();
-        let (uid, gid) = if is_given { (source.uid, source.gid) } else { (there.uid, there.gid) };
-        let like = Stat { uid, gid, ..*source };
+        let like = label_like(output, there, source);
         let opens_lists = attributes.open_more_than(handle);
-        let changes_owner = (uid, gid) != (there.uid, there.gid);
+        let changes_owner = (like.uid, like.gid) != (there.uid, there.gid);
         Some(Self {
             is_any: opens_lists || !Attributes::are_labelled(there, &like),
             changes_owner,

@@ -1,5 +1,6 @@
 //! The two trees: walking the source, and deciding what becomes of an entry at the output.
 
+pub mod anew;
 mod classify;
 pub mod cleanup;
 pub mod dirs;

@@ -13,7 +13,7 @@ use crate::{
     sys::Dir, sys::DirListing, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
     tree::HandOver, tree::OutputDir, tree::Selection, tree::Walk, tree::WalkItem,
     tree::dirs::in_the_way, tree::found::Emit, tree::hand_over::OPEN_TO_OTHERS,
-    tree::hand_over::refuse_stranger, volume::TriedVolume,
+    tree::hand_over::close_anew, tree::hand_over::refuse_stranger, volume::TriedVolume,
 };
 
 /// The policy for a destination that is there already and is not the same file.
@@ -137,19 +137,11 @@ impl Walk<'_> {
     ) -> Result<(), Error> {
         let to = output.path();
         let there = handle.stat_self().deed("look at", &to)?;
-        output.ways = output.ways.into_output(&there);
         if is_source(there.id) {
             return Err(Error::finding("write to", to, "it is a directory of the source"));
         }
         if !self.dry {
             self.claim(output, parent, &there)?;
-        }
-        if fresh
-            && parent.gives_lists()
-            && let Err(error) = Attributes::default().shed_inherited(&handle)
-        {
-            let error = Error::io("set the permissions of", &to, error);
-            let _ = emit.item(WalkItem::Warning(error));
         }
         let is_of_others = !fresh && !self.is_ours_alone;
         let is_labelled = |stat: &Stat| Attributes::are_labelled(&there, stat);
@@ -168,7 +160,25 @@ impl Walk<'_> {
                 looked => looked?,
             }
         }
-        self.attach(output, parent, handle, &there, fresh).deed("make writable", &to)?;
+        let (mut handle, mut now) = (handle, there);
+        if is_of_others
+            && !self.dry
+            && let Some(made) =
+                close_anew(output, parent, &handle, &there, self.chains, || self.may_make())?
+        {
+            now = made.stat_self().deed("look at", &to)?;
+            handle = made;
+            self.claim(output, parent, &now)?;
+        }
+        output.ways = output.ways.into_output(&now);
+        if fresh
+            && parent.gives_lists()
+            && let Err(error) = Attributes::default().shed_inherited(&handle)
+        {
+            let error = Error::io("set the permissions of", &to, error);
+            let _ = emit.item(WalkItem::Warning(error));
+        }
+        self.attach(output, parent, handle, &now, fresh).deed("make writable", &to)?;
         if is_of_others && !self.dry {
             let over = HandOver::begin(output, parent, &there, || self.may_make())?;
             output.work.hand_over = over;

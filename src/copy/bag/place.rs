@@ -17,8 +17,8 @@ use crate::{
     manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name, path::Shown,
     state::Bound, state::Missing, state::Note, state::PrivateDir, state::private_dir::NAME, sys,
     sys::Attributes, sys::Dir, sys::DirListing, sys::PartOwner, sys::PlainUse, sys::is_part_name,
-    tree::Patience, tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
-    tree::hand_over::tells_owners,
+    tree::Patience, tree::anew::make_anew, tree::hand_over::is_of_stranger,
+    tree::hand_over::is_open_to_strangers, tree::hand_over::tells_owners,
 };
 
 /// Notes in the private directory that the directory is a bag of this user's runs.
@@ -242,7 +242,10 @@ impl BagRoot {
         let (label, lists) = look(source).map_err(fail)?;
         let mut is_open = is_open_to_strangers(&dir, &label, &lists, false, true).map_err(fail)?;
         let is_strange = is_of_stranger(&dir.stat_self().map_err(fail)?, &label, false);
-        let is_closed = is_open && !is_strange && dir.take_over().is_ok();
+        let may_close = is_open && !is_strange;
+        let anew = may_close.then(|| make_anew(&self.dir, name, &dir, durable).ok()).flatten();
+        let is_closed = anew.is_some();
+        let dir = anew.unwrap_or(dir);
         is_open &= !is_closed && tells_owners(&dir, PartOwner::default(), false);
         if is_open {
             let finding = "users may look into it, or hold it open, who may not look into the source: move it away, or \

@@ -5,6 +5,7 @@ mod elsewhere;
 mod faults;
 mod handed_over;
 mod hanging;
+mod held;
 mod interruptions;
 mod limits;
 mod lost_writes;

@@ -1,0 +1,253 @@
+//! Who holds a directory of the output open from a time when it was open to him reads nothing of what is put there
+//! once it is closed.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+
+use crate::harness::{Mount, NONE, Scene, Strace, content, need, shell};
+
+/// A directory of the output, held open.
+struct Held(File);
+
+impl Held {
+    fn open(scene: &Scene, name: &str) -> Self {
+        Self(File::open(scene.dst.join(name)).unwrap())
+    }
+
+    /// What whoever holds it finds in it.
+    fn names(&self) -> Vec<PathBuf> {
+        let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
+        fs::read_dir(path).map_or(Vec::new(), |all| all.map(|it| it.unwrap().path()).collect())
+    }
+
+    #[track_caller]
+    fn gets_nothing(&self) {
+        assert_eq!(self.names(), Vec::<PathBuf>::new());
+    }
+}
+
+fn label(scene: &Scene, name: &str) -> (u32, u32, u32) {
+    let stat = scene.dst.join(name).symlink_metadata().unwrap();
+    (stat.uid(), stat.gid(), stat.mode() & 0o7777)
+}
+
+/// A directory with another in it, both open, which was copied.
+fn open_directory() -> Scene {
+    let scene = Scene::on_disk();
+    scene.src.file("d/sub/deep/pub", "pub").file("d/top", "top").file("e", "e");
+    shell(&scene, "chmod -R a+rX . src");
+    scene.copy(&[]).assert_code(0);
+    scene
+}
+
+/// What is closed at the source, in any way that closes it.
+#[test]
+fn a_directory_that_is_closed_is_made_anew_with_those_below() {
+    need!(Root, Attr);
+    for (open, close) in [
+        ("true", "chmod 700 src/d"),
+        ("true", "chmod 750 src/d"),
+        ("chmod 750 src/d; chgrp 1002 src/d", "chgrp 0 src/d"),
+        ("setfacl -m u:1002:rx src/d; chmod o= src/d", "setfacl -b src/d; chmod 700 src/d"),
+        ("find src/d -type d | xargs chown 1001:1001", "chmod 700 src/d"),
+        ("true", "chown 1001:1001 src/d; chmod 700 src/d"),
+    ] {
+        for args in [&[][..], &["--mirror"], &["--hash=none"], &["--no-sync"]] {
+            // What nobody reads is given to nobody.
+            if args == ["--hash=none"] && !(open == "true" && close.starts_with("chmod")) {
+                continue;
+            }
+            let scene = open_directory();
+            shell(&scene, open);
+            scene.copy(args).assert_code(0);
+            let held = ["d", "d/sub", "d/sub/deep"].map(|name| Held::open(&scene, name));
+            shell(&scene, close);
+            scene.src.file("d/sub/deep/key", "secret").file("d/sub/key", "secret");
+            scene.copy(args).assert_code(0);
+            held.iter().for_each(Held::gets_nothing);
+            for name in ["d/sub/deep/key", "d/sub/deep/pub", "d/sub/key", "d/top"] {
+                let [copy, source] = [scene.dst.join(name), scene.src.path(name)];
+                assert_eq!(fs::read(copy).unwrap(), fs::read(source).unwrap(), "{close} {name}");
+            }
+            let look = |dir: &str| {
+                shell(&scene, &format!("cd {dir}; stat -c '%n %u %g %a %Y' d d/sub d/sub/deep"))
+            };
+            assert_eq!(look("dst"), look("src"), "{close}");
+            assert_eq!(shell(&scene, "find dst -name '*-part'"), "");
+            // And so it stays.
+            let id = || fs::metadata(scene.dst.join("d")).unwrap().ino();
+            let before = id();
+            scene.copy(args).assert_code(0);
+            assert_eq!(id(), before);
+        }
+    }
+}
+
+/// What only the output has is as it was.
+#[test]
+fn what_is_not_of_the_source_keeps_its_label() {
+    need!(Root, Attr);
+    let scene = open_directory();
+    let ours = "mkdir dst/d/ours; echo note > dst/d/ours/note; ln dst/d/ours/note dst/d/sub/note
+                chmod 751 dst/d/ours; chown 5:6 dst/d/ours; setfattr -n user.x -v y dst/d/ours
+                setfacl -m u:7:rx dst/d/ours; touch -d 2001-02-03 dst/d/ours; chmod 700 src/d";
+    shell(&scene, ours);
+    let look = "cd dst/d; stat -c '%u %g %a %Y' ours; getfattr -d ours; getfacl ours; cat ours/note
+                stat -c '%i %h' ours/note sub/note";
+    let (before, held) = (shell(&scene, look), Held::open(&scene, "d/ours"));
+    scene.copy(&[]).assert_code(0);
+    held.gets_nothing();
+    assert_eq!(shell(&scene, look), before);
+}
+
+/// Who may write to the directory above gives an open directory the name of a closed one.
+#[test]
+fn an_open_directory_under_the_name_of_a_closed_one_is_made_anew() {
+    need!(Root);
+    let scene = Scene::on_disk();
+    scene.src.dir("w/a/q").file("x", "x");
+    shell(&scene, "chmod -R a+rX . src; chmod 777 src/w; chown -R 1001:1001 src/w/a");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "rm -r src/w/a; mv dst/w/a dst/w/closed");
+    scene.src.file("w/closed/q/key", "secret");
+    shell(
+        &scene,
+        "chmod 755 src/w/closed/q; chmod 700 src/w/closed; chown -R 1001:1001 src/w/closed",
+    );
+    let held = Held::open(&scene, "w/closed/q");
+    scene.copy(&[]).assert_code(0);
+    held.gets_nothing();
+    assert_eq!(label(&scene, "w/closed"), (1001, 1001, 0o700));
+    assert_eq!(label(&scene, "w/closed/q"), (1001, 1001, 0o755));
+    assert_eq!(fs::read(scene.dst.join("w/closed/q/key")).unwrap(), b"secret");
+}
+
+/// One that another user made was taken over when all was open.
+#[test]
+fn a_directory_that_was_taken_over_is_made_anew_when_it_is_closed() {
+    need!(Root);
+    let scene = Scene::on_disk();
+    scene.src.file("d/sub/pub", "pub");
+    shell(&scene, "chmod -R a+rX . src; mkdir -p dst/d/sub; chown -R 1002:1002 dst/d");
+    let held = Held::open(&scene, "d/sub");
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(held.names().len(), 1);
+    shell(&scene, "chmod 700 src/d");
+    scene.src.file("d/sub/key", "secret");
+    scene.copy(&[]).assert_code(0);
+    held.gets_nothing();
+    assert_eq!(label(&scene, "d"), (0, 0, 0o700));
+}
+
+/// Neither is the payload of a bag.
+#[test]
+fn a_payload_that_is_closed_is_made_anew() {
+    need!(Root);
+    let scene = Scene::on_disk();
+    scene.src.file("sub/pub", "pub");
+    shell(&scene, "chmod -R a+rX . src");
+    scene.copy(&["--bag"]).assert_code(0);
+    let held = Held::open(&scene, "data/sub");
+    shell(&scene, "chmod 700 src");
+    scene.src.file("sub/key", "secret");
+    scene.copy(&["--bag"]).assert_code(0);
+    held.gets_nothing();
+    assert_eq!(fs::read(scene.dst.join("data/sub/key")).unwrap(), b"secret");
+}
+
+/// A run that is killed in between leaves the sign by which the next one knows that there is more to do, and nothing
+/// is lost.
+#[test]
+fn what_a_killed_run_began_to_make_anew_is_made_anew() {
+    need!(Root, Strace);
+    // One name moves for each file, and last that of the new directory.
+    for when in 1..=6 {
+        let scene = open_directory();
+        shell(&scene, "echo ours > dst/d/sub/ours; chmod 700 src/d");
+        let held = ["d", "d/sub", "d/sub/deep"].map(|name| Held::open(&scene, name));
+        scene.src.file("d/sub/deep/key", "secret");
+        let strace = Strace::inject(
+            &scene,
+            "renameat,renameat2,unlinkat",
+            &format!("signal=KILL:when={when}"),
+        );
+        let run = strace.run(scene.command(NONE));
+        assert!(strace.log().contains("killed by SIGKILL"), "{when}: {}", strace.log());
+        drop(run);
+        let run = scene.copy(&[]);
+        run.assert_code(0);
+        held.iter().for_each(Held::gets_nothing);
+        for (name, text) in [("deep/key", "secret"), ("deep/pub", "pub"), ("ours", "ours\n")] {
+            let copy = fs::read_to_string(scene.dst.join("d/sub").join(name)).unwrap();
+            assert_eq!(copy, text, "{when}: {name}");
+        }
+        assert_eq!(label(&scene, "d"), (0, 0, 0o700));
+        assert_eq!(label(&scene, "d/sub"), (0, 0, 0o755));
+        assert_eq!(shell(&scene, "find dst -name '*-part'"), "", "{when}: {}", run.err());
+    }
+}
+
+/// … also if the source is open again by then.
+#[test]
+fn what_a_killed_run_moved_is_put_back() {
+    need!(Root, Strace);
+    let scene = open_directory();
+    shell(&scene, "echo ours > dst/d/sub/ours; chmod 700 src/d");
+    let strace = Strace::inject(&scene, "renameat,renameat2", "signal=KILL:when=2");
+    strace.run(scene.command(NONE));
+    assert!(strace.log().contains("killed by SIGKILL"), "{}", strace.log());
+    assert_ne!(shell(&scene, "find dst -name '*-part'"), "");
+    shell(&scene, "chmod 755 src/d");
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(shell(&scene, "cat dst/d/sub/ours dst/d/sub/deep/pub dst/d/top"), "ours\npubtop");
+    assert_eq!(shell(&scene, "find dst -name '*-part'"), "");
+    assert_eq!(label(&scene, "d"), (0, 0, 0o755));
+}
+
+/// One that cannot be made anew gets nothing that is closed, and stays as it was.
+#[test]
+fn a_directory_that_cannot_be_made_anew_gets_nothing() {
+    need!(Root, Mount);
+    let scene = open_directory();
+    scene.src.file("d/more/key", "secret").file("d/sub/key", "secret");
+    shell(&scene, "mkdir -p dst/d/more dst/d/a/b; echo ours > dst/d/a/b/ours; chmod 700 src/d");
+    let mount = Mount::tmpfs(&scene.dst.join("d/more"), "1m");
+    let names = || shell(&scene, "cd dst; find d -printf '%p %m %u\\n' | sort");
+    let (was, held) = (names(), Held::open(&scene, "d/sub"));
+    let run = scene.copy(&[]);
+    run.assert_code(1)
+        .assert_says("dst/d: ")
+        .assert_says("cannot be made anew")
+        .assert_says("run again");
+    run.assert_prints(&["NOT COMPLETE"]);
+    assert_eq!(names(), was, "{}", run.err());
+    assert!(!held.names().iter().any(|name| name.ends_with("key")));
+    // As the message says: whoever trusts those who may hold it open closes it.
+    shell(&scene, "chmod 700 dst/d");
+    scene.copy(&[]).assert_code(0);
+    drop(mount);
+}
+
+/// A user's own, who is not root.
+#[test]
+fn a_user_makes_a_directory_anew() {
+    need!(Root, Setpriv);
+    let scene = Scene::on_disk();
+    scene.src.file("d/sub/pub", content(5000)).file("d/tight/file", "file");
+    shell(
+        &scene,
+        "chmod -R a+rX src; chmod 777 .; chmod 500 src/d/tight; chown -R 65534:65534 src",
+    );
+    scene.command(NONE).under_nobody().run().assert_code(0);
+    let held = ["d", "d/sub", "d/tight"].map(|name| Held::open(&scene, name));
+    fs::set_permissions(scene.src.path("d"), fs::Permissions::from_mode(0o700)).unwrap();
+    scene.src.file("d/sub/key", "secret");
+    shell(&scene, "chown -R 65534:65534 src");
+    scene.command(NONE).under_nobody().run().assert_code(0);
+    held.iter().for_each(Held::gets_nothing);
+    assert_eq!(label(&scene, "d").2, 0o700);
+    assert_eq!(label(&scene, "d/tight").2, 0o500);
+    assert_eq!(fs::read(scene.dst.join("d/sub/key")).unwrap(), b"secret");
+}
