@@ -21,8 +21,8 @@ pub fn durable(_: &Dir) -> Durable {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::{
-        fs, os::unix::ffi::OsStrExt, os::unix::fs::FileTypeExt, os::unix::fs::MetadataExt,
-        path::Path, path::PathBuf,
+        fs, os::fd::AsRawFd, os::unix::ffi::OsStrExt, os::unix::fs::FileTypeExt,
+        os::unix::fs::MetadataExt, path::Path, path::PathBuf,
     };
 
     use crate::{
@@ -219,7 +219,7 @@ mod linux {
         match () {
             () if is_one_of(&[b"ram", b"zram"]) => IN_MEMORY,
             () if is_one_of(&[b"nbd", b"rbd"]) => Durable::Server,
-            () if is_one_of(&[b"loop"]) => of_image(&at.join("loop/backing_file"), left),
+            () if is_one_of(&[b"loop"]) => of_image(&at, left),
             () => match paths_in(&at.join("slaves")) {
                 Some(below) => least(below.iter().map(|device| of_block(device, left))),
                 None => NO_DEVICE,
@@ -227,18 +227,57 @@ mod linux {
         }
     }
 
-    /// … of a file, or a device, that is shown as a device.
-    fn of_image(note: &Path, left: u32) -> Durable {
-        let Ok(text) = fs::read(note) else { return NO_DEVICE };
+    /// … of a file, or a device, that the loop device at `loop_device` in /sys shows as a device. What has its path now
+    /// may be another file, which something was mounted over since: it counts only if it has the numbers that the
+    /// device itself tells.
+    fn of_image(loop_device: &Path, left: u32) -> Durable {
+        let Some(image) = LoopImage::of(loop_device) else { return NO_DEVICE };
+        let Ok(text) = fs::read(loop_device.join("loop/backing_file")) else { return NO_DEVICE };
         let path = Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii_end()));
-        match (fs::metadata(path), path.parent()) {
-            (Ok(image), _) if image.file_type().is_block_device() => {
-                let (major, minor) =
-                    (rustix::fs::major(image.rdev()), rustix::fs::minor(image.rdev()));
-                of_device(&format!("{major}:{minor}"), left)
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return NO_DEVICE };
+        let Ok(above) = Dir::open(above) else { return NO_DEVICE };
+        match rustix::fs::statat(&above.0, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(there) if (there.st_dev, there.st_ino) != (image.device, image.inode) => NO_DEVICE,
+            Ok(there) => match rustix::fs::FileType::from_raw_mode(there.st_mode) {
+                rustix::fs::FileType::BlockDevice => {
+                    let numbers = there.st_rdev;
+                    let (major, minor) = (rustix::fs::major(numbers), rustix::fs::minor(numbers));
+                    of_device(&format!("{major}:{minor}"), left)
+                }
+                rustix::fs::FileType::RegularFile => of(&above, left),
+                _ => NO_DEVICE,
+            },
+            Err(_) => NO_DEVICE,
+        }
+    }
+
+    /// The file behind a loop device, as the device itself tells it: `struct loop_info64` of linux/loop.h.
+    #[repr(C)]
+    struct LoopImage {
+        device: u64,
+        inode: u64,
+        _rest: [u64; 27],
+    }
+
+    impl LoopImage {
+        /// `LOOP_GET_STATUS64` in linux/loop.h.
+        const GET_STATUS: u32 = 0x4c05;
+
+        /// The one behind the loop device that is at `at` in /sys. `None` where this user may not ask the device.
+        fn of(at: &Path) -> Option<Self> {
+            let node = fs::File::open(Path::new("/dev").join(at.file_name()?)).ok()?;
+            let there = node.metadata().ok()?;
+            let numbers =
+                format!("{}:{}", rustix::fs::major(there.rdev()), rustix::fs::minor(there.rdev()));
+            let is_it = fs::read_to_string(at.join("dev")).is_ok_and(|dev| dev.trim() == numbers);
+            if !is_it || !there.file_type().is_block_device() {
+                return None;
             }
-            (Ok(image), Some(dir)) if image.is_file() => at(dir, left),
-            _ => NO_DEVICE,
+            let mut image = Self { device: 0, inode: 0, _rest: [0; 27] };
+            // SAFETY: an open descriptor, and room for the structure, which has 232 bytes.
+            let asked =
+                unsafe { libc::ioctl(node.as_raw_fd(), Self::GET_STATUS as _, &raw mut image) };
+            (asked == 0).then_some(image)
         }
     }
 

@@ -83,6 +83,21 @@ fn memory_is_not() {
     assert_worth(&scene, "disk", "unknown", Some(MEMORY));
 }
 
+/// What has the path of the image by now is not it.
+#[test]
+fn a_file_under_the_path_of_an_image_is_not_the_image() {
+    need!(Loop);
+    let scene = scene();
+    let _memory = Mount::tmpfs(&scene.path("memory"), "32m");
+    let _disk = Mount::ext4(&scene.path("memory/image"), 16, &scene.path("disk"));
+    std::fs::create_dir(scene.path("shadow")).unwrap();
+    std::fs::write(scene.path("shadow/image"), "").unwrap();
+    let _shadow = Mount::bind(&scene.path("shadow"), &scene.path("memory"));
+    let why = "its device cannot be seen from here";
+    assert_worth(&scene, "disk", "unknown", Some(why));
+    assert_refused(&scene, "disk", why);
+}
+
 #[test]
 fn an_overlay_is_worth_what_its_upper_directory_is() {
     need!(Loop);
