@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use crate::{
     cli::cluster::merge, cli::cluster::plan::finish, cli::cluster::plan::plan,
-    cli::cluster::shard::shard, cli::copy::copy, cli::copy::generations, cli::copy::stream,
+    cli::cluster::plan::shard, cli::copy::copy, cli::copy::generations, cli::copy::stream,
     cli::invocation, cli::invocation::Invocation, cli::invocation::UsageError, cli::jobs,
     cli::report::report, cli::show::Console, cli::verify::heal, cli::verify::verify, copy::Ending,
     copy::Report, error::Result, path::Shown, stream::StreamEnding, sys, verify::VerifyReport,

@@ -8,10 +8,10 @@ use strsim::levenshtein;
 use crate::{
     cli::args, cli::args::copy, cli::args::copy::CopyArgs, cli::args::copy::jobs,
     cli::args::copy::patterns, cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
-    cli::args::restore::refuse_others, cli::args::values::ReportArgs, cli::args::verify::HealArgs,
-    cli::args::verify::VerifyArgs, cli::cluster::FinishArgs, cli::cluster::MergeArgs,
-    cli::cluster::PlanArgs, cli::cluster::ShardArgs, cli::habits::explain_habit,
-    cli::habits::refuse_foreign, cli::restore::ProvenTree, cli::words::OutputName,
+    cli::args::values::ReportArgs, cli::args::verify::HealArgs, cli::args::verify::VerifyArgs,
+    cli::cluster::FinishArgs, cli::cluster::MergeArgs, cli::cluster::PlanArgs,
+    cli::cluster::ShardArgs, cli::habits::explain_habit, cli::habits::refuse_foreign,
+    cli::restore::ProvenTree, cli::restore::refuse_others, cli::words::OutputName,
     cli::words::located, copy::CopyJob, error::Error, path::Shown, stream::StreamJob,
     stream::input::is_stream, sys, tree::Filter, tree::Pattern,
 };

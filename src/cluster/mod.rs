@@ -13,7 +13,6 @@ pub mod plan_dir;
 mod record_check;
 mod rewalk;
 mod shard;
-mod shard_files;
 
 pub use done::Departed;
 pub use finish::{FinishJob, FinishReport};

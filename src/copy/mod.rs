@@ -32,7 +32,7 @@ use crate::{
     copy::generations::Generations, copy::media::one_history::MediaRole, copy::mirror::Mirror,
     copy::run::threads::blocks_each, copy::run::threads::most_full, copy::run::threads::most_small,
     error::Error, error::Result, hash::Algorithm, hash::Algorithms,
-    hash::again::refuse_miscomputing, io::CopyOptions, io::Journaling, io::Reflink, io::Resume,
+    hash::hasher::refuse_miscomputing, io::CopyOptions, io::Journaling, io::Reflink, io::Resume,
     io::Sparse, io::States, manifest::ListFormat, manifest::ListKind, state::Secret, sys::Dir,
     sys::ShardTag, transfer::small, transfer::verifier::unverifiable, tree::Classifier,
     tree::HeldTree, tree::NameList,

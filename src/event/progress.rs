@@ -6,7 +6,7 @@ use std::{
     time::Duration, time::Instant,
 };
 
-use crate::hash::again::Pieces;
+use crate::hash::hasher::Pieces;
 
 /// The progress of a run. Read it from any thread, at any time.
 #[derive(Debug, Default)]

@@ -2,11 +2,10 @@
 //!
 //! A new algorithm is a variant and a row of the table in [`algorithm`].
 
-pub mod again;
 mod algorithm;
 pub mod chain;
 mod digest;
-mod hasher;
+pub mod hasher;
 pub mod hex;
 pub mod multibuffer;
 mod sha256;

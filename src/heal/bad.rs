@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
-    hash::Digest, heal::copies::FileCopy, heal::parents::Parents, manifest::archive::mhl::is_chain,
+    hash::Digest, heal::FileCopy, heal::parents::Parents, manifest::archive::mhl::is_chain,
     path::RelPath, path::Shown, staged::StagedFile, state::Missing, state::Note, state::OpenedDir,
     state::PrivateDir, state::private_dir::NAME, sys::Dir, sys::is_on_turning_disk,
     sys::stat::Identity, tree::Patience, verify::Finding, verify::ManifestLines, verify::Mend,

@@ -7,14 +7,14 @@ use std::{
 
 use crate::{
     chain::Damage, error::Deed, error::Error, event::Progress, event::Stop, hash::Backend,
-    hash::Chain, heal::bad::BadFile, heal::bad::BadFiles, heal::bad::Case, heal::bad::Filled,
-    heal::bad::Harm, heal::bad::Mended, heal::bad::ReadyFile, heal::bad::TakenLink,
-    heal::bad::Tree, heal::bad::Unmended, heal::copies::FileCopy, heal::copies::LinkProver,
-    heal::copies::OpenCopies, heal::new_file::NewFile, heal::new_file::has_digest,
-    heal::new_file::publish, heal::parents::DirPlace, heal::parents::Parents,
-    heal::parents::Source, heal::parents::lets_more_into_root, io::ChainedContent, io::LinkCheck,
-    io::LinkReads, io::ReadBack, io::link_check::Helpers, path::Shown, sys, sys::Attributes,
-    sys::Dir, sys::Medium, sys::stat::Stat, verify::Mend,
+    hash::Chain, heal::FileCopy, heal::LinkProver, heal::OpenCopies, heal::bad::BadFile,
+    heal::bad::BadFiles, heal::bad::Case, heal::bad::Filled, heal::bad::Harm, heal::bad::Mended,
+    heal::bad::ReadyFile, heal::bad::TakenLink, heal::bad::Tree, heal::bad::Unmended,
+    heal::new_file::NewFile, heal::new_file::has_digest, heal::new_file::publish,
+    heal::parents::DirPlace, heal::parents::Parents, heal::parents::Source,
+    heal::parents::lets_more_into_root, io::ChainedContent, io::LinkCheck, io::LinkReads,
+    io::ReadBack, io::link_check::Helpers, path::Shown, sys, sys::Attributes, sys::Dir,
+    sys::Medium, sys::stat::Stat, verify::Mend,
 };
 
 /// The reason not to go on where directories of a good tree were not the ones that its copy was opened in.

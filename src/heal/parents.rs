@@ -9,11 +9,11 @@
 use std::{ffi::OsStr, ffi::OsString, io, path::Path};
 
 use crate::{
-    error::Deed, error::Error, error::Result, heal::bad::Tree, heal::bad::Unmended,
-    heal::copies::FileCopy, path::RelPath, path::Shown, staged::Inside, staged::StagedDir,
-    state::Note, state::OpenedDir, state::PrivateDir, sys, sys::Attributes, sys::Dir,
-    sys::PartOwner, sys::stat::Kind, sys::stat::Stat, tree::hand_over::is_of_stranger,
-    tree::hand_over::is_open_to_strangers, tree::hand_over::tells_owners,
+    error::Deed, error::Error, error::Result, heal::FileCopy, heal::bad::Tree, heal::bad::Unmended,
+    path::RelPath, path::Shown, staged::Inside, staged::StagedDir, state::Note, state::OpenedDir,
+    state::PrivateDir, sys, sys::Attributes, sys::Dir, sys::PartOwner, sys::stat::Kind,
+    sys::stat::Stat, tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
+    tree::hand_over::tells_owners,
 };
 
 /// The last directory that is there. It is changed by what is made in it.

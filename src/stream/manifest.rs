@@ -7,11 +7,11 @@ use crate::{
     chain::side_file::SideFile, chain::side_file_of, error::Deed, error::Error, error::Result,
     hash::Algorithms, hash::Digests, io::Cache, io::Durability, io::HashedFrom, manifest::Form,
     manifest::line, manifest::states_name, part, part::Complete, part::Part,
-    part::content::CopyTarget, stream::Endpoint, stream::outcome::StreamContent,
-    stream::place::FilePlace, stream::place::OutputPlace, sys, sys::Attributes, sys::CachePolicy,
-    sys::PartOwner, sys::Spliced, sys::StreamEnd, sys::stat::Kind, sys::stat::Stat,
-    transfer::Context, transfer::PendingPublish, transfer::ReadBackVerdict,
-    transfer::ReadBackVerifier, transfer::WrittenPart, tree::Policy, tree::SourceEntry,
+    part::content::CopyTarget, stream::Endpoint, stream::StreamContent, stream::place::FilePlace,
+    stream::place::OutputPlace, sys, sys::Attributes, sys::CachePolicy, sys::PartOwner,
+    sys::Spliced, sys::StreamEnd, sys::stat::Kind, sys::stat::Stat, transfer::Context,
+    transfer::PendingPublish, transfer::ReadBackVerdict, transfer::ReadBackVerifier,
+    transfer::WrittenPart, tree::Policy, tree::SourceEntry,
 };
 
 /// The ending of a manifest's name behind that of its file: that of the list of all its digests.
@@ -359,7 +359,7 @@ impl<'a> AtomicFile<'a> {
             let done = before.map_or(Ok(()), |before| before());
             let done = done.and_then(|()| {
                 let WrittenPart { part, made, .. } = &file.written;
-                part::publish::publish(output, part, made, &place.name, *replaces)
+                part::publish(output, part, made, &place.name, *replaces)
             });
             done.map_err(|error| file.discard(error))?;
         }

@@ -7,13 +7,13 @@ use std::{
 
 use crate::{
     error::Deed, error::Error, error::Result, event::Stop, hash::Algorithms, path::directory_of,
-    stream::Endpoint, stream::OutputOutcome, stream::input::names_directory,
+    stream::Endpoint, stream::OutputOutcome, stream::StreamContent, stream::input::names_directory,
     stream::manifest::AtomicFile, stream::manifest::Completion, stream::manifest::ManifestSink,
     stream::manifest::StreamLines, stream::manifest::StreamManifest,
-    stream::manifest::StreamStates, stream::manifest::lines_beside, stream::manifest::suffix,
-    stream::outcome::StreamContent, sys, sys::Dir, sys::Spliced, sys::StreamEnd,
-    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, transfer::Context,
-    tree::Decision, tree::OutputDir, tree::Policy, tree::SourceStat, tree::overwrite::decide,
+    stream::manifest::StreamStates, stream::manifest::lines_beside, stream::manifest::suffix, sys,
+    sys::Dir, sys::Spliced, sys::StreamEnd, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
+    sys::stat::Time, transfer::Context, tree::Decision, tree::OutputDir, tree::Policy,
+    tree::SourceStat, tree::overwrite::decide,
 };
 
 pub enum OutputPlace {

@@ -8,14 +8,14 @@ use std::{
 
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Digests, stream::Endpoint,
-    stream::OutputOutcome, stream::StreamEnding, stream::StreamReport,
-    stream::direct::DirectEngine, stream::direct::Engine, stream::direct::FeedError,
-    stream::hashed::HashedEngine, stream::input, stream::input::Input, stream::is_output,
-    stream::manifest::AtomicFile, stream::manifest::ManifestSink, stream::manifest::StreamLines,
-    stream::manifest::StreamManifest, stream::manifest::add_lines, stream::outcome::OutputStates,
-    stream::outcome::StreamContent, stream::place::DropReason, stream::place::OpenOutput,
-    stream::place::OutputPlace, stream::place::PlacedOutput, stream::place::Sink,
-    stream::tee::TeeEngine, sys::stat::Identity, sys::stat::Kind, transfer::Context,
+    stream::OutputOutcome, stream::OutputStates, stream::StreamContent, stream::StreamEnding,
+    stream::StreamReport, stream::direct::DirectEngine, stream::direct::Engine,
+    stream::direct::FeedError, stream::direct::HashedEngine, stream::input, stream::input::Input,
+    stream::is_output, stream::manifest::AtomicFile, stream::manifest::ManifestSink,
+    stream::manifest::StreamLines, stream::manifest::StreamManifest, stream::manifest::add_lines,
+    stream::place::DropReason, stream::place::OpenOutput, stream::place::OutputPlace,
+    stream::place::PlacedOutput, stream::place::Sink, stream::tee::TeeEngine, sys::stat::Identity,
+    sys::stat::Kind, transfer::Context,
 };
 
 /// A stream on its way.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use crate::{
     event::Event, event::Gate, event::Progress, event::Stop, event::Timings, io::Control,
     io::CopyOptions, io::Options, io::link_check::Helpers, io::read_back::Residency,
-    stream::Endpoint, stream::outcome::OutputStates, transfer::Context, transfer::Shared,
+    stream::Endpoint, stream::OutputStates, transfer::Context, transfer::Shared,
     transfer::kernel::CopyMethods,
 };
 

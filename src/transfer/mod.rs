@@ -6,9 +6,8 @@ pub mod kernel;
 pub mod labels;
 pub mod outcome;
 pub mod prepare;
-pub mod renamed;
 pub mod rot_check;
-mod share;
+pub mod share;
 pub mod small;
 mod small_file;
 pub mod verifier;
@@ -19,8 +18,8 @@ pub use labels::{Labels, LateCopy};
 pub use outcome::{
     Action, CommitterMessage, KeptRow, Outcome, PendingPublish, TransferResult, WrittenPart,
 };
-pub use renamed::{OtherTree, RecordedTree};
 pub use rot_check::LinkedCopy;
+pub use share::{OtherTree, RecordedTree};
 pub use verifier::{CheckedCopy, ReadBackVerdict, ReadBackVerifier, SecondReading};
 
 use std::{ffi::OsStr, path::PathBuf, sync::Arc, sync::OnceLock};
@@ -31,7 +30,7 @@ use crate::{
     io::FileDigest, io::FurtherDigests, io::Options, io::ReadBack, io::WatchedFile, part::Transfer,
     part::content::CopyTarget, state::Knowledge, sys, sys::Attributes, sys::Medium,
     transfer::baseline::Baseline, transfer::kernel::CopyMethods, transfer::kernel::FileSystemPair,
-    transfer::renamed::RenamedFiles, tree::ChangedFiles, tree::SourceDir, tree::walk::MADE_UP,
+    transfer::share::RenamedFiles, tree::ChangedFiles, tree::SourceDir, tree::walk::MADE_UP,
 };
 
 // The state that every thread of a run has at hand: the options, shared knowledge, and controls.

@@ -142,7 +142,7 @@ pub struct PendingPublish {
 impl PendingPublish {
     /// Removes the part file because of `error`, which is returned, with a word if even that fails.
     pub fn discard(&self, error: Error) -> Error {
-        part::publish::discard(&self.target.output, &self.written.part, error)
+        part::discard(&self.target.output, &self.written.part, error)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc, sync::atomic::Ordering::Relaxed};
 
 use crate::{
     error::Error, error::Result, event::Timer, event::Timings, hash::Algorithm, hash::Backend,
-    hash::Digest, hash::Sha256, hash::again::is_digest_of, hash::multibuffer::streams, io::Block,
+    hash::Digest, hash::Sha256, hash::hasher::is_digest_of, hash::multibuffer::streams, io::Block,
     io::ReadBack, io::Reflink, manifest::NextLine, part::Part, part::Transfer, sys::Attributes,
     sys::CachePolicy, sys::NamedInode, sys::stat::Stat, transfer, transfer::Action,
     transfer::Context, transfer::OpenSource, transfer::Outcome, transfer::TransferResult,

@@ -255,10 +255,7 @@ impl<'a> ReadBackVerifier<'a> {
                     let path = file.target.output.path_of(&name);
                     let error =
                         error.with_note(format!("; that copy is kept as {}", Shown::path(&path)));
-                    return match part::publish::forget_journal(
-                        &file.target.output,
-                        &file.written.part,
-                    ) {
+                    return match part::forget_journal(&file.target.output, &file.written.part) {
                         Some(stays) => error.with_note(format!("; {stays}")),
                         None => error,
                     };
@@ -272,7 +269,7 @@ impl<'a> ReadBackVerifier<'a> {
 
 /// Removes a copy because the run is to stop.
 fn abandon(file: &PendingPublish, warnings: &mut Vec<Error>) -> ReadBackVerdict {
-    part::publish::abandon(&file.target.output, &file.written.part, warnings);
+    part::abandon(&file.target.output, &file.written.part, warnings);
     ReadBackVerdict::Abandoned
 }
 

@@ -18,9 +18,8 @@ use crate::{
     manifest::Text, manifest::archive::mhl::is_legacy_of_ours, manifest::line, path::RelPath,
     path::Shown, state::FinishedManifest, state::Missing, state::PrivateDir, state::record::FIRST,
     state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing, sys::Medium,
-    sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::archive::expand::open,
-    verify::archive::expand::read_begin, verify::lines::seen::ListedRoot,
-    verify::unlisted::lists_by_name,
+    sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::expand::open,
+    verify::expand::read_begin, verify::lines::seen::ListedRoot, verify::unlisted::lists_by_name,
 };
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.

@@ -5,9 +5,11 @@
 //! queues and the look-ahead queue, but for 16 bytes and some slack for each line, by which a name that is
 //! listed twice is noticed.
 
-mod archive;
+mod bag;
 mod choice;
+mod expand;
 mod finding;
+mod history;
 mod lines;
 mod scrub;
 mod several;
@@ -17,14 +19,14 @@ mod target;
 mod unlisted;
 mod work;
 
-pub use archive::history::PartOf;
-pub(crate) use archive::{expand::Bag, expand::Expanded, expand::expand};
 pub use choice::{Rival, has_own_manifest, own_manifest};
+pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
 pub use finding::{
     BagVerdict, Checked, Comparison, Finding, FindingListener, FindingObserver, Mend,
     ShardCoverage, TreeVerdict, Verdict, VerifyReport,
 };
+pub use history::PartOf;
 pub use lines::{
     manifest_lines::ManifestLines, seen::NameHasher, seen::SeenNames, shards::CheckShard,
 };
@@ -37,15 +39,15 @@ use std::{path::Path, path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed,
 
 use crate::{
     error::Error, error::Result, event::Observer, event::Progress, event::Stop, hash::Backend,
-    hash::Sha256, hash::again::refuse_miscomputing, io::LinkReads, io::link_check::Helpers,
+    hash::Sha256, hash::hasher::refuse_miscomputing, io::LinkReads, io::link_check::Helpers,
     manifest::archive::mhl::is_chain, state::Missing, state::PrivateDir, sys, sys::Dir,
-    tree::Patience, verify::archive::bag, verify::archive::bag::BagNames, verify::finding::count,
-    verify::lines::LinesRead, verify::lines::seen::ListedRoot, verify::lines::shards::LinesWanted,
-    verify::scrub::Scrub, verify::several::CheckedTrees, verify::shards::ShardNotes,
-    verify::shards::ShardRun, verify::shards::only_as_a_whole, verify::shared::SharedReads,
-    verify::unlisted::ListedNames, verify::work::Checker, verify::work::linked::LinkChecker,
-    verify::work::linked::MadeStates, verify::work::threads::Collector,
-    verify::work::threads::Threads, verify::work::worker::Division,
+    tree::Patience, verify::bag::BagNames, verify::finding::count, verify::lines::LinesRead,
+    verify::lines::seen::ListedRoot, verify::lines::shards::LinesWanted, verify::scrub::Scrub,
+    verify::several::CheckedTrees, verify::shards::ShardNotes, verify::shards::ShardRun,
+    verify::shards::only_as_a_whole, verify::shared::SharedReads, verify::unlisted::ListedNames,
+    verify::work::Checker, verify::work::linked::LinkChecker, verify::work::linked::MadeStates,
+    verify::work::threads::Collector, verify::work::threads::Threads,
+    verify::work::worker::Division,
 };
 
 // A check from beginning to end.

@@ -72,7 +72,7 @@ mutant "a failed write ignored" src/part/content.rs \
 mutant "a failed sync ignored" src/copy/commit/mod.rs \
     's/&& let Err(error) = root.persist_all()$/\&\& let Err(error) = root.persist_all().or(io::Result::Ok(()))/' \
     sweep::sync
-mutant "a failed rename ignored" src/part/publish.rs \
+mutant "a failed rename ignored" src/part/mod.rs \
     's/Some(dir) => dir.publish(&part.name, name, replaces),/Some(dir) => dir.publish(\&part.name, name, replaces).or(Ok(())),/' \
     sweep::rename
 mutant "a failed close ignored" src/sys/unix/volume.rs \

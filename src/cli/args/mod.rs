@@ -3,7 +3,6 @@
 pub mod copy;
 pub mod job_file;
 pub mod mirror;
-pub mod restore;
 pub mod unattended;
 pub mod values;
 pub mod verify;
@@ -16,7 +15,7 @@ use crate::{
     cli::args::copy::CopyArgs, cli::args::mirror::GenerationsArgs, cli::args::values::ReportArgs,
     cli::args::verify::HealArgs, cli::args::verify::VerifyArgs, cli::cluster,
     cli::cluster::FinishArgs, cli::cluster::MergeArgs, cli::cluster::PlanArgs,
-    cli::cluster::ShardArgs,
+    cli::cluster::ShardArgs, cli::restore,
 };
 
 // The definition of the command line: the options of all commands, and the ends of their help.

@@ -1,7 +1,6 @@
 //! `dircopy plan`, `dircopy shard`, `dircopy finish` and `dircopy manifest`, from their arguments to their exit codes.
 
 pub mod plan;
-pub mod shard;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,7 +8,7 @@ use clap::{ArgMatches, Parser, value_parser};
 
 use crate::{
     cli::args::copy::parse_glob, cli::args::copy::patterns, cli::args::values::VerbosityArgs,
-    cli::args::values::one_of, cli::cluster::shard::Follower, cli::exit::Exit,
+    cli::args::values::one_of, cli::cluster::plan::Follower, cli::exit::Exit,
     cli::habits::refuse_foreign, cli::jobs, cli::show::count, cli::words, cluster::MergeLists,
     cluster::MergedLists, copy::CopyJob, io::Cache, io::CopyOptions, io::Damaged, io::Holes,
     io::Reflink, io::Sparse, path::Shown, tree::Filter, tree::Policy, tree::Selection,

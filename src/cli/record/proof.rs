@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cli::report::receipt::ClippedText, copy::Counts, copy::Report, hash::again::ONE_IN,
+    cli::report::receipt::ClippedText, copy::Counts, copy::Report, hash::hasher::ONE_IN,
     sys::Durable,
 };
 

@@ -12,14 +12,14 @@ use std::{path::PathBuf, sync::Arc, time::Instant};
 use crate::{
     copy::CopyJob, copy::Counts, copy::Ending, copy::Prepared, copy::Report,
     copy::bag::place::BagRoot, copy::bag::place::BagState, copy::bag::place::Payload,
-    copy::bag::seal::BagSeal, copy::bag::seal::tags_there, copy::before::fit::Fit,
-    copy::before::fit::FitRules, copy::before::fit::TreeCopy, copy::before::fit::go_on_unless,
-    copy::mirror::search::DepartureSearch, error::Error, error::Result, event::Event,
-    event::EventObserver, event::Stop, hash::Algorithm, hash::Algorithms, io::CopyOptions,
-    io::States, manifest::InfoTag, manifest::archive::bag::DECLARATION,
-    manifest::archive::bag::PAYLOAD, path::Shown, state::Missing, state::PrivateDir, sys,
-    sys::Attributes, sys::Dir, sys::stat::Identity, tree::Batch, tree::Patience,
-    tree::walk::most_levels,
+    copy::bag::seal::BagSeal, copy::bag::seal::tags_there, copy::before::check::Fit,
+    copy::before::check::FitRules, copy::before::check::TreeCopy,
+    copy::before::check::go_on_unless, copy::mirror::search::DepartureSearch, error::Error,
+    error::Result, event::Event, event::EventObserver, event::Stop, hash::Algorithm,
+    hash::Algorithms, io::CopyOptions, io::States, manifest::InfoTag,
+    manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD, path::Shown,
+    state::Missing, state::PrivateDir, sys, sys::Attributes, sys::Dir, sys::stat::Identity,
+    tree::Batch, tree::Patience, tree::walk::most_levels,
 };
 
 // A run that makes a bag: what it refuses first, the copy of the payload, and what becomes of the bag after it.

@@ -2,7 +2,6 @@
 
 pub mod check;
 mod exchange;
-pub mod fit;
 pub mod space;
 
 use std::{io, path::Path, sync::Arc};
@@ -132,10 +131,10 @@ pub fn prepare(
         (output.gid, output.volume.dev) = (stat.gid, stat.id.dev);
         output.ways = output.ways.into_root(&stat);
         output.volume.tried = Arc::new(match dry {
-            true => fit::look_at(handle, to, private, names),
+            true => check::look_at(handle, to, private, names),
             false => {
                 let parts = output.volume.parts;
-                fit::try_out(handle, parts, root.private.as_ref(), &mut warnings)
+                check::try_out(handle, parts, root.private.as_ref(), &mut warnings)
             }
         });
         output_id = Some(stat.id);

@@ -15,7 +15,7 @@ use std::{
 use crate::{
     copy::Prepared, error::Error, error::Result, event::Progress, event::Stop, io::CopyOptions,
     manifest::NextLine, path::Shown, state::Knowledge, state::Trace, sys, sys::DirListing,
-    sys::FreeSpace, sys::Place, sys::UsedSpace, sys::stat::Stat, transfer::renamed::RenamedFiles,
+    sys::FreeSpace, sys::Place, sys::UsedSpace, sys::stat::Stat, transfer::share::RenamedFiles,
     tree::Decision, tree::DestinationStat, tree::OutputDir, tree::Policy, tree::SourceEntry,
     tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite::decide,
     tree::overwrite::leave_out, tree::overwrite::refuse_large, volume::times::TimeMatch,

@@ -3,12 +3,12 @@
 use std::{collections::HashSet, ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
 
 use crate::{
-    copy::commit::Committer, copy::commit::accounting::copy_of, copy::media::seal::MediaSeal,
-    copy::mirror::removal::Removal, copy::record::DEED, copy::record::Recording,
-    copy::record::beside, copy::record::rotation::Rotation, error::Deed, error::Error,
-    error::Result, hash::Sha256, io::Durability, io::read_back::is_proven, manifest::ManifestFile,
-    path::Shown, state::FinishedManifest, sys::Attributes, sys::Dir, sys::stat::Stat,
-    tree::HandOver, tree::OutputDir, tree::SourceDir,
+    copy::commit::Committer, copy::commit::accounting::copy_of, copy::media::MediaSeal,
+    copy::mirror::Removal, copy::record::DEED, copy::record::Recording, copy::record::rotation,
+    copy::record::rotation::Rotation, error::Deed, error::Error, error::Result, hash::Sha256,
+    io::Durability, io::read_back::is_proven, manifest::ManifestFile, path::Shown,
+    state::FinishedManifest, sys::Attributes, sys::Dir, sys::stat::Stat, tree::HandOver,
+    tree::OutputDir, tree::SourceDir,
 };
 
 /// The deed in errors about a directory that stays closed.
@@ -307,7 +307,7 @@ impl Committer<'_> {
             }
             let states = [name.states(), name.finished().states()];
             let is_copied = |file: &OsStr| carry.has_heard_of(file.as_encoded_bytes());
-            let finished = beside::lists_of(root, name, &is_copied);
+            let finished = rotation::lists_of(root, name, &is_copied);
             let unfinished = name.lists().filter(|list| !is_copied(list.as_ref()));
             for beside in states.into_iter().chain(finished).chain(unfinished) {
                 // Most have none.

@@ -375,9 +375,9 @@ impl<'a> Committer<'a> {
         }
         let CopyTarget { output, entry, replaces, .. } = &file.target;
         let WrittenPart { part, made, digest, method } = &file.written;
-        match part::publish::publish(output, part, made, &entry.name, *replaces) {
+        match part::publish(output, part, made, &entry.name, *replaces) {
             Ok(stands) => {
-                let stays = part::publish::forget_journal(output, part);
+                let stays = part::forget_journal(output, part);
                 stays.iter().for_each(|warning| self.accounting.warn(warning));
                 self.copied(&file.target, *digest, *method, Some(stands));
             }

@@ -11,7 +11,7 @@ use std::{ffi::OsStr, fmt, io, mem, path::Path, sync::Arc};
 use jiff::{civil::Date, tz::Offset};
 
 use crate::{
-    copy::DatedName, copy::mirror::departures::Departures, copy::mirror::removal::TreeRemoval,
+    copy::DatedName, copy::mirror::TreeRemoval, copy::mirror::departures::Departures,
     copy::mirror::search::SUBVOLUME_STUB_INODE, error::Error, error::Result, event::Stop,
     manifest::ManifestName, path::DirPath, path::RelPath, state::Belief, state::Knowledge,
     state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Dir, sys::is_journal_name,

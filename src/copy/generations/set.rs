@@ -9,11 +9,11 @@ use std::{
 };
 
 use crate::{
-    copy::DatedName, copy::LostNames, copy::mirror::Trash, copy::mirror::removal::TreeRemoval,
-    error::Deed, error::Error, error::Result, event::Event, event::Stop, path::RelPath,
-    staged::create_link, staged::write_whole, state::Missing, state::PrivateDir,
-    state::private_dir::NAME, state::row::FINISHED, sys, sys::Dir, sys::DirListing,
-    sys::Uninterrupted, sys::stat::Kind, tree::HeldTree, tree::OutputDir, tree::Patience,
+    copy::DatedName, copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Deed,
+    error::Error, error::Result, event::Event, event::Stop, path::RelPath, staged::create_link,
+    staged::write_whole, state::Missing, state::PrivateDir, state::private_dir::NAME,
+    state::row::FINISHED, sys, sys::Dir, sys::DirListing, sys::Uninterrupted, sys::stat::Kind,
+    tree::HeldTree, tree::OutputDir, tree::Patience,
 };
 
 /// The ending behind the date of a tree that is not finished.

@@ -8,9 +8,9 @@
 use std::{cmp::Ordering, io};
 
 use crate::{
-    copy::media::seal::sorter, hash::Algorithm, hash::Algorithms, hash::Digest, hash::Hasher,
-    hash::hex, tree::JoinReader, tree::PathRecord, tree::SortedRecords, tree::Sorter,
-    tree::by_path, tree::names::compare,
+    copy::media::sorter, hash::Algorithm, hash::Algorithms, hash::Digest, hash::Hasher, hash::hex,
+    tree::JoinReader, tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_path,
+    tree::names::compare,
 };
 
 /// Levels are counted down from here, so that the deepest comes first.

@@ -9,12 +9,11 @@ use std::{collections::BTreeMap, collections::BTreeSet, fs::File, io, io::Read};
 use crate::{
     copy::media::one_history::DEED, copy::media::one_history::GenerationsSay,
     copy::media::one_history::HistoryRoot, copy::media::one_history::OneHistory,
-    copy::media::one_history::Reference, copy::media::one_history::touched,
-    copy::media::seal::sorter, error::Error, error::Result, event::Stop, hash::Algorithm,
-    hash::Algorithms, hash::Digest, hash::Sha256, manifest::ChainLink, manifest::MhlEntry,
-    manifest::archive::mhl::HISTORY, path::RelPath, path::Shown, state::Secret, sys::Dir,
-    sys::Uninterrupted, tree::JoinReader, tree::PathRecord, tree::SortedRecords, tree::Sorter,
-    tree::by_path,
+    copy::media::one_history::Reference, copy::media::one_history::touched, copy::media::sorter,
+    error::Error, error::Result, event::Stop, hash::Algorithm, hash::Algorithms, hash::Digest,
+    hash::Sha256, manifest::ChainLink, manifest::MhlEntry, manifest::archive::mhl::HISTORY,
+    path::RelPath, path::Shown, state::Secret, sys::Dir, sys::Uninterrupted, tree::JoinReader,
+    tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_path,
 };
 
 /// Where histories are looked for.

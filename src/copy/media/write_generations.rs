@@ -6,22 +6,20 @@
 use std::{io, path::Path, path::PathBuf, sync::Arc};
 
 use crate::{
-    copy::list_file::ListFile, copy::list_file::remove_all, copy::media::histories::Histories,
-    copy::media::histories::OpenHistory, copy::media::histories::OwnMark,
-    copy::media::join::Joined, copy::media::join::JoinedEntry, copy::media::join::ToList,
-    copy::media::join::old_name, copy::media::one_history::HistoryRoot,
-    copy::media::one_history::MediaRole, copy::media::one_history::patterns,
-    copy::media::write::MediaWriting, copy::media::write::below, copy::media::write::date_of,
-    copy::media::write::folder, copy::media::write::ordered, copy::media::write::place,
-    error::Deed, error::Error, error::Result, hash::Digest, hash::hex, manifest::ChainLink,
-    manifest::Creator, manifest::DirHash, manifest::KeptFile, manifest::MediaEntry,
-    manifest::MhlWriter, manifest::archive::mhl::CHAIN, manifest::archive::mhl::HISTORY,
-    manifest::archive::mhl::OF_HISTORIES, manifest::archive::mhl::read_chain, path::RelPath, sys,
-    sys::Dir, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
-    tree::JoinReader, tree::PathRecord, tree::names::is_within,
+    copy::list_file::ListFile, copy::list_file::remove_all, copy::media::DEED,
+    copy::media::MediaWriting, copy::media::below, copy::media::date_of, copy::media::folder,
+    copy::media::histories::Histories, copy::media::histories::OpenHistory,
+    copy::media::histories::OwnMark, copy::media::join::Joined, copy::media::join::JoinedEntry,
+    copy::media::join::ToList, copy::media::join::old_name, copy::media::one_history::HistoryRoot,
+    copy::media::one_history::MediaRole, copy::media::one_history::patterns, copy::media::ordered,
+    copy::media::place, error::Deed, error::Error, error::Result, hash::Digest, hash::hex,
+    manifest::ChainLink, manifest::Creator, manifest::DirHash, manifest::KeptFile,
+    manifest::MediaEntry, manifest::MhlWriter, manifest::archive::mhl::CHAIN,
+    manifest::archive::mhl::HISTORY, manifest::archive::mhl::OF_HISTORIES,
+    manifest::archive::mhl::read_chain, path::RelPath, sys, sys::Dir, sys::Uninterrupted,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::JoinReader, tree::PathRecord,
+    tree::names::is_within,
 };
-
-const DEED: &str = "write the Media Hash List of";
 
 /// Lists that are being written: that of a directory stands below those further down.
 pub struct OpenLists<'a> {

@@ -2,21 +2,28 @@
 //!
 //! Before anything is touched the two trees are compared (`search`), and the run is refused where the source may not
 //! be what it was, or too much would go (`look`). When everything is copied and the new manifest has its name, what
-//! was found is moved (`removal`), and old trash goes (`trash`).
+//! was found is moved (`Removal`), and old trash goes (`Trash`).
 
 pub mod departures;
 pub mod look;
-pub mod removal;
 pub mod search;
 
-use std::{ffi::OsStr, ffi::OsString, fmt, io, path::PathBuf, time::Duration};
+use std::{
+    collections::HashSet, ffi::OsStr, ffi::OsString, fmt, io, path::PathBuf, sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 
 use crate::{
-    copy::DatedName, copy::LostNames, copy::mirror::removal::TreeRemoval, error::Error,
-    error::Result, event::Stop, path::RelPath, state::private_dir::TRASH, sys, sys::Dir,
-    sys::DirListing, tree::OutputDir,
+    copy::DatedName, copy::LostNames, copy::commit::accounting::Accounting,
+    copy::mirror::departures::DepartedItem, copy::mirror::departures::Departures,
+    copy::mirror::departures::TreeRecord, error::Deed, error::Error, error::Result, event::Event,
+    event::Stop, hash::Algorithm, path::DirPath, path::RelPath, state::Departing, state::Knowledge,
+    state::PrivateDir, state::private_dir::TRASH, sys, sys::Attributes, sys::Dir, sys::DirListing,
+    sys::DirReader, sys::ListedEntry, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
+    tree::Cleanup, tree::OutputDir, tree::PassDir, tree::Protected, tree::SourceDir, tree::Step,
+    tree::TreePass, tree::UnknownParts, tree::cleanup, tree::dirs::open_source_below,
 };
 
 // The trash of an output: `.dircopy-trash/2026-11-21T020000Z/`, with each piece at the path that it had.
@@ -196,6 +203,337 @@ impl fmt::Display for MostDepartures {
             Self::Number(most) => write!(f, "{most}"),
             Self::Percent(most) => write!(f, "{most} %"),
         }
+    }
+}
+
+// Moving what has left the source into the trash, at the end of a run.
+//
+// By then the new manifest has its name and does not list these files any more, so whenever the run is cut off
+// here, every line of the newest manifest holds. What it lists all the same, because the walk saw it in the source,
+// stays. What was about to go is noted in the private directory: the next
+// run knows it for listed and goes on.
+
+/// The entries that are to leave the output at the end of a run.
+pub struct Removal<'a> {
+    pub mirror: &'a Mirror,
+    pub departures: &'a Departures,
+    pub source: Arc<SourceDir>,
+    pub output: Arc<OutputDir>,
+    pub private: Option<&'a PrivateDir>,
+    /// The algorithm that the run proves with.
+    pub proof: Algorithm,
+    /// True if links in the source stand for what they point to.
+    pub follow: bool,
+    /// True if links are copied as links.
+    pub links: bool,
+    pub durable: bool,
+    /// Whose part files are removed from directories that have left the source, …
+    pub cleanup: Cleanup<'a>,
+    /// … but for what an earlier run listed.
+    pub known: Option<&'a Knowledge>,
+    pub stop: &'a Stop,
+}
+
+impl Removal<'_> {
+    /// Notes what is about to go; without that nothing may go.
+    ///
+    /// # Errors
+    /// It cannot be noted.
+    pub fn note(&self) -> Result<()> {
+        let Some(private) = self.private.filter(|_| !self.departures.is_empty()) else {
+            return Ok(());
+        };
+        let fail = |error| Error::io("note what is about to go in", private.path(), error);
+        Departing::write(private, self.departures.paths()).map_err(fail)
+    }
+
+    /// Moves everything that goes but what this run `listed`, and removes old trash if the run is whole. Returns where
+    /// the trash is.
+    pub fn run(
+        &self,
+        listed: &HashSet<RelPath>,
+        accounting: &mut Accounting<'_>,
+    ) -> Option<PathBuf> {
+        let mut trash = Trash::new(&self.output);
+        if accounting.counts.failed == 0 {
+            self.clean_up(accounting);
+        }
+        for (path, items) in self.departures.dirs() {
+            if self.stop.is_requested() {
+                break;
+            }
+            let goes = |item: &&DepartedItem| !listed.contains(&path.join(&item.name));
+            let items: Vec<_> = items.iter().filter(goes).collect();
+            if !items.is_empty()
+                && let Err(error) = self.empty(path, &items, &mut trash, accounting)
+            {
+                accounting.not_departed(items.len() as u64, &error);
+            }
+        }
+        if self.departures.postponed > 0 {
+            let finding = "it is more than a run moves; the next one goes on";
+            let error = Error::finding(
+                "move all that has left the source from",
+                &*self.output.root,
+                finding,
+            );
+            accounting.not_departed(self.departures.postponed, &error);
+        }
+        let is_all = accounting.counts.not_departed == 0 && !self.stop.is_requested();
+        if let Some(private) = self.private.filter(|_| is_all && !self.departures.is_empty())
+            && let Err(error) = Departing::forget(private)
+        {
+            accounting.warn(&Error::io("remove the note of what went from", private.path(), error));
+        }
+        if let Some(keep) =
+            self.mirror.keep_trash.filter(|_| is_all && accounting.counts.is_whole())
+        {
+            let mut lost = LostNames::default();
+            let expired = trash.expire(keep, self.stop, &mut lost, |removed| match removed {
+                Ok(name) => (accounting.listen())(&Event::TrashRemoved(name.as_bytes())),
+                Err(error) => accounting.warn(&error),
+            });
+            expired.err().iter().for_each(|error| accounting.warn(error));
+            if let (Some(private), Some(root)) = (self.private, &self.output.handle) {
+                let tree = TreeRecord { root, path: &self.output.root, private, proof: self.proof };
+                lost.record(&tree, self.stop).err().iter().for_each(|it| accounting.warn(it));
+            }
+        }
+        trash.path()
+    }
+
+    /// Removes what killed runs left in directories that the source has no more, as the walk does in all others.
+    fn clean_up(&self, accounting: &mut Accounting<'_>) {
+        let unknown = UnknownParts::default();
+        for path in &self.departures.with_leftovers {
+            if self.stop.is_requested() {
+                break;
+            }
+            if let Err(error) = self.clean_up_in(path, &unknown, accounting) {
+                let path = self.output.path_below(path);
+                accounting.warn(&Error::io("remove old part files from", path, error));
+            }
+        }
+        unknown.told(false).iter().for_each(|warning| accounting.warn(warning));
+    }
+
+    fn clean_up_in(
+        &self,
+        path: &RelPath,
+        unknown: &UnknownParts,
+        accounting: &mut Accounting<'_>,
+    ) -> io::Result<()> {
+        let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let dir = root.open_below(path)?;
+        let before = dir.stat_self()?;
+        dir.open_up(&before)?;
+        let below = |rel: DirPath, name: &[u8]| io::Result::Ok(rel.below(name_from_bytes(name)?));
+        let output = OutputDir {
+            handle: Some(dir.try_clone()?),
+            rel: path.components().try_fold(DirPath::root(), below)?,
+            fresh: false,
+            ..OutputDir::absent(Arc::clone(&self.output.root))
+        };
+        let is_data = |name: &OsStr| {
+            self.known.is_some_and(|known| known.has_heard_of(path.join(name).as_bytes()))
+        };
+        let Self { cleanup, follow, .. } = *self;
+        let may_remove = &|| !self.stop.is_requested();
+        let (is_data, resumable) = (&is_data, None);
+        let spared = Protected { cleanup, resumable, follow, is_data, may_remove, unknown };
+        let left = cleanup::clean_up(None, &output, &mut DirReader::default(), &spared);
+        for name in &left.removed {
+            accounting.tell(&output.rel, name, |path| Event::LeftoverRemoved(path));
+        }
+        left.error.iter().for_each(|error| accounting.warn(error));
+        let warn = |deed, error| accounting.warn(&Error::io(deed, output.path(), error));
+        Attributes::default().apply(&dir, &before, true, warn);
+        Ok(())
+    }
+
+    /// Moves what goes out of one directory.
+    fn empty(
+        &self,
+        path: &RelPath,
+        items: &[&DepartedItem],
+        trash: &mut Trash<'_>,
+        accounting: &mut Accounting<'_>,
+    ) -> Result<()> {
+        let full = || self.output.path_below(path);
+        let source = self.source_dir(path)?;
+        let root = self.output.handle.as_ref();
+        let open = |root: &Dir| root.open_below(path);
+        let opened = root.map_or_else(|| Err(io::ErrorKind::NotFound.into()), open);
+        let from = opened.deed_at("open directory", full)?;
+        let look = |error| Error::io("look at", full(), error);
+        let before = from.stat_self().map_err(look)?;
+        from.open_up(&before).deed_at("make writable", full)?;
+        let to = trash.dir(path)?;
+        for &item in items {
+            if self.stop.is_requested() {
+                break;
+            }
+            if let Err(error) = self.move_item(item, source.as_ref(), &from, to) {
+                let fail = Error::io("move to the trash", full().join(&item.name), error);
+                accounting.not_departed(1, &fail);
+                continue;
+            }
+            accounting.departed(path, item);
+        }
+        if self.durable {
+            let fail = |error| Error::io("make durable", full(), error);
+            to.persist().and_then(|()| from.persist()).map_err(fail)?;
+        }
+        if path.is_root() {
+            return Ok(());
+        }
+        // It gets the times of its counterpart again; the rest of its label is decided elsewhere.
+        let mtime = match &source {
+            Some(source) => source.stat_self().map_err(look)?.mtime,
+            None => before.mtime,
+        };
+        let warn = |deed, error| accounting.warn(&Error::io(deed, full(), error));
+        Attributes::default().apply(&from, &Stat { mtime, ..before }, true, warn);
+        Ok(())
+    }
+
+    /// Moves one piece, unless the source has it again.
+    fn move_item(
+        &self,
+        item: &DepartedItem,
+        source: Option<&Dir>,
+        from: &Dir,
+        to: &Dir,
+    ) -> io::Result<()> {
+        match source.map(|source| source.stat(&item.name, false)) {
+            // A FIFO, a socket or a device is not copied, nor is perhaps a link.
+            Some(Ok(stat)) if !stat.kind.is_copied() => {}
+            Some(Ok(stat)) if stat.kind == Kind::Symlink && !self.links => {}
+            Some(Ok(_)) => {
+                return Err(io::Error::other("the source has it again; the next run sees to it"));
+            }
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        match from.move_entry(&item.name, to, &item.name) {
+            // Another program was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            moved => moved,
+        }
+    }
+
+    /// The counterpart of a directory of the output; `None` if it has left the source.
+    fn source_dir(&self, path: &RelPath) -> Result<Option<Dir>> {
+        match open_source_below(&self.source.handle, path, self.follow) {
+            Ok(dir) => Ok(Some(dir)),
+            Err(error) => match error.kind() {
+                // It left, or became something else.
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+                _ => Err(Error::io("open directory", self.source.path_below(path), error)),
+            },
+        }
+    }
+}
+
+// The removal of a directory with everything in it, but for what is mounted there.
+
+/// The removal of a directory with everything in it.
+pub struct TreeRemoval<'a> {
+    pub stop: &'a Stop,
+    /// Told of each directory before anything in it goes.
+    pub enter: &'a dyn Fn(&Dir),
+    /// Removes what is no directory.
+    pub remove: &'a mut dyn FnMut(&Dir, &OsStr) -> io::Result<()>,
+}
+
+/// The first entry that could not be removed.
+#[derive(Debug)]
+pub struct Stuck {
+    /// The first of it, below the directory that was to go.
+    pub path: PathBuf,
+    pub error: io::Error,
+    /// Number of further ones.
+    pub others: u64,
+}
+
+impl TreeRemoval<'_> {
+    /// Removes the directory `name` in `above`; false if it was stopped. No link is followed, and nothing that is
+    /// mounted is entered.
+    ///
+    /// # Errors
+    /// Something in it cannot be removed; all else is.
+    pub fn run(&mut self, above: &Dir, name: &OsStr) -> Result<bool, Stuck> {
+        let first = self.open(above, name);
+        // The state of a directory is true if something in it stays.
+        let pass = first.and_then(|first| TreePass::over([(&first, false)], false));
+        let mut pass = pass.map_err(|error| Stuck { path: PathBuf::new(), error, others: 0 })?;
+        let (mut listed, mut stuck) = (Vec::new(), None);
+        loop {
+            let mut failed = Vec::new();
+            let mut stays = false;
+            match pass.step(self.stop) {
+                Ok(None) if self.stop.is_requested() => return Ok(false),
+                Ok(None) => return stuck.map_or(Ok(true), Err),
+                Ok(Some(Step::Entry(_, entry))) => listed.push(entry),
+                // Not while it is listed: what is removed may have others pass unlisted.
+                Ok(Some(Step::Listed(top))) => {
+                    let [Some(dir)] = &top.dirs else { continue };
+                    for ListedEntry { name, kind, .. } in listed.drain(..) {
+                        match kind.map_or_else(|| Ok(dir.stat(&name, false)?.kind), Ok) {
+                            Ok(Kind::Dir) => top.subdirs.push((name, false)),
+                            kind => {
+                                let removed = kind.and_then(|_| (self.remove)(dir, &name));
+                                failed.extend(removed.err().map(|it| (top.rel.join(&name), it)));
+                            }
+                        }
+                    }
+                }
+                Ok(Some(Step::Into(top, name, _))) => {
+                    let [Some(dir)] = &top.dirs else { continue };
+                    let path = top.rel.join(&name);
+                    if !dir.destroy_tree(&name) {
+                        let opened = self.open(dir, &name);
+                        let entered = opened.and_then(|dir| pass.enter(name, [Some(dir)], false));
+                        failed.extend(entered.err().map(|error| (path, error)));
+                    }
+                }
+                Ok(Some(Step::Left(PassDir { state: true, .. }))) => stays = true,
+                Ok(Some(Step::Left(PassDir { dirs, rel, name: below, .. }))) => {
+                    drop(dirs);
+                    let removed = match pass.top() {
+                        _ if rel.is_root() => above.remove_dir(name),
+                        Ok(PassDir { dirs: [Some(dir)], .. }) => dir.remove_dir(&below),
+                        Ok(_) => Ok(()),
+                        Err(error) => Err(error),
+                    };
+                    failed.extend(removed.err().map(|error| (rel.path(), error)));
+                }
+                Err(error) => {
+                    listed.clear();
+                    failed.push((pass.path(), error));
+                }
+            }
+            if let Some(top) = pass.state() {
+                *top |= stays || !failed.is_empty();
+            }
+            for (path, error) in failed {
+                match &mut stuck {
+                    Some(Stuck { others, .. }) => *others += 1,
+                    None => {
+                        let path = path.full_path("".as_ref());
+                        stuck = Some(Stuck { path, error, others: 0 });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens a directory that is to be emptied.
+    fn open(&self, above: &Dir, name: &OsStr) -> io::Result<Dir> {
+        let dir = above.open_unmounted(name)?;
+        (self.enter)(&dir);
+        dir.open_up(&dir.stat_self()?)?;
+        Ok(dir)
     }
 }
 

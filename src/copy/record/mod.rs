@@ -1,11 +1,9 @@
 //! The two lists of a run: the manifest, and the private record for later runs of this user; and what becomes of
 //! earlier manifests.
 
-pub mod beside;
 mod listing;
 mod near;
 pub mod rotation;
-pub mod traces;
 
 use std::{io, thread::sleep, time::Duration, time::Instant};
 

@@ -5,16 +5,23 @@
 //! it is in the source, or, if it has left the source since, it is listed in the newest manifest, where
 //! none of ours is, or, if it was touched since, its times show that it was not made here.
 
-use std::{collections::BTreeSet, ffi::OsStr, fmt, io, num::NonZero, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet, ffi::OsStr, fmt, fs::File, io, num::NonZero, path::Path, path::PathBuf,
+    sync::Arc,
+};
 
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    chain::side_file::SideFile, copy::CopyJob, copy::commit::Committer, copy::record::beside,
-    copy::record::beside::is_made_here, error::Deed, error::Error, error::Result, hash::Algorithms,
-    manifest::Entries, manifest::Form, manifest::ManifestName, manifest::Parsed,
-    manifest::readers::ours, sys::Dir, sys::DirListing, sys::ListedEntry, sys::stat::Kind,
-    tree::OutputDir, tree::SourceDir,
+    chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile, copy::CopyJob,
+    copy::Ending, copy::Report, copy::commit::Committer, copy::media::MediaFinding,
+    copy::media::MediaSeal, copy::media::one_history::HistoryRoot, error::Deed, error::Error,
+    error::Result, hash::Algorithms, hash::Digest, io::Durability, manifest::Entries,
+    manifest::Form, manifest::ManifestName, manifest::Parsed, manifest::Readers,
+    manifest::readers::ours, state::Note, state::PrivateDir, state::SourceMark,
+    state::private_dir::NAME, sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry,
+    sys::stat::Kind, sys::stat::Stat, tree::OutputDir, tree::SourceDir,
 };
 
 /// Number of manifests that stay.
@@ -50,7 +57,7 @@ impl Rotation {
             surplus.into_iter().try_for_each(|name| {
                 let file_name = name.to_string();
                 // They are known by what it lists.
-                let lists = beside::lists_of(root, name, &is_copied);
+                let lists = lists_of(root, name, &is_copied);
                 root.remove(file_name.as_ref())
                     .deed_at("remove the old manifest", || output.path_of(file_name.as_ref()))?;
                 self.remove_states(root, name);
@@ -252,6 +259,276 @@ impl fmt::Display for DatedName {
         let (year, month, day) = (t.year(), t.month(), t.day());
         let (hour, minute, second) = (t.hour(), t.minute(), t.second());
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}{minute:02}{second:02}Z")
+    }
+}
+
+// The lists beside a manifest that is removed: they are removed with it, if its run made them.
+//
+// A name proves nothing: a user may keep a file of that name. A list of ours was last written to when its manifest
+// was, was not touched since, and the first file that it names is one that the manifest lists.
+
+/// Time, in seconds, after its last line within which a manifest gets its final name: in between, everything that was
+/// copied is made durable. One whose entry was changed later was copied here, with the time of the original, or touched
+/// for a reason that is not known.
+const MADE_HERE: i64 = 3600;
+
+/// True if a file was made where it is, and neither copied there nor touched since.
+pub fn is_made_here(stat: &Stat) -> bool {
+    stat.kind == Kind::File && stat.ctime.secs - stat.mtime.secs <= MADE_HERE
+}
+
+/// The lists beside the manifest `name`, which is there as yet, that its run left; not those that `is_copied`.
+pub fn lists_of(root: &Dir, name: ManifestName, is_copied: &dyn Fn(&OsStr) -> bool) -> Vec<String> {
+    let Ok(manifest) = root.stat(name.to_string().as_ref(), false) else { return Vec::new() };
+    let is_of_run = |list: &String| {
+        let stat = root.stat(list.as_ref(), false);
+        let is_near = |stat: Stat| {
+            let apart = stat.mtime.secs.saturating_sub(manifest.mtime.secs);
+            is_made_here(&stat) && apart.unsigned_abs() <= MADE_HERE.unsigned_abs()
+        };
+        stat.is_ok_and(is_near)
+            && !is_copied(list.as_ref())
+            && names_a_file_of(root, list.as_ref(), name).unwrap_or(false)
+    };
+    // One that was cut short while its lists got their names has both kinds.
+    let both = name.finished();
+    let finished = both.lists().filter(|_| !name.is_finished());
+    name.lists().chain(finished).filter(is_of_run).collect()
+}
+
+/// True if the first file that a list names is one that the manifest lists.
+fn names_a_file_of(root: &Dir, list: &OsStr, manifest: ManifestName) -> io::Result<bool> {
+    let mut first = None;
+    each_name(Entries::of_all(root.open_file(list, false)?), |name| {
+        first = Some(name.to_vec());
+        true
+    })?;
+    let Some(first) = first else { return Ok(false) };
+    // A list of lists among the files names none of these, but one in a directory that has some.
+    let endings = [Form::Dirs, Form::Sides].map(|it| it.suffix(Algorithms::default()));
+    let is_of_near =
+        endings.map(|ending| manifest.list(ending)).iter().any(|it| list == it.as_str());
+    let dir = |name: &[u8]| memchr::memrchr(b'/', name).map(|slash| name[..slash].to_vec());
+    let above = dir(&first);
+    let manifest = root.open_file(manifest.to_string().as_ref(), false)?;
+    each_name(Entries::of_all(manifest), |name| name == first || is_of_near && dir(name) == above)
+}
+
+/// Shows the names of a list to `is_last`, up to the first of which that is so; whether there was one.
+fn each_name<R: io::Read>(
+    mut entries: Entries<R>,
+    mut is_last: impl FnMut(&[u8]) -> bool,
+) -> io::Result<bool> {
+    while let Some(entry) = entries.next_entry()? {
+        let Parsed::Record(record) = entry.parsed else { continue };
+        if is_last(record.name.strip_prefix(b"./").unwrap_or(record.name)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+// The Media Hash List of a run, which comes when all else is recorded.
+
+impl Committer<'_> {
+    /// Writes the Media Hash List by what the run `kept` of its files; returns where it is. It lists what `manifest`
+    /// lists, and is as closed.
+    pub(crate) fn write_media(
+        &mut self,
+        seal: MediaSeal<'_>,
+        kept: File,
+        manifest: &Path,
+    ) -> Option<PathBuf> {
+        let root = Arc::clone(self.root());
+        let at = HistoryRoot { dir: root.handle.as_ref()?, path: &root.root };
+        let listed = at.dir.stat(manifest.file_name()?, false);
+        let seal = MediaSeal { mode: listed.map_or(seal.mode, |stat| stat.mode & 0o666), ..seal };
+        let accounting = &mut self.accounting;
+        let tell = &mut |told: MediaFinding| {
+            accounting.counts.decayed += u64::from(told.is_failed);
+            accounting.warn(&told.error);
+        };
+        seal.run(at, kept, tell).unwrap_or_else(|error| {
+            self.accounting.give_up(error);
+            None
+        })
+    }
+}
+
+// The chains of a run: where its side file stands, and what earlier ones hold.
+
+/// Number of finished manifests that are looked at for one with a side file.
+const MOST_LOOKED_AT: usize = 16;
+
+/// Makes ready the side file of the run whose manifest has this name, in the root of the output; that of a shard beside
+/// its manifest. What the last generation has is taken over too.
+///
+/// # Errors
+/// The directory cannot be opened once more.
+pub fn begin(
+    states: &StatesFile,
+    job: &CopyJob,
+    root: &Dir,
+    name: ManifestName,
+    is_to_stop: &dyn Fn() -> bool,
+) -> io::Result<()> {
+    let place = match &job.shard {
+        Some(role) => Dir::open(&role.manifest)?,
+        None => root.try_clone()?,
+    };
+    let last = job.last_generation.as_ref().map(|last| &*last.dir);
+    let of_both = [Some(&place), last].into_iter().flatten();
+    let earlier = of_both.flat_map(|root| earlier(root, is_to_stop)).collect();
+    states.begin(place, name.unfinished().states().into(), earlier);
+    Ok(())
+}
+
+/// The newest finished side file, and those of runs that were cut short since, the newest first. They need
+/// not be believed, so their owner does not matter; but somebody may have planted any number, and each that is taken is
+/// held open.
+fn earlier(root: &Dir, is_to_stop: &dyn Fn() -> bool) -> Vec<SideFile> {
+    let names = ours(root, |_| false, None).unwrap_or_default();
+    let (mut earlier, mut finished, mut left) = (Vec::new(), 0, MOST_RECORDS);
+    for name in names {
+        if finished == MOST_LOOKED_AT || earlier.len() == MOST_LOOKED_AT {
+            break;
+        }
+        finished += usize::from(name.is_finished());
+        // One that cannot be read is as good as none. That of a run that was cut short may have its final
+        // name already.
+        let states = [name.finished().states(), name.states()];
+        let opened = |states: &String| {
+            SideFile::open_in(root, states.as_ref(), left, is_to_stop).ok().flatten()
+        };
+        if let Some(side) = states.iter().find_map(opened) {
+            left -= side.len();
+            earlier.push(side);
+            if name.is_finished() {
+                break;
+            }
+        }
+    }
+    earlier
+}
+
+impl Committer<'_> {
+    /// Takes over the known chain of a file that stays as it is.
+    pub(crate) fn carry_chain(&self, output: &OutputDir, name: &OsStr, size: u64, digest: &Digest) {
+        if let Some(states) = self.context.shared.states.filter(|states| states.wants(size)) {
+            states.carry(output.rel.join(name).as_bytes(), size, digest);
+        }
+    }
+
+    /// The manifest of this name is about to be complete: so is its side file. One that cannot be written costs
+    /// later checks time, and is a warning.
+    pub(crate) fn publish_states(&mut self, name: ManifestName, readers: Readers) {
+        let Some(states) = self.context.shared.states else { return };
+        let name = name.finished().states();
+        let durable = self.context.options.durability != Durability::Off;
+        if let Err(error) =
+            states.publish(name.as_ref(), durable, false, |group| readers.mode(group))
+        {
+            let path = self.root().path_of(name.as_ref());
+            let error = Error::io("write the states of large files to", path, error);
+            self.accounting.warn(&error.with_note("; checks of these take longer"));
+        }
+    }
+}
+
+// An output that keeps nothing of ours: what is brought back is to be as it was, and no output of its own.
+//
+// Until a run to it is complete it has a manifest and a private record like any other, so that a run that was cut
+// short is gone on with, and others are kept out meanwhile. An output that other runs finished stays one: a note says
+// which manifests are of runs that brought something back.
+
+/// The manifests that runs which brought something back, and did not complete that, left at an output.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Traces {
+    manifests: Vec<String>,
+}
+
+impl Note for Traces {
+    const FILE: &str = "brought-back";
+    const HEAD: &str = "dircopy brought back 1";
+}
+
+impl Traces {
+    /// Those at an output before a run; `None` if it is one of other runs, or cannot be listed.
+    pub fn find(output: &OutputDir, private: Option<&PrivateDir>) -> Option<Self> {
+        let noted = private.and_then(Self::read);
+        // A run without digests leaves no manifest, but knows its source.
+        if noted.is_none() && private.and_then(SourceMark::read).is_some() {
+            return None;
+        }
+        let traces = noted.unwrap_or_default();
+        let Some(root) = &output.handle else { return Some(traces) };
+        let mut names = ours(root, |_| false, None).ok()?.into_iter();
+        let is_known = |name: ManifestName| {
+            !name.is_finished() || traces.manifests.contains(&name.to_string())
+        };
+        names.all(is_known).then_some(traces)
+    }
+
+    /// After a complete run removes all of them, with its own and the private directory; or notes them for the next.
+    ///
+    /// # Errors
+    /// Something of it is still there, or the next run will not remove it.
+    pub fn settle(
+        mut self,
+        output: &OutputDir,
+        private: Option<&PrivateDir>,
+        source: &SourceDir,
+        report: &mut Report,
+    ) -> Result<()> {
+        let name = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
+        self.manifests.extend(report.manifest.as_deref().and_then(name));
+        if matches!(report.ending, Ending::Complete) {
+            report.manifest = None;
+            self.remove(output, private, std::mem::take(&mut report.lists))?;
+            return set_time(output, source);
+        }
+        match private {
+            Some(private) => self.write(private, false).deed("write a note in", private.path()),
+            None => Ok(()),
+        }
+    }
+
+    fn remove(
+        &self,
+        output: &OutputDir,
+        private: Option<&PrivateDir>,
+        lists: Vec<PathBuf>,
+    ) -> Result<()> {
+        let Some(root) = &output.handle else { return Ok(()) };
+        let names = self.manifests.iter().filter_map(|name| ManifestName::parse(name.as_ref()));
+        let both = names.flat_map(|name| [name.to_string(), name.states()]).map(PathBuf::from);
+        for path in both.chain(lists) {
+            let Some(name) = path.file_name() else { continue };
+            absent(root.remove(name)).deed_at("remove", || output.path_of(name))?;
+        }
+        if let Some(private) = private {
+            let fail = |error| Error::io("remove", private.path(), error);
+            for listed in DirListing::of(private.dir()).map_err(fail)? {
+                absent(private.dir().remove(&listed.map_err(fail)?.name)).map_err(fail)?;
+            }
+            absent(root.remove_dir(NAME.as_ref())).map_err(fail)?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives the directory the time of its counterpart: what came and went in it has changed it.
+fn set_time(output: &OutputDir, source: &SourceDir) -> Result<()> {
+    let Some(root) = &output.handle else { return Ok(()) };
+    let both = source.handle.stat_self().and_then(|of| Ok((of, root.stat_self()?)));
+    let set = both.and_then(|(of, there)| Attributes::set_time(root, &there, &of));
+    set.deed("set the modification time of", output.path())
+}
+
+fn absent(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 

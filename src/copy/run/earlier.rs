@@ -3,14 +3,14 @@
 use std::{ffi::OsStr, io, sync::Arc, sync::OnceLock};
 
 use crate::{
-    copy::CopyJob, copy::Counts, copy::Prepared, copy::commit::Committer,
+    copy::CopyJob, copy::Counts, copy::Prepared, copy::commit::Committer, copy::mirror::Removal,
     copy::mirror::departures::Departures, copy::mirror::look::BackgroundLook,
-    copy::mirror::look::LookResult, copy::mirror::removal::Removal, error::Error, error::Result,
-    event::Event, event::EventListener, event::Stop, hash::Algorithm, io::Reflink, io::Renamed,
-    io::Sparse, path::DirPath, path::RelPath, state::Knowledge, state::Mounts, state::NewRoot,
-    state::Note, state::PrivateDir, state::SourceMark, sys::name_from_bytes, sys::stat::Kind,
+    copy::mirror::look::LookResult, error::Error, error::Result, event::Event,
+    event::EventListener, event::Stop, hash::Algorithm, io::Reflink, io::Renamed, io::Sparse,
+    path::DirPath, path::RelPath, state::Knowledge, state::Mounts, state::NewRoot, state::Note,
+    state::PrivateDir, state::SourceMark, sys::name_from_bytes, sys::stat::Kind,
     transfer::OtherTree, transfer::RecordedTree, transfer::baseline::Baseline,
-    transfer::renamed::RenamedFiles, tree::Cleanup, tree::Inclusion, tree::OutputDir,
+    transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion, tree::OutputDir,
     tree::SourceDir,
 };
 

@@ -19,9 +19,9 @@ use crate::{
     copy::commit::group::ReadBackQueue, copy::commit::group::Verifiers,
     copy::commit::group::most_dirs, copy::commit::group::read_back_queue,
     copy::dry_run::DryContent, copy::dry_run::DryRun, copy::generations::GenerationRun,
-    copy::media::MediaRun, copy::media::seal::MediaSeal, copy::mirror::look::BackgroundLook,
-    copy::mirror::look::DepartureLook, copy::mirror::look::LookResult, copy::record::beside,
-    copy::record::rotation::Rotation, copy::record::traces::Traces,
+    copy::media::MediaRun, copy::media::MediaSeal, copy::mirror::look::BackgroundLook,
+    copy::mirror::look::DepartureLook, copy::mirror::look::LookResult, copy::record::rotation,
+    copy::record::rotation::Rotation, copy::record::rotation::Traces,
     copy::run::earlier::EarlierRecords, copy::run::earlier::known, copy::run::means::Means,
     copy::run::outputs::LateSpaceLook, copy::run::outputs::RecordedFiles,
     copy::run::outputs::SpaceLook, copy::run::threads::CopyThreads,
@@ -368,7 +368,7 @@ impl OutputRun<'_> {
         let is_to_stop = || context.control.stop.is_requested();
         if let (Some(states), Some(root), Some(manifest)) =
             (context.shared.states, &prepared.output.handle, &manifest)
-            && let Err(error) = beside::begin(states, job, root, manifest.name(), &is_to_stop)
+            && let Err(error) = rotation::begin(states, job, root, manifest.name(), &is_to_stop)
         {
             accounting.warn(&Error::io("open", &job.output, error));
         }

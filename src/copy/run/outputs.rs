@@ -13,13 +13,13 @@ use std::{
 
 use crate::{
     copy::CopyJob, copy::Ending, copy::OutputRun, copy::Prepared, copy::Report, copy::Reservations,
-    copy::before::check, copy::before::fit::TreeCopy, copy::before::space::SpaceAnswer,
+    copy::before::check, copy::before::check::TreeCopy, copy::before::space::SpaceAnswer,
     copy::before::space::SpaceCheck, copy::run::means::Means, copy::run::threads::WorkerCount,
     error::Deed, error::Error, error::Result, event::EndState, event::Event, event::EventObserver,
     event::Progress, event::Stop, fanout::Hub, fanout::Slot, hash::Backend, io::Durability,
     io::Options, io::Reflink, io::SharedBlocks, io::Sparse, state::Knowledge, state::Missing,
     state::Note, state::OtherOutputs, state::PrivateDir, sys, sys::Cloned, sys::Dir,
-    transfer::FirstRead, transfer::renamed::RenamedFiles, tree::Cleanup, tree::OutputDir,
+    transfer::FirstRead, transfer::share::RenamedFiles, tree::Cleanup, tree::OutputDir,
     tree::Patience, tree::Walk, tree::WalkEvent, tree::walk::most_levels,
 };
 

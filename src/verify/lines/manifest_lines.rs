@@ -7,8 +7,7 @@ use crate::{
     manifest::MhlEntries, manifest::MhlEntry, manifest::MhlPiece, manifest::Named,
     manifest::OtherName, manifest::Parsed, manifest::Scanner, manifest::Text,
     manifest::Utf16Reader, manifest::archive::bag, manifest::archive::mhl::is_mhl, path::PathFault,
-    path::RelPath, sys, verify::Finding, verify::PartOf, verify::Target,
-    verify::archive::history::BagPart,
+    path::RelPath, sys, verify::Finding, verify::PartOf, verify::Target, verify::history::BagPart,
 };
 
 /// A line that names a file to check.

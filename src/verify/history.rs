@@ -14,7 +14,7 @@ use crate::{
     manifest::archive::mhl::is_history, manifest::archive::mhl::read_chain, path::RelPath,
     sys::Dir, sys::DirListing, sys::stat::Kind, tree::EntryBelow, tree::pass::each_below,
     verify::Expanded, verify::Finding, verify::ManifestAt, verify::Target, verify::TargetSpec,
-    verify::archive::expand::open, verify::archive::expand::root_of,
+    verify::expand::open, verify::expand::root_of,
 };
 
 /// Number of files that are named as not in the chain.

@@ -9,8 +9,8 @@ use crate::{
     manifest::archive::mhl::HISTORY, path::RelPath, path::Shown, path::directory_of, sys::Dir,
     sys::Uninterrupted, sys::stat::Identity, sys::stat::Kind, tree::LastDir, verify::Finding,
     verify::Findings, verify::ManifestAt, verify::NameHasher, verify::PartOf, verify::Target,
-    verify::TargetSpec, verify::archive::bag, verify::archive::history,
-    verify::archive::history::BagPart, verify::choice::OwnManifests,
+    verify::TargetSpec, verify::bag, verify::choice::OwnManifests, verify::history,
+    verify::history::BagPart,
 };
 
 /// Puts the lists of archives in the place of what was asked for.

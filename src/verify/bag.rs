@@ -9,10 +9,9 @@ use crate::{
     manifest::read::is_utf16, path::RelPath, path::Shown, sys::Dir, sys::DirListing,
     sys::stat::Kind, tree::pass::each_below, verify::Bag, verify::Expanded, verify::Finding,
     verify::ManifestAt, verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target,
-    verify::TargetSpec, verify::archive::expand::UnknownList, verify::archive::expand::open,
-    verify::archive::expand::read_begin, verify::archive::expand::read_short,
-    verify::archive::expand::root_of, verify::archive::history::BagPart,
-    verify::lines::seen::ListedRoot,
+    verify::TargetSpec, verify::expand::UnknownList, verify::expand::open,
+    verify::expand::read_begin, verify::expand::read_short, verify::expand::root_of,
+    verify::history::BagPart, verify::lines::seen::ListedRoot,
 };
 
 /// Greatest length of `bagit.txt`; bytes.
