@@ -268,13 +268,17 @@ impl OnEnd {
 }
 
 /// The end of waiting for a command.
-enum Waited {
+pub enum Waited {
     Ended(std::process::ExitStatus),
     TooLong,
     Interrupted,
 }
 
-fn wait(
+/// Waits until a command ends, it takes too long, or that is interrupted.
+///
+/// # Errors
+/// The system's.
+pub fn wait(
     helper: &mut Helper,
     limit: Duration,
     is_interrupted: impl Fn() -> bool,

@@ -134,6 +134,12 @@ impl CopyJob {
         }
     }
 
+    /// True if the output is no part of another one, and stays one.
+    pub(crate) fn is_of_itself(&self) -> bool {
+        let is_part = self.shard.is_some() || self.payload.is_some() || self.pruned;
+        !is_part && !self.leaves_no_traces
+    }
+
     /// The most workers for files of every size, whatever the devices are.
     pub fn most_workers(&self) -> usize {
         most_full(self.workers)

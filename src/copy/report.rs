@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     error::Cause, error::Error, event::Progress, event::StageTiming, event::Stop, event::Timings,
-    fanout::Slot, io::HashedFrom, part::Tally, part::content::Method, sys, sys::Durable,
-    sys::ResidentBytes, sys::VolumeDetails,
+    fanout::Slot, io::HashedFrom, part::Tally, part::content::Method, state::CountedRun, sys,
+    sys::Durable, sys::ResidentBytes, sys::VolumeDetails,
 };
 
 /// The entries by outcome. For a run that was not stopped, `seen = copied + replaced + linked + symlinks + specials +
@@ -334,6 +334,8 @@ pub struct Report {
     pub hashed_twice: bool,
     /// The number of the device that the output is on, while the system runs.
     pub output_device: u64,
+    /// Its number among the runs at the output, for its receipt; `None` of one that keeps nothing there.
+    pub counted: Option<CountedRun>,
 }
 
 impl Report {
@@ -361,6 +363,7 @@ impl Report {
             durable: None,
             hashed_twice: false,
             output_device: 0,
+            counted: None,
         }
     }
 

@@ -11,6 +11,7 @@ pub mod notes;
 pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
 pub mod probe;
+mod receipts;
 pub mod record;
 mod refuted;
 pub mod row;
@@ -20,6 +21,7 @@ pub use knowledge::{Belief, Knowledge, Remembered, RowPlace, Unsettled};
 pub use note::{Bound, Note};
 pub use notes::{Departing, MovedTimes, NewRoot, NotePlace, OpenedDir, OtherOutputs};
 pub use private_dir::{Mark, Missing, PrivateDir, PrivatePlace, Secret};
+pub use receipts::{CountedRun, KnownReceipt, ReceiptPlace, ReceiptSequence};
 pub use record::RecordFile;
 pub use row::{FinishedManifest, Origin, RecordedAt, Row, Trace};
 pub use source_mark::{Mounts, SourceMark};

@@ -43,6 +43,11 @@ impl Secret {
         Sha256::of(&[b"generations", &self.0.0])
     }
 
+    /// By what the output is known in its receipts, which anyone may read.
+    pub fn of_receipts(&self) -> Sha256 {
+        Sha256::of(&[b"receipts", &self.0.0])
+    }
+
     /// The tag in the names of part files.
     pub fn of_parts(&self) -> PartTag {
         let Sha256(sum) = Sha256::of(&[b"part files", &self.0.0]);

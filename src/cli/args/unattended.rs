@@ -30,6 +30,13 @@ pub struct RecordArgs {
     #[arg(long, value_name = "N", requires = "report", hide_short_help = true)]
     pub keep_reports: Option<NonZero<usize>>,
 
+    /// Have ssh-keygen sign the report with this SSH key: REPORT.sig beside it
+    ///
+    /// A private key without a passphrase, or the public one of a key that an agent has. Refused before the first byte
+    /// if it cannot sign. `dircopy report --check` checks it, or `ssh-keygen -Y verify` (docs/guide/proof.md).
+    #[arg(long, value_name = "KEY", requires = "report", hide_short_help = true)]
+    pub sign: Option<PathBuf>,
+
     /// Write the figures of the run to FILE, for Prometheus' textfile collector
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub metrics: Option<PathBuf>,
@@ -160,6 +167,7 @@ impl RecordArgs {
             report,
             page,
             report_too_many,
+            sign: self.sign.as_deref(),
             keep_reports: self.keep_reports,
             metrics: self.metrics.as_deref(),
             on_end: self.on_end.as_ref(),

@@ -285,15 +285,18 @@ impl VerbosityArgs {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    the page has every receipt
+  0    the page has every receipt; --check: none is missing or changed
   1    receipts could not be read: the page has the others, and says so
   2    usage error, none of them could be read, or the page could not be written
+  4    --check: a receipt is missing, changed or of another output, or has no
+       good signature
+  5    --check: a receipt cannot be read, or none is in a sequence
 
 The newest run is shown in full, and of several a history. The page is one file
 that needs neither script nor network, and prints on A4. Sizes of files are
 looked up where the manifest is.";
 
-/// Make a page that people read of the receipts that --report left
+/// Make a page of the receipts that --report left, or check them
 #[derive(Debug, Parser)]
 #[command(name = "report", after_help = EXIT_CODES)]
 pub struct ReportArgs {
@@ -302,6 +305,34 @@ pub struct ReportArgs {
     pub receipts: Vec<PathBuf>,
 
     /// The page; its name ends in .html, and only a page of dircopy is replaced
-    #[arg(short, long, value_name = "FILE.html")]
-    pub output: PathBuf,
+    #[arg(
+        short,
+        long,
+        value_name = "FILE.html",
+        required_unless_present = "check",
+        conflicts_with = "check"
+    )]
+    pub output: Option<PathBuf>,
+
+    /// Make no page: say whether a receipt is missing, was changed or is of another output
+    ///
+    /// Each receipt of a copy names the one before it at its output. --at says whether the last one is there too.
+    #[arg(long)]
+    pub check: bool,
+
+    /// With --check: the output of the receipts, which knows its last one
+    #[arg(long, value_name = "OUTPUT", requires = "check")]
+    pub at: Option<PathBuf>,
+
+    /// With --at: your private records are below DIR instead of in OUTPUT/.dircopy
+    #[arg(long, value_name = "DIR", requires = "at")]
+    pub state: Option<PathBuf>,
+
+    /// With --check: each receipt must have a signature of someone in this file of allowed signers (ssh-keygen(1))
+    #[arg(long, value_name = "FILE", requires = "check")]
+    pub signers: Option<PathBuf>,
+
+    /// With --signers: of this one alone
+    #[arg(long, value_name = "NAME", requires = "signers")]
+    pub identity: Option<String>,
 }

@@ -51,6 +51,7 @@ pub enum RecordKind {
     Receipt,
     Page,
     Metrics,
+    Signature,
 }
 
 impl RecordKind {
@@ -64,6 +65,7 @@ impl RecordKind {
         match self {
             Self::Receipt | Self::Page => "write the report",
             Self::Metrics => "write the metrics",
+            Self::Signature => "write the signature",
         }
     }
 
@@ -73,8 +75,31 @@ impl RecordKind {
             Self::Receipt => ("{\n  \"format\": \"dircopy-report\",\n", "is no report of dircopy"),
             Self::Page => (MARK, "is no page of dircopy"),
             Self::Metrics => ("# HELP dircopy_", "has no figures of dircopy"),
+            Self::Signature => (SIGNATURE, "is no signature of ssh-keygen"),
         }
     }
+}
+
+/// The first bytes of the signatures that `ssh-keygen` makes.
+pub const SIGNATURE: &str = "-----BEGIN SSH SIGNATURE-----";
+
+/// Where the signature of the receipt at `path` is.
+pub fn signature_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".sig");
+    name.into()
+}
+
+/// Removes the signature of the receipt of this name: that is about to be another one, or none.
+fn remove_signature(dir: &Dir, name: &OsStr) -> io::Result<()> {
+    let signature = signature_of(Path::new(name)).into_os_string();
+    let is_file = dir.stat(&signature, false).is_ok_and(|stat| stat.kind == Kind::File);
+    let Some(file) = is_file.then(|| dir.open_file(&signature, false)).transpose()? else {
+        return Ok(());
+    };
+    let mut begin = Vec::new();
+    Uninterrupted(file).take(SIGNATURE.len() as u64).read_to_end(&mut begin)?;
+    if begin == SIGNATURE.as_bytes() { dir.remove(&signature) } else { Ok(()) }
 }
 
 /// The error for a record at `path`, which is to lie in `dir`, that cannot be made: that directory may be missing.
@@ -154,7 +179,14 @@ impl Destination {
             fill(file)
         };
         left.begin(dir, name, *kind != RecordKind::Metrics)
-            .and_then(|staged| staged.write(dir, true, fill, |it| it.give_name(dir, name, true)))
+            .and_then(|staged| {
+                staged.write(dir, true, fill, |it| {
+                    if *kind == RecordKind::Receipt {
+                        remove_signature(dir, name)?;
+                    }
+                    it.give_name(dir, name, true)
+                })
+            })
             .deed(kind.deed(), &self.path)
     }
 
@@ -297,6 +329,9 @@ impl ReportDirectory {
             own.stamp = last.and_then(Stamp::next).unwrap_or(own.stamp);
         }
         let publish = |staged: &StagedFile| {
+            if own.written {
+                remove_signature(&self.dir, &self.name(own.stamp))?;
+            }
             // On a broken file system each may be called taken.
             for _ in 0..1000 {
                 match staged.give_name(&self.dir, &self.name(own.stamp), own.written) {
@@ -326,7 +361,8 @@ impl ReportDirectory {
             .and_then(|surplus| {
                 surplus.into_iter().try_for_each(|name| {
                     let path = self.path.join(&name);
-                    self.dir.remove(&name).map_err(|error| fail(&path, error))?;
+                    let gone = remove_signature(&self.dir, &name);
+                    gone.and_then(|()| self.dir.remove(&name)).map_err(|it| fail(&path, it))?;
                     removed.push(path);
                     Ok(())
                 })

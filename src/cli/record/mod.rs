@@ -8,9 +8,13 @@ pub mod log;
 mod metrics;
 pub mod proof;
 pub mod report;
+pub mod sign;
 pub mod task;
 
-use std::{ffi::OsString, fs::File, path::Path, path::PathBuf, sync::Mutex, time::Instant};
+use std::{
+    ffi::OsString, path::Path, path::PathBuf, sync::Mutex, sync::OnceLock, sync::PoisonError,
+    time::Instant,
+};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -29,15 +33,16 @@ use crate::{
     cli::record::report::ScrubSection, cli::record::report::ShardSection,
     cli::record::report::StreamOutputSection, cli::record::report::StreamSection,
     cli::record::report::WorkSection, cli::record::report::methods,
-    cli::record::report::outcome_name, cli::record::report::read_back, cli::record::task::Finished,
-    cli::record::task::RecordOptions, cli::record::task::RunResult, cli::record::task::Task,
-    cli::record::task::error, cli::report::is_page, cli::report::page_of,
+    cli::record::report::outcome_name, cli::record::report::read_back, cli::record::sign::Signer,
+    cli::record::task::Finished, cli::record::task::RecordOptions, cli::record::task::RunResult,
+    cli::record::task::Task, cli::record::task::error, cli::report::is_page, cli::report::page_of,
     cli::report::page_of_file, cli::report::receipt::SampleContext, cli::report::receipt::Spool,
     cli::report::receipt::ThreadCounts, cli::report::receipt::VolumeSection, cli::session::OnEnd,
     cli::show::Detail, cli::show::ScreenLine, cli::show::copy_messages::message,
     cli::words::is_plain, copy::Report, error::Deed, error::Error, error::Result, event::Event,
     event::SampleSeries, hash::Algorithm, hash::Digest, hash::hex, path::Shown, path::directory_of,
-    stream::Endpoint, sys, verify::Finding, verify::Target, verify::Verdict,
+    state::ReceiptSequence, stream::Endpoint, sys, verify::Finding, verify::Target,
+    verify::Verdict,
 };
 
 // Everything that a run records for programs, from its start to its end.
@@ -63,6 +68,10 @@ pub struct Records<'a> {
     page_beside: Option<PathBuf>,
     /// The page that is made of the report once that is written.
     page: Option<Destination>,
+    /// The key that signs the report, …
+    signer: Option<Signer>,
+    /// … and the signature, once it is there.
+    pub(crate) signed: OnceLock<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -94,11 +103,18 @@ impl<'a> Records<'a> {
         let page =
             options.page.map_or(Ok(()), check).and_then(|()| options.page_destination(&task));
         let log = options.log.map(|(path, json)| check(path).and_then(|()| Log::open(path, json)));
+        let signature = options.signature();
+        let signer = signature.as_deref().map_or(Ok(()), check).and_then(|()| {
+            options.refuse_unsigned()?;
+            options.sign.map(Signer::new).transpose()
+        });
         let mut opened = options.list.map_or(Ok(()), check);
         let records = Self {
             report: or_refuse(report, &mut opened),
             metrics: or_refuse(metrics, &mut opened),
             page: or_refuse(page, &mut opened),
+            signer: or_refuse(signer, &mut opened),
+            signed: OnceLock::new(),
             log: or_refuse(log.transpose(), &mut opened),
             limit_rate: options.limit_rate,
             page_beside: options
@@ -170,7 +186,7 @@ impl<'a> Records<'a> {
         let (ran, exit) = (finished.ran, finished.exit());
         let bytes = self.command.iter().map(|word| word.as_encoded_bytes());
         let is_text = bytes.clone().all(|word| std::str::from_utf8(word).is_ok());
-        let head = ReportJson {
+        let mut head = ReportJson {
             kind: self.task.kind(),
             command: as_text(&self.command),
             job: self.file.as_ref(),
@@ -198,20 +214,51 @@ impl<'a> Records<'a> {
             ..ReportJson::default()
         };
         let samples = self.sample_lines(ran);
-        let write = |file: &mut File| match spool.lock() {
-            Ok(mut spool) => head.write(&samples, &mut spool, file),
-            Err(_) => Err(std::io::ErrorKind::Other.into()),
-        };
-        let Some(dir) = &self.page_beside else {
-            place.write(write)?;
-            let Some(page) = &self.page else { return Ok(()) };
-            let text = page_of_file(&place.path())?;
-            return page.write(|file| sys::write_all(file, text.as_bytes()));
-        };
+        let mut spool = spool.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dir) = &self.page_beside {
+            return place.write(|file| {
+                let json = tempfile::tempfile_in(dir)?;
+                let page = page_of(json, |json| head.write(&samples, &mut spool, json).map(drop))?;
+                sys::write_all(file, page.as_bytes())
+            });
+        }
+        let (mut sequences, mut digest) = (self.sequences(&mut head, ran), String::new());
         place.write(|file| {
-            let page = page_of(tempfile::tempfile_in(dir)?, write)?;
-            sys::write_all(file, page.as_bytes())
-        })
+            digest = head.write_in_place(&samples, &mut spool, file, &mut sequences)?;
+            Ok(())
+        })?;
+        sequences.into_iter().flatten().for_each(|sequence| sequence.confirm(&digest));
+        if let Some(signer) = &self.signer {
+            let signature = signer.sign(&place.path())?;
+            let _ = self.signed.set(signature);
+        }
+        let Some(page) = &self.page else { return Ok(()) };
+        let text = page_of_file(&place.path())?;
+        page.write(|file| sys::write_all(file, text.as_bytes()))
+    }
+
+    /// The sequence of each output that this receipt goes into, which its section names.
+    fn sequences(
+        &self,
+        head: &mut ReportJson<'_>,
+        ran: &RunResult<'_>,
+    ) -> Vec<Option<ReceiptSequence>> {
+        let sections = head.copy.iter_mut().flat_map(|copy| &mut copy.outputs);
+        let sequence =
+            |(section, (_, ran)): (&mut OutputSection<'_>, (_, Option<&Result<Report>>))| {
+                let counted = ran?.as_ref().ok()?.counted.as_ref()?;
+                match counted.sequence() {
+                    Ok(sequence) => {
+                        section.sequence = Some(sequence.place().clone());
+                        Some(sequence)
+                    }
+                    Err(error) => {
+                        section.sequence_error = Some(error.to_string());
+                        None
+                    }
+                }
+            };
+        sections.zip(self.outputs(ran)).map(sequence).collect()
     }
 
     /// The samples of the run, each as the JSON of one; none of a run that was refused.
@@ -271,6 +318,8 @@ impl<'a> Records<'a> {
                 elapsed_seconds: report.map(|report| report.elapsed.as_secs_f64()),
                 volume: report.map(|report| VolumeSection::of(&report.output_volume)),
                 proof: report.filter(|_| !dry_run).map(Proof::of),
+                sequence: None,
+                sequence_error: None,
                 methods: report.map(methods).unwrap_or_default(),
                 cache: report.map(CacheSection::of),
                 manifest: report

@@ -1,6 +1,8 @@
 //! The report: one JSON file that says what a run did and how it ended.
 
-use std::{collections::BTreeMap, fs::File, io, io::BufWriter, io::Read, io::Write, path::Path};
+use std::{
+    collections::BTreeMap, fs::File, io, io::BufWriter, io::Read, io::Seek, io::Write, path::Path,
+};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -10,8 +12,9 @@ use crate::{
     cli::record::log::JsonName, cli::record::log::Log, cli::record::log::stamp,
     cli::record::proof::Proof, cli::record::task::Finished, cli::record::task::RunResult,
     cli::record::task::error, cli::report::receipt::Spool, cli::report::receipt::VolumeSection,
-    cli::show::Console, copy::Counts, copy::Report, copy::Stages, error::Error, event::Stop,
-    hash::Algorithm, io::HashedFrom, part::Tally, part::content::Method, path::Shown,
+    cli::show::Console, cli::show::rows::Rows, copy::Counts, copy::Report, copy::Stages,
+    error::Error, event::Stop, hash::Algorithm, hash::Hasher, io::HashedFrom, part::Tally,
+    part::content::Method, path::Shown, state::ReceiptPlace, state::ReceiptSequence,
     stream::OutputOutcome, sys, sys::Uninterrupted, verify::Checked, verify::Coverage,
     verify::ShardCoverage,
 };
@@ -179,6 +182,12 @@ pub struct OutputSection<'a> {
     /// Missing when the run was refused, and of one that only told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
+    /// The place of the receipt among those of the output; missing where nothing is kept there, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<ReceiptPlace>,
+    /// … and why it has none although it should.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence_error: Option<String>,
     /// The copy methods, with the number of files and bytes that each moved.
     pub methods: BTreeMap<&'static str, Tally>,
     /// The part that stayed in memory; missing when the run was refused.
@@ -347,11 +356,17 @@ impl Default for ReportJson<'_> {
 }
 
 impl ReportJson<'_> {
-    /// Writes the report with these samples, each the JSON of one, and the entries in `spool`.
-    pub fn write(mut self, samples: &[String], spool: &mut Spool, to: &mut File) -> io::Result<()> {
+    /// Writes the report with these samples, each the JSON of one, and the entries in `spool`; its SHA-256.
+    pub fn write(
+        &mut self,
+        samples: &[String],
+        spool: &mut Spool,
+        to: &mut File,
+    ) -> io::Result<String> {
         self.entries_left_out = spool.left_out();
         let head = serde_json::to_string_pretty(&self)?;
-        let mut to = BufWriter::new(Uninterrupted(to));
+        let hasher = Algorithm::Sha256.start();
+        let mut to = BufWriter::new(HashedWriter { to: Uninterrupted(to), hasher });
         // Samples and entries are the last members of the object, and each has a line.
         to.write_all(log::harmless(head.trim_end_matches(['\n', '}'])).as_bytes())?;
         if !samples.is_empty() {
@@ -360,7 +375,54 @@ impl ReportJson<'_> {
         to.write_all(b",\n  \"entries\": [")?;
         spool.copy_to(&mut to)?;
         to.write_all(b"\n  ]\n}\n")?;
-        to.flush()
+        to.flush()?;
+        let digest = to.get_ref().hasher.clone().finish();
+        Ok(digest.map(|digest| digest.to_string()).unwrap_or_default())
+    }
+
+    /// Writes it into its places in the sequences of outputs, as far as they can be noted; its SHA-256.
+    pub fn write_in_place(
+        &mut self,
+        samples: &[String],
+        spool: &mut Spool,
+        to: &mut File,
+        sequences: &mut [Option<ReceiptSequence>],
+    ) -> io::Result<String> {
+        loop {
+            let digest = self.write(samples, spool, to)?;
+            let outputs = self.copy.as_mut().map(|copy| copy.outputs.iter_mut());
+            let mut is_noted = true;
+            for (section, sequence) in outputs.into_iter().flatten().zip(sequences.iter_mut()) {
+                let announced = sequence.as_ref().map_or(Ok(()), |it| it.announce(&digest));
+                if let Err(error) = announced {
+                    (section.sequence, *sequence, is_noted) = (None, None, false);
+                    section.sequence_error = Some(error.to_string());
+                }
+            }
+            if is_noted {
+                return Ok(digest);
+            }
+            to.rewind()?;
+            to.set_len(0)?;
+        }
+    }
+}
+
+/// Hashes what it writes.
+struct HashedWriter<W> {
+    to: W,
+    hasher: Hasher,
+}
+
+impl<W: Write> Write for HashedWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
     }
 }
 
@@ -422,6 +484,11 @@ impl Records<'_> {
             self.take_back(&mut end);
         }
         self.rotate(end.exit(), console);
+        if let (Some(signature), true) = (self.signed.get(), closing.is_shown) {
+            let mut rows = Rows::default();
+            rows.row("signed", Shown::path(signature));
+            console.out_rows(rows);
+        }
         self.look_again(&mut end, console);
         let mut amiss = UNWRITTEN;
         if let Err(error) = self.tell(&end, closing) {

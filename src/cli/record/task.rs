@@ -8,12 +8,12 @@ use crate::{
     cli::args::job_file::JobFile, cli::exit::Exit, cli::record::Records,
     cli::record::entry::RecordEntry, cli::record::files::Destination,
     cli::record::files::RecordKind, cli::record::files::ReportDestination,
-    cli::record::files::is_directory, cli::record::log::Log, cli::record::report::Closing,
-    cli::record::report::UNWRITTEN, cli::session::OnEnd, cli::show::Detail,
-    cli::words::is_on_named_disk, copy::CopyJob, copy::Ending, copy::Report, error::Error,
-    error::Result, manifest::ManifestName, path::RelPath, path::Shown, path::directory_of,
-    state::PrivateDir, state::private_dir::NAME, stream::Endpoint, stream::StreamReport, sys::Dir,
-    tree::Filter, verify::VerifyJob, verify::VerifyReport,
+    cli::record::files::is_directory, cli::record::files::signature_of, cli::record::log::Log,
+    cli::record::report::Closing, cli::record::report::UNWRITTEN, cli::report::is_page,
+    cli::session::OnEnd, cli::show::Detail, cli::words::is_on_named_disk, copy::CopyJob,
+    copy::Ending, copy::Report, error::Error, error::Result, manifest::ManifestName, path::RelPath,
+    path::Shown, path::directory_of, state::PrivateDir, state::private_dir::NAME, stream::Endpoint,
+    stream::StreamReport, sys::Dir, tree::Filter, verify::VerifyJob, verify::VerifyReport,
 };
 
 /// The task of a run.
@@ -131,6 +131,8 @@ pub struct RecordOptions<'a> {
     pub page: Option<&'a Path>,
     /// One more, which is refused.
     pub report_too_many: Option<&'a Path>,
+    /// The key that signs the report.
+    pub sign: Option<&'a Path>,
     /// Number of reports that stay, if the report goes into a directory.
     pub keep_reports: Option<NonZero<usize>>,
     pub metrics: Option<&'a Path>,
@@ -178,6 +180,23 @@ impl RecordOptions<'_> {
         let log = self.log.map_or(Ok(()), |(path, _)| Log::look(path));
         let conflict = self.paths().try_for_each(|path| self.refuse_conflict(path, task));
         [conflict, report, page, metrics, log].into_iter().filter_map(Result::err).collect()
+    }
+
+    /// Where the signature of the report goes, if it is known before.
+    pub(crate) fn signature(&self) -> Option<PathBuf> {
+        self.report.filter(|path| self.sign.is_some() && !is_directory(path)).map(signature_of)
+    }
+
+    /// Refuses a key without anything to sign, and a file of another kind where the signature goes.
+    pub(crate) fn refuse_unsigned(&self) -> Result<()> {
+        let Some(key) = self.sign else { return Ok(()) };
+        if self.report.is_none_or(is_page) {
+            let finding =
+                "it signs the receipt for programs: give --report a file or directory for JSON";
+            return Err(Error::finding("sign with", key, finding));
+        }
+        let place = |path: PathBuf| Destination::new(RecordKind::Signature, &path, &|_| false);
+        self.signature().map_or(Ok(()), |path| place(path).map(drop))
     }
 
     pub(crate) fn report_destination(

@@ -8,6 +8,7 @@ mod files;
 pub mod receipt;
 mod receipt_read;
 mod run_sections;
+mod sequence;
 
 use std::{fs::File, io, io::Seek, path::Path};
 
@@ -25,9 +26,10 @@ use crate::{
 
 // `dircopy report`, from its arguments to its exit code.
 
-/// Makes a page of receipts.
+/// Makes a page of receipts, or checks them.
 pub fn report(args: &ReportArgs, console: &Console) -> Exit {
-    let destination = match open(&args.output) {
+    let Some(output) = &args.output else { return sequence::check(args, console) };
+    let destination = match open(output) {
         Ok(destination) => destination,
         Err(error) => {
             console.refused(&error);
@@ -46,7 +48,7 @@ pub fn report(args: &ReportArgs, console: &Console) -> Exit {
         console.refused(&error);
         return Exit::Refused;
     }
-    console.out(&format!("the report is {}", Shown::path(&args.output)));
+    console.out(&format!("the report is {}", Shown::path(output)));
     match unread == 0 && console.all_written() {
         true => Exit::Complete,
         false => Exit::Incomplete,
@@ -91,8 +93,8 @@ pub fn page(title: &str, sections: &Markup) -> String {
                 header { h1 { (title) } }
                 main { (sections) }
                 footer {
-                    "Made by dircopy " (version) " from what its runs recorded. Receipts are not signed: the manifest \
-                     and its digest are what can be checked."
+                    "Made by dircopy " (version) " from what its runs recorded. The page proves nothing by itself: the \
+                     manifest and its digest can be checked, and receipts with dircopy report --check."
                 }
             }
         }

@@ -72,6 +72,7 @@ pub struct ReceiptOutput {
     pub elapsed_seconds: Option<f64>,
     pub volume: Option<ReceiptVolume>,
     pub proof: Option<Proof>,
+    pub sequence: Option<ReceiptSequencePlace>,
     pub manifest: Option<ReceiptManifest>,
     pub media_list: Option<ReceiptName>,
     /// Outcome of a stream.
@@ -89,6 +90,17 @@ impl ReceiptOutput {
     pub fn is_complete(&self) -> bool {
         self.error.is_none() && self.ending.as_ref().is_some_and(|it| it.0 == "complete")
     }
+}
+
+/// The place of the receipt among those of an output.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptSequencePlace {
+    pub output: ClippedText,
+    pub number: u64,
+    pub run: u64,
+    pub before: Option<ClippedText>,
+    pub perhaps: AtMost<ClippedText, 64>,
 }
 
 /// Number of entries at an output, by fate.
@@ -234,6 +246,18 @@ impl Receipt {
         let fail = |error| Error::io("read the receipt", path, error);
         let file = sys::open_plain(path, PlainUse::Read).map_err(fail)?;
         Self::read(file).map_err(fail)
+    }
+
+    /// The same, and all of its bytes.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub fn open_whole(path: &Path) -> Result<(Self, Vec<u8>)> {
+        let fail = |error| Error::io("read the receipt", path, error);
+        let file = sys::open_plain(path, PlainUse::Read).map_err(fail)?;
+        let mut bytes = Vec::new();
+        Uninterrupted(file).take(MOST_BYTES).read_to_end(&mut bytes).map_err(fail)?;
+        Ok((Self::read(&*bytes).map_err(fail)?, bytes))
     }
 
     /// The receipt in `input`.

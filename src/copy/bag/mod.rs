@@ -18,8 +18,8 @@ use crate::{
     error::Result, event::Event, event::EventObserver, event::Stop, hash::Algorithm,
     hash::Algorithms, io::CopyOptions, io::States, manifest::InfoTag,
     manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD, path::Shown,
-    state::Missing, state::PrivateDir, sys, sys::Attributes, sys::Dir, sys::stat::Identity,
-    tree::Batch, tree::Patience, tree::walk::most_levels,
+    state::CountedRun, state::Missing, state::PrivateDir, sys, sys::Attributes, sys::Dir,
+    sys::stat::Identity, tree::Batch, tree::Patience, tree::walk::most_levels,
 };
 
 // A run that makes a bag: what it refuses first, the copy of the payload, and what becomes of the bag after it.
@@ -69,10 +69,13 @@ impl BagRun<'_> {
         let root = BagRoot::take(job, self.algorithms(), patience)?;
         let mut warnings: Vec<Error> = too_large.into_iter().collect();
         let begun = root.begin(job.options.sync);
-        let report = match begun.and_then(|()| self.fill(&root, stop, &mut warnings)) {
+        let mut report = match begun.and_then(|()| self.fill(&root, stop, &mut warnings)) {
             Ok(report) => report,
             Err(refused) => self.refused(&root, refused, started, stop)?,
         };
+        report.counted = root.private.as_ref().and_then(|private| {
+            CountedRun::count(private, &root.dir, &root.path, job.state.as_deref())
+        });
         Ok(self.with_warnings(report, root.warning.iter().chain(&warnings)))
     }
 

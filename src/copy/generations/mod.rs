@@ -27,9 +27,9 @@ use crate::{
     copy::generations::set::path_of, copy::generations::set::shared_by_links, copy::mirror::Mirror,
     copy::mirror::departures::TreeRecord, copy::mirror::look::DepartureLook,
     copy::mirror::look::LookResult, error::Error, error::Result, event::Event,
-    event::EventObserver, event::Stop, io::Renamed, part::content::Method, state::Knowledge,
-    state::Missing, state::PrivateDir, sys::Attributes, sys::Dir, sys::PartOwner, tree::HeldTree,
-    tree::Patience, tree::Policy,
+    event::EventObserver, event::Stop, io::Renamed, part::content::Method, state::CountedRun,
+    state::Knowledge, state::Missing, state::PrivateDir, sys::Attributes, sys::Dir, sys::PartOwner,
+    tree::HeldTree, tree::Patience, tree::Policy,
 };
 
 // A run that makes a generation: a tree with an unfinished name is filled, and gets its name when it is complete and
@@ -46,7 +46,7 @@ pub struct GenerationRun<'a> {
 struct GenerationRoot {
     dir: Dir,
     /// It holds the lock.
-    _private: PrivateDir,
+    private: PrivateDir,
     set: GenerationSet,
     /// The newest generation.
     last: Option<HeldTree>,
@@ -117,7 +117,9 @@ impl GenerationRun<'_> {
             }
         };
         let tree = snapshot.map_or_else(|| place.take(), Ok)?;
-        self.fill(&root, tree, now, &prepared, looked.as_ref(), stop)
+        let mut report = self.fill(&root, tree, now, &prepared, looked.as_ref(), stop)?;
+        report.counted = CountedRun::count(&root.private, &root.dir, &job.output, None);
+        Ok(report)
     }
 
     /// The job of this tree. Its path leads wherever who may write to the output wants.
@@ -175,7 +177,7 @@ impl GenerationRun<'_> {
             (self.observer.listen)(&Event::Warning(&error));
         }
         let last = set.last(&dir, path)?;
-        Ok(GenerationRoot { dir, _private: private, set, last })
+        Ok(GenerationRoot { dir, private, set, last })
     }
 
     /// Fills the unfinished tree, and makes a generation of it if it is complete.

@@ -6,10 +6,10 @@ use crate::{
     copy::CopyJob, copy::Counts, copy::Prepared, copy::commit::Committer, copy::mirror::Removal,
     copy::mirror::departures::Departures, copy::mirror::look::BackgroundLook,
     copy::mirror::look::LookResult, error::Error, error::Result, event::Event,
-    event::EventListener, event::Stop, hash::Algorithm, io::Reflink, io::Renamed, io::Sparse,
-    path::DirPath, path::RelPath, state::Knowledge, state::Mounts, state::NewRoot, state::Note,
-    state::PrivateDir, state::SourceMark, sys::name_from_bytes, sys::stat::Kind,
-    transfer::OtherTree, transfer::RecordedTree, transfer::baseline::Baseline,
+    event::EventListener, event::Gate, event::Stop, hash::Algorithm, io::Reflink, io::Renamed,
+    io::Sparse, path::DirPath, path::RelPath, state::CountedRun, state::Knowledge, state::Mounts,
+    state::NewRoot, state::Note, state::PrivateDir, state::SourceMark, sys::name_from_bytes,
+    sys::stat::Kind, transfer::OtherTree, transfer::RecordedTree, transfer::baseline::Baseline,
     transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion, tree::OutputDir,
     tree::SourceDir,
 };
@@ -60,6 +60,12 @@ impl EarlierRecords {
         if let Some(LookResult::Unknown(error)) = self.looked.get() {
             committer.accounting.not_departed(1, error);
         }
+    }
+
+    /// Counts the run at the output, unless it was refused.
+    pub fn count(&self, job: &CopyJob, output: &OutputDir, gate: &Gate<'_>) -> Option<CountedRun> {
+        let private = self.private.as_ref().filter(|_| job.is_of_itself() && !gate.is_shut())?;
+        CountedRun::count(private, output.handle.as_ref()?, &job.output, job.state.as_deref())
     }
 
     /// A root that was new has the source's permissions now.

@@ -281,15 +281,14 @@ impl OutputRun<'_> {
         walk.resumable = walk.resumable.filter(|_| context.options.journaling.is_some());
         let workers = job.workers_for(&prepared, slot.is_some(), self.outputs());
         let verifiers = job.options.verify.map_or(0, |_| workers.verifiers(&prepared.output));
-        let (mut committer, verifier_threads) =
-            self.committer(&context, &mut prepared, earlier, verifiers);
+        let (mut committer, threads) = self.committer(&context, &mut prepared, earlier, verifiers);
         slot.iter().for_each(|slot| slot.begin(started, stop));
         let (volumes, output_device) = (self.volumes(&prepared), prepared.output.volume.dev);
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
         let rotation = Rotation::of(job, &source);
         let all = CopyThreads::new(job, &context, &walk, workers);
-        let ThreadResults { workers, found } = all.run(prepared, verifier_threads, &mut committer);
+        let ThreadResults { workers, found } = all.run(prepared, threads, &mut committer);
         let is_all = committer.accounting.counts.unchanged == found && !gate.was_asked();
         let is_same = is_all && names_met.has_no_others(found) && !stop.is_requested();
         if !earlier.is_permitted(mirror, is_same.then_some(found)) || gate.is_shut() {
@@ -310,6 +309,7 @@ impl OutputRun<'_> {
         earlier.tell_links(job, renamed, &observer.listen);
         Report {
             counts,
+            counted: earlier.count(job, committer.root(), gate),
             methods: committer.accounting.methods(),
             ending: job.ending(&counts, stop, committer.accounting.into_broken(), tree.as_deref()),
             total: progress.counted.load(Relaxed).then(|| progress.total_entries.load(Relaxed)),

@@ -32,6 +32,8 @@ pub enum Need {
     Attr,
     /// A program of no other need, by its name.
     Program(&'static str),
+    /// OpenSSH's `ssh-keygen`, which has no option for its version.
+    Keygen,
     /// Python with a validator of JSON Schema.
     JsonSchema,
     /// Python, and OpenSSL's library for it to call.
@@ -67,6 +69,7 @@ impl Need {
             Self::Device => "right to make devices",
             Self::Attr => "setfattr and setfacl",
             Self::Program(name) => name,
+            Self::Keygen => "ssh-keygen",
             Self::JsonSchema => "Python with jsonschema",
             Self::Crypto => "Python with OpenSSL's library",
             Self::PrometheusClient => "Python with prometheus_client",
@@ -133,6 +136,7 @@ fn probe(need: Need) -> bool {
         }
         Need::Sysfs => std::path::Path::new("/sys/kernel/fscaps").exists(),
         Need::Program(name) => ["--version", "-V"].iter().any(|version| runs(name, &[version])),
+        Need::Keygen => runs("sh", &["-c", "command -v ssh-keygen"]),
         Need::Crypto => runs(
             "python3",
             &[

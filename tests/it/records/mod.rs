@@ -18,5 +18,6 @@ mod receipts;
 mod report;
 mod scheduled;
 mod screen;
+mod sequence;
 mod verdict;
 mod view;
