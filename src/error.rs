@@ -147,7 +147,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Says what was being done, and to what, where the system refused.
+/// Says what was being done, and to what, where the system refused; and takes for no error what is none.
 pub trait Deed<T> {
     /// The system refused `deed` on `path`. `deed` completes the sentence "cannot …".
     ///
@@ -160,6 +160,18 @@ pub trait Deed<T> {
     /// # Errors
     /// Fails with the system's error.
     fn deed_at<P: AsRef<Path>>(self, deed: &'static str, path: impl FnOnce() -> P) -> Result<T>;
+
+    /// `None` where there is nothing of that name, which is an answer and no error.
+    ///
+    /// # Errors
+    /// Fails with any other error of the system.
+    fn if_there(self) -> io::Result<Option<T>>;
+
+    /// `None` where something has that name already, which is an answer and no error.
+    ///
+    /// # Errors
+    /// Fails with any other error of the system.
+    fn unless_taken(self) -> io::Result<Option<T>>;
 }
 
 impl<T> Deed<T> for io::Result<T> {
@@ -170,6 +182,27 @@ impl<T> Deed<T> for io::Result<T> {
     fn deed_at<P: AsRef<Path>>(self, deed: &'static str, path: impl FnOnce() -> P) -> Result<T> {
         self.map_err(|error| Error::io(deed, path(), error))
     }
+
+    fn if_there(self) -> io::Result<Option<T>> {
+        answer(self, io::ErrorKind::NotFound)
+    }
+
+    fn unless_taken(self) -> io::Result<Option<T>> {
+        answer(self, io::ErrorKind::AlreadyExists)
+    }
+}
+
+/// `None` in place of an error of this kind.
+fn answer<T>(result: io::Result<T>, none: io::ErrorKind) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == none => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+/// True for the system's word that there is nothing of a name, nor a directory that it could be in.
+pub fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// The result of fallible functions of this crate.

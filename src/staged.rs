@@ -9,6 +9,7 @@
 
 use std::{ffi::OsStr, ffi::OsString, fs::File, io};
 
+use crate::error::Deed;
 use crate::{
     hash::Sha256, sys, sys::Dir, sys::DirListing, sys::PartOwner, sys::stat::Inode, sys::stat::Kind,
 };
@@ -161,10 +162,7 @@ impl StagedFile {
     /// # Errors
     /// It stays behind.
     pub fn remove(&self, dir: &Dir) -> io::Result<()> {
-        match dir.remove(&self.name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        dir.remove(&self.name).if_there().map(drop)
     }
 }
 
@@ -212,10 +210,7 @@ fn is_as_made(dir: &Dir, name: &OsStr, made: Option<&Inode>) -> io::Result<()> {
     let Some(made) = made.filter(|_| !sys::may_lack_owners(dir)) else { return Ok(()) };
     let now = dir.inode(name)?;
     let is_later = matches!((made.birth, now.birth), (Some(made), Some(now)) if made < now);
-    match now.stat.id == made.stat.id && !is_later {
-        true => Ok(()),
-        false => Err(io::Error::other(SWAPPED)),
-    }
+    if now.stat.id == made.stat.id && !is_later { Ok(()) } else { Err(io::Error::other(SWAPPED)) }
 }
 
 // A directory that appears with what is in it.
@@ -313,9 +308,9 @@ impl StagedDir {
 /// Makes the temporary directory of the one that is to be called `name`, locked.
 fn make_dir(dir: &Dir, name: &OsStr) -> io::Result<(OsString, Dir)> {
     for part in temporary_names(name) {
-        match dir.make_dir(&part, true).and_then(|()| dir.open_claimed(&part)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.map(|made| (part, made)),
+        let made = dir.make_dir(&part, true).and_then(|()| dir.open_claimed(&part));
+        if let Some(made) = made.unless_taken()? {
+            return Ok((part, made));
         }
     }
     let part = dir.create_part_dir(PartOwner::default())?;
@@ -346,10 +341,8 @@ fn remove_dir(dir: &Dir, name: &OsStr, opened: Dir, inside: Inside<'_>) -> io::R
             opened.remove(inside.file)
         }
     };
-    match gone {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => drop(opened),
-    }
+    gone.if_there()?;
+    drop(opened);
     dir.remove_dir(name)
 }
 
@@ -357,9 +350,8 @@ fn remove_dir(dir: &Dir, name: &OsStr, opened: Dir, inside: Inside<'_>) -> io::R
 pub fn create(dir: &Dir, name: &OsStr, private: bool) -> io::Result<(File, OsString)> {
     for number in 0..MOST {
         let part = part_of(name, number);
-        match dir.create_claimed(&part, private) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.map(|file| (file, part)),
+        if let Some(file) = dir.create_claimed(&part, private).unless_taken()? {
+            return Ok((file, part));
         }
     }
     let (file, part) = dir.create_part(PartOwner::default())?;
@@ -382,9 +374,8 @@ pub fn create_link(dir: &Dir, name: &OsStr, target: &OsStr) -> io::Result<OsStri
         }
     }
     for part in temporary_names(name) {
-        match dir.make_name_link(target, &part) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.map(|()| part),
+        if dir.make_name_link(target, &part).unless_taken()?.is_some() {
+            return Ok(part);
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())

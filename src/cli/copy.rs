@@ -186,10 +186,7 @@ pub fn generations(args: &GenerationsArgs, console: &Console) -> Exit {
     let located = words::located(&args.output, "list the generations at");
     let done = located.map_err(|error| (Exit::Refused, error)).and_then(|output| {
         let args = &GenerationsArgs { output, ..args.clone() };
-        match args.remove.is_empty() {
-            true => list(args, console),
-            false => remove(args, console),
-        }
+        if args.remove.is_empty() { list(args, console) } else { remove(args, console) }
     });
     match done {
         Ok(()) if console.all_written() => Exit::Complete,

@@ -38,10 +38,7 @@ pub fn list(console: &Console) -> Exit {
     for error in &errors {
         console.err(&format!("dircopy: {error}"));
     }
-    match errors.is_empty() && console.all_written() {
-        true => Exit::Complete,
-        false => Exit::Incomplete,
-    }
+    if errors.is_empty() && console.all_written() { Exit::Complete } else { Exit::Incomplete }
 }
 
 /// Says what a job would run. `matches` are its options alone.
@@ -87,10 +84,7 @@ pub fn check(
     for problem in &problems {
         console.err(&format!("dircopy: {problem}"));
     }
-    match problems.is_empty() && console.all_written() {
-        true => Exit::Complete,
-        false => Exit::Incomplete,
-    }
+    if problems.is_empty() && console.all_written() { Exit::Complete } else { Exit::Incomplete }
 }
 
 /// A value as TOML has it, which has strings as JSON does.

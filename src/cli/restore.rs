@@ -181,10 +181,7 @@ pub fn restore() -> Command {
             arg.value_name("DST").help("Where it goes, often what it was copied from")
         })
         .mut_arg("input", |arg| arg.help("The same as TREE").long_help(None))
-        .mut_args(|arg| match KEPT.contains(&arg.get_id().as_str()) {
-            true => arg,
-            false => arg.hide(true),
-        })
+        .mut_args(|arg| if KEPT.contains(&arg.get_id().as_str()) { arg } else { arg.hide(true) })
 }
 
 /// Refuses an option of copies that says nothing here.

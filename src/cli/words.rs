@@ -326,8 +326,7 @@ fn expand(pieces: &[Piece<'_>], given: &Path, source: Option<&Path>) -> Result<S
 fn label(given: &Path, source: Option<&Path>) -> Result<String> {
     let dir = source.map(|source| Dir::open(source).or_else(|_| Dir::open(directory_of(source))));
     let label = dir.map(|dir| dir.and_then(|dir| sys::volume_label(&dir))).transpose();
-    let fail = |error| Error::io("find the label of the source for", given, error);
-    match label.map_err(fail)?.flatten() {
+    match label.deed("find the label of the source for", given)?.flatten() {
         Some(label) => Ok(harmless(&label.to_string_lossy())),
         None => {
             let finding = "{label} stands for nothing, because the source's disk has no label";

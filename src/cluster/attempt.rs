@@ -28,6 +28,12 @@ const BEAT: Duration = Duration::from_secs(5);
 
 const BEAT_FILE: &str = "beat";
 
+/// The deed in errors about a directory that has attempts, …
+const ATTEMPTS: &str = "look for attempts in";
+
+/// … and about one that has tokens.
+const TOKENS: &str = "look for shards in";
+
 /// The clock of the file system that a plan is on.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(Time);
@@ -78,15 +84,8 @@ fn silence(path: &Path, clock: &Clock) -> Option<Duration> {
 /// The attempts at a shard.
 fn attempts(plan: &PlanDir, shard: u32) -> Result<Vec<PathBuf>> {
     let (dir, prefix) = (plan.below(RUNNING), format!("{shard:04}."));
-    let fail = |error| Error::io("look for attempts in", &dir, error);
-    let mut found = Vec::new();
-    for entry in fs::read_dir(&dir).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            found.push(entry.path());
-        }
-    }
-    Ok(found)
+    let names = names(&dir, ATTEMPTS)?.into_iter();
+    Ok(names.filter(|name| name.starts_with(&prefix)).map(|name| dir.join(name)).collect())
 }
 
 /// The shards that attempts are at work on: they said within `dead` that they are alive.
@@ -110,14 +109,10 @@ pub fn dead(plan: &PlanDir, shard: u32, silent: Duration) -> Result<Vec<ShardTag
 /// The shards that attempts are at work on, and those of which only dead attempts are left.
 pub fn running(plan: &PlanDir, dead: Duration) -> Result<Vec<(u32, bool)>> {
     let (dir, clock) = (plan.below(RUNNING), Clock::new(plan)?);
-    let fail = |error| Error::io("look for attempts in", &dir, error);
-    let mut found = Vec::new();
-    for entry in fs::read_dir(&dir).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        let Some(shard) = shard_number(&entry.file_name().to_string_lossy()) else { continue };
-        found.push((shard, silence(&entry.path(), &clock).is_some_and(|silence| silence < dead)));
-    }
-    Ok(found)
+    let is_alive =
+        |name: &str| silence(&dir.join(name), &clock).is_some_and(|silence| silence < dead);
+    let state = |name: String| Some((shard_number(&name)?, is_alive(&name)));
+    Ok(names(&dir, ATTEMPTS)?.into_iter().filter_map(state).collect())
 }
 
 impl Attempt {
@@ -127,9 +122,8 @@ impl Attempt {
         for _ in 0..MOST_TRIES {
             let attempt = RandomState::new().build_hasher().finish() as u32;
             let dir = plan.below(RUNNING).join(format!("{shard:04}.{attempt:08x}"));
-            match fs::create_dir(&dir) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                made => made.map_err(fail)?,
+            if fs::create_dir(&dir).unless_taken().map_err(fail)?.is_none() {
+                continue;
             }
             let beat = File::create_new(dir.join(BEAT_FILE)).map_err(fail)?;
             written_at(&beat).map_err(fail)?;
@@ -219,7 +213,7 @@ pub fn take(plan: &PlanDir, dead: Duration, tried: &BTreeSet<u32>) -> Result<Opt
     if let Some(token) = take_open(plan)? {
         return Ok(Some(token));
     }
-    let claimed = names(&plan.below(CLAIMED))?;
+    let claimed = names(&plan.below(CLAIMED), TOKENS)?;
     // Looked up once for all of them.
     let alive = if claimed.is_empty() { BTreeSet::new() } else { alive(plan, dead)? };
     let clock = Clock::new(plan)?;
@@ -237,7 +231,7 @@ pub fn take(plan: &PlanDir, dead: Duration, tried: &BTreeSet<u32>) -> Result<Opt
             return Ok(Some(token.next()));
         }
     }
-    for name in names(&plan.below(FAILED))? {
+    for name in names(&plan.below(FAILED), TOKENS)? {
         let Some(token) = ShardToken::parse(&name).filter(|it| !tried.contains(&it.shard)) else {
             continue;
         };
@@ -252,7 +246,7 @@ pub fn take(plan: &PlanDir, dead: Duration, tried: &BTreeSet<u32>) -> Result<Opt
 /// at once would meet at each; only if it finds none it tries all.
 fn take_open(plan: &PlanDir) -> Result<Option<ShardToken>> {
     for may_skip in [true, false] {
-        let mut open = names(&plan.below(OPEN))?;
+        let mut open = names(&plan.below(OPEN), TOKENS)?;
         open.sort();
         let mut reach = 1;
         while let Some(name) = open.pop() {
@@ -282,7 +276,7 @@ pub fn give_back(plan: &PlanDir, token: ShardToken, is_done: bool) -> Result<()>
 /// A shard that was run by its number came to its end: its token says so.
 pub fn settle(plan: &PlanDir, shard: u32, is_done: bool) -> Result<()> {
     for dir in [OPEN, CLAIMED, FAILED] {
-        for name in names(&plan.below(dir))? {
+        for name in names(&plan.below(dir), TOKENS)? {
             let Some(token) = of_name(dir, &name).filter(|token| token.shard == shard) else {
                 continue;
             };
@@ -298,7 +292,7 @@ pub fn settle(plan: &PlanDir, shard: u32, is_done: bool) -> Result<()> {
 /// The shards whose token is in the directory `dir`.
 pub fn shards_in(plan: &PlanDir, dir: &str) -> Result<BTreeSet<u32>> {
     let number = |name: String| of_name(dir, &name).map(|token| token.shard);
-    Ok(names(&plan.below(dir))?.into_iter().filter_map(number).collect())
+    Ok(names(&plan.below(dir), TOKENS)?.into_iter().filter_map(number).collect())
 }
 
 /// The token that a name in the directory `dir` is.
@@ -306,8 +300,8 @@ fn of_name(dir: &str, name: &str) -> Option<ShardToken> {
     ShardToken::parse(if dir == OPEN { name.split_once('-')?.1 } else { name })
 }
 
-fn names(dir: &Path) -> Result<Vec<String>> {
-    let fail = |error| Error::io("look for shards in", dir, error);
+fn names(dir: &Path, deed: &'static str) -> Result<Vec<String>> {
+    let fail = |error| Error::io(deed, dir, error);
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).map_err(fail)? {
         names.extend(entry.map_err(fail)?.file_name().into_string());
@@ -318,20 +312,12 @@ fn names(dir: &Path) -> Result<Vec<String>> {
 /// Renames a token; false if it is gone.
 fn rename(plan: &PlanDir, from: [&str; 2], to: [&str; 2]) -> Result<bool> {
     let path = |[dir, name]: [&str; 2]| plan.below(dir).join(name);
-    match fs::rename(path(from), path(to)) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Error::io("take the shard", path(from), error)),
-    }
+    let renamed = fs::rename(path(from), path(to)).if_there();
+    Ok(renamed.deed_at("take the shard", || path(from))?.is_some())
 }
 
 fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("remove", path, error))
-        }
-        _ => Ok(()),
-    }
+    fs::remove_file(path).if_there().map(drop).deed("remove", path)
 }
 
 #[cfg(test)]

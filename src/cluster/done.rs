@@ -3,6 +3,7 @@
 
 use std::{fs::File, io, io::Read, io::Seek, io::SeekFrom, ops::AddAssign, path::Path};
 
+use crate::error::is_absent;
 use crate::{
     cluster::PlanDir, error::Deed, error::Error, error::Result, hash::Digest, hash::Sha256,
     manifest::Blocks, manifest::Parsed, manifest::Parser, manifest::ReadAhead,
@@ -338,10 +339,6 @@ impl SourceSearch {
             found => found.map(|_| Presence::There),
         }
     }
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Looks once more for the files that the record of a shard says have left. `None` if one of them is back, or cannot be

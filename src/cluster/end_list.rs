@@ -46,8 +46,7 @@ impl DirLabel {
     /// The metadata of a directory that has them.
     pub fn stat(self) -> Stat {
         let Self { mode, uid, gid, mtime } = self;
-        let (kind, id, ctime) = (Kind::Dir, Identity::default(), mtime);
-        Stat { kind, size: 0, allocated: 0, mtime, ctime, id, links: 1, mode, uid, gid }
+        Stat { mtime, ctime: mtime, mode, uid, gid, ..Stat::of_kind(Kind::Dir) }
     }
 }
 

@@ -123,11 +123,8 @@ impl FinishJob {
                 () if is(false) => "its last attempt was cut short; run it again",
                 () => "it was not run, or its record was lost; run it",
             };
-            let error = Error::finding(
-                DEED,
-                plan.list(*shard),
-                format!("shard {shard} is not done: {state}"),
-            );
+            let finding = format!("shard {shard} is not done: {state}");
+            let error = Error::finding(DEED, plan.list(*shard), finding);
             (observer.listen)(&Event::Failed(&error));
         }
         self.put_back(&missing, observer);

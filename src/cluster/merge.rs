@@ -6,6 +6,7 @@
 
 use std::{fs, fs::File, io, io::ErrorKind, path::Path, path::PathBuf};
 
+use crate::error::Deed;
 use crate::{
     error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm, hash::Digest,
     manifest::Entries, manifest::Entry, manifest::Fault, manifest::ManifestName, manifest::Parsed,
@@ -69,13 +70,9 @@ impl MergeLists {
     /// It was refused, or the output cannot be written.
     pub fn run(&self, observer: &EventObserver<'_>) -> Result<MergedLists> {
         let fail = |error| Error::io(DEED, &self.output, error);
-        match fs::symlink_metadata(&self.output) {
-            Ok(_) => {
-                let finding = "there is something of that name, and it is never replaced";
-                return Err(Error::finding(DEED, &self.output, finding));
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(fail(error)),
+        if fs::symlink_metadata(&self.output).if_there().map_err(fail)?.is_some() {
+            let finding = "there is something of that name, and it is never replaced";
+            return Err(Error::finding(DEED, &self.output, finding));
         }
         let dir = Dir::open(directory_of(&self.output)).map_err(fail)?;
         let name = self.output.file_name().ok_or_else(|| fail(ErrorKind::InvalidInput.into()))?;

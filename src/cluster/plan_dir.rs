@@ -358,10 +358,8 @@ pub fn shard_number(name: &str) -> Option<u32> {
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let fail = |error| Error::io("read the plan", path, error);
     // A FIFO in its place would be waited for.
-    let file = match sys::open_plain(path, PlainUse::Read) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(fail)?,
-    };
+    let file = sys::open_plain(path, PlainUse::Read).if_there().map_err(fail)?;
+    let Some(file) = file else { return Ok(None) };
     let mut text = String::new();
     Uninterrupted(file).take(MOST_JSON).read_to_string(&mut text).map_err(fail)?;
     serde_json::from_str(&text).map(Some).map_err(|error| fail(error.into()))

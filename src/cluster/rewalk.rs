@@ -81,10 +81,7 @@ impl RewalkJob {
         self.look_at_root(&source, &output, labels_root, &mut rewalk)?;
         let _ = walk.run(source, output, |event| {
             rewalk.take(event);
-            match stop.is_requested() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
+            if stop.is_requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         rewalk.found.interrupted = stop.requested();
         Ok(rewalk.found)
@@ -137,11 +134,8 @@ impl RewalkJob {
             if output_dir.stat(root, &path, false).is_ok() {
                 rewalk.found.left += 1;
                 let finding = "it has left the source since, and stays at the output";
-                rewalk.tell(Error::finding(
-                    "find in the source",
-                    output.path_below(&path),
-                    finding,
-                ));
+                let path = output.path_below(&path);
+                rewalk.tell(Error::finding("find in the source", path, finding));
             }
         };
         for shard in 0..self.seal.shards {

@@ -170,8 +170,7 @@ impl ShardJob {
         let plan = &self.plan.plan;
         for (path, inode) in [(&plan.source, plan.source_inode), (&plan.output, plan.output_inode)]
         {
-            let fail = |error| Error::io("open", path, error);
-            let found = Dir::open(path).and_then(|dir| dir.stat_self()).map_err(fail)?;
+            let found = Dir::open(path).and_then(|dir| dir.stat_self()).deed("open", path)?;
             if found.id.ino != inode {
                 let finding = "it is not the directory that the plan was made with: is its file system \
                                mounted here?";

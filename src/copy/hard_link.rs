@@ -5,6 +5,7 @@
 
 use std::{collections::HashMap, ffi::OsStr, io, sync::Arc};
 
+use crate::error::Deed;
 use crate::{
     copy::LinkOutcome, copy::links, error::Error, error::Result, event::Gate, hash::Algorithm,
     hash::Digest, hash::Digests, io::ReadBack, path::RelPath, sys, sys::Dir, sys::Medium,
@@ -209,11 +210,7 @@ pub fn make(
         let finding = format!("since its first name was listed, {change}");
         return Err(Error::finding("make the hard link", path(), finding));
     }
-    let there = match dir.inode(&entry.name) {
-        Ok(there) => Some(there),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(fail(error)),
-    };
+    let there = dir.inode(&entry.name).if_there().map_err(fail)?;
     let is_it = |there: &Inode| output.volume.is_same(stands, there);
     if let Some(there) = there.filter(|there| there.stat.id == stands.id && is_it(there)) {
         return Ok((LinkOutcome::Kept, Some(there)));
@@ -290,10 +287,8 @@ fn link_to(
     }
     // A rename onto a name of the same file does nothing (rename(2)). Some file systems of FUSE number each name, so
     // that it is not known for one.
-    match dir.remove(&part) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(fail(error)),
-        _ => look(&entry.name),
-    }
+    dir.remove(&part).if_there().map_err(fail)?;
+    look(&entry.name)
 }
 
 /// Why there is no further name.

@@ -348,11 +348,8 @@ pub fn plan(
     let (Some(dir), false) = (&output.handle, output.fresh) else {
         return Ok(Plan::Make { replaces: false });
     };
-    let there: Stat = match dir.stat(&entry.name, false) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Plan::Make { replaces: false });
-        }
-        there => there.map_err(fail)?,
+    let Some(there) = dir.stat(&entry.name, false).if_there().map_err(fail)? else {
+        return Ok(Plan::Make { replaces: false });
     };
     let read_there = || match dir.read_link(&entry.name) {
         Err(_) if !output.volume.tried.traits.outward_links => {

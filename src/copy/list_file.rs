@@ -108,10 +108,10 @@ impl<'a> ListFile<'a> {
     /// # Errors
     /// It cannot be read.
     pub fn there(&self) -> io::Result<Option<Option<Digest>>> {
-        match self.dir.stat(self.name(), false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Ok(stat) if stat.kind != Kind::File => Ok(Some(None)),
-            stat => stat.and_then(|_| self.read(self.name())).map(Some),
+        match self.dir.stat(self.name(), false).if_there()? {
+            None => Ok(None),
+            Some(stat) if stat.kind != Kind::File => Ok(Some(None)),
+            Some(_) => self.read(self.name()).map(Some),
         }
     }
 

@@ -207,9 +207,8 @@ impl Conflicts {
         let (mut seen, key) = (SeenNames::default(), NameHasher::default());
         let mut conflicts = Self::default();
         for ListedTree { target, manifest } in listed {
-            let fail = |error| Error::io("read the manifest", &target.manifest, error);
             let mut lines = ManifestLines::new(&target, manifest);
-            while let Some(line) = lines.next_file().map_err(fail)? {
+            while let Some(line) = lines.next_file().deed("read the manifest", &target.manifest)? {
                 if line.number.is_multiple_of(ASK) && stop.is_requested() {
                     return Ok(conflicts);
                 }

@@ -346,10 +346,7 @@ impl<'c> OpenCopies<'c> {
         link: u64,
         copy: usize,
     ) -> Option<&'p [u8]> {
-        let number = match self.has(prover, link, copy) {
-            true => copy,
-            false => self.find(prover, link)?,
-        };
+        let number = if self.has(prover, link, copy) { copy } else { self.find(prover, link)? };
         prover.proven(self.media.get(number)?, link).ok().flatten()
     }
 

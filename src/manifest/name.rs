@@ -14,6 +14,7 @@ use std::{cmp::Reverse, collections::HashMap, ffi::OsStr, ffi::OsString, fmt, io
 
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
 
+use crate::error::Deed;
 use crate::{error::Error, error::Result, hash::Algorithm, manifest::ListKind, sys::Dir};
 
 const START: &[u8] = b"dircopy-";
@@ -277,11 +278,7 @@ pub fn next(name: ManifestName, path: &Path, tries: u32) -> Result<ManifestName>
 
 /// True if nothing in `root` is called `name`.
 pub fn is_absent(root: &Dir, name: &OsStr) -> io::Result<bool> {
-    match root.stat(name, false) {
-        Ok(_) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error),
-    }
+    root.stat(name, false).if_there().map(|there| there.is_none())
 }
 
 // When a run started, as it stands in the names of what the run leaves.

@@ -122,8 +122,10 @@ impl ManifestFile {
                 sys::write_all(&file, kind.head().as_bytes())?;
                 Ok(file)
             });
-            let fail = |error| Error::io("begin the list", self.path.join(&name), error);
-            self.lists.push(ListFile { kind, file: Some(begun.map_err(fail)?) });
+            self.lists.push(ListFile {
+                kind,
+                file: Some(begun.deed_at("begin the list", || self.path.join(&name))?),
+            });
         }
         Ok(self)
     }
@@ -132,9 +134,9 @@ impl ManifestFile {
     pub fn append_to_lists(&mut self, texts: &[Vec<u8>]) -> Result<()> {
         for (ListFile { kind, file }, text) in self.lists.iter().zip(texts) {
             let name = self.name.unfinished().list(kind.suffix());
-            let fail = |error| Error::io("write the list", self.path.join(name), error);
             let file = file.as_ref().ok_or_else(is_closed);
-            file.and_then(|file| sys::write_all(file, text)).map_err(fail)?;
+            file.and_then(|file| sys::write_all(file, text))
+                .deed_at("write the list", || self.path.join(name))?;
         }
         Ok(())
     }

@@ -538,8 +538,5 @@ pub fn remove(output: &OutputDir, part: &OsStr, error: Error) -> Error {
 }
 
 fn try_remove(output: &OutputDir, name: &OsStr) -> io::Result<()> {
-    match output.handle.as_ref().map_or(Ok(()), |dir| dir.remove(name)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
+    output.handle.as_ref().map_or(Ok(()), |dir| dir.remove(name)).if_there().map(drop)
 }

@@ -85,10 +85,6 @@ impl StreamManifest {
         }
         match self.sink {
             ManifestSink::File(place) => {
-                let mut file = AtomicFile::begin(context, place)?;
-                if let Err(error) = file.write(lines) {
-                    return Err(file.discard(error));
-                }
                 let mut hasher = context.options.asked.algorithm.start();
                 hasher.update(lines);
                 let size = lines.len() as u64;
@@ -97,13 +93,8 @@ impl StreamManifest {
                     size,
                     chain: None,
                 });
-                match file.finish(written.as_ref(), || Ok(()), warnings)? {
-                    Completion::Stands(_) => Ok(()),
-                    Completion::Unproven(error) => Err(error),
-                    Completion::Stopped => {
-                        Err(Error::finding("write", "the manifest", "interrupted"))
-                    }
-                }
+                let stopped = || Error::finding("write", "the manifest", "interrupted");
+                write(context, place, lines, written.as_ref(), warnings)?.ok_or_else(stopped)
             }
             ManifestSink::Open(end) => {
                 let written = end.write_all(lines, || context.control.stop.is_urgent());
@@ -186,7 +177,11 @@ impl StreamStates {
         let side_file = chain.as_ref().and_then(of_chain);
         let Some(bytes) = side_file else { return };
         let mut stays = Vec::new();
-        if let Err(error) = self.0.and_then(|place| write(context, place, &bytes, &mut stays)) {
+        let written = self.0.and_then(|place| {
+            let stopped = Error::finding(DEED, place.path(), "interrupted");
+            write(context, place, &bytes, None, &mut stays)?.ok_or(stopped)
+        });
+        if let Err(error) = written {
             warnings.push(error.with_note("; checks take longer"));
         }
         warnings.append(&mut stays);
@@ -214,21 +209,23 @@ fn is_side_file(place: &FilePlace) -> bool {
         && dir.open_file(&place.name, false).is_ok_and(|file| SideFile::is_one(&file))
 }
 
+/// Makes a file of these bytes, which is proven to have this content where that is asked for; `None` if the run is to
+/// stop.
 fn write(
     context: &Context<'_>,
     place: FilePlace,
     bytes: &[u8],
+    content: Option<&StreamContent>,
     warnings: &mut Vec<Error>,
-) -> Result<()> {
-    let path = place.path();
+) -> Result<Option<()>> {
     let mut file = AtomicFile::begin(context, place)?;
     if let Err(error) = file.write(bytes) {
         return Err(file.discard(error));
     }
-    match file.finish(None, || Ok(()), warnings)? {
-        Completion::Stands(_) => Ok(()),
+    match file.finish(content, || Ok(()), warnings)? {
+        Completion::Stands(_) => Ok(Some(())),
         Completion::Unproven(error) => Err(error),
-        Completion::Stopped => Err(Error::finding(DEED, path, "interrupted")),
+        Completion::Stopped => Ok(None),
     }
 }
 

@@ -156,26 +156,11 @@ fn open(path: &Path, stop: &Stop) -> Result<OutputPlace> {
 /// Decides about a file by the overwrite policy: what comes is of now and of unknown size, so
 /// that nothing that is there is the same or a cut-off beginning of it.
 fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<OutputPlace> {
-    let there = match dir.handle.as_ref().map(|handle| handle.stat(&name, false)) {
-        Some(Ok(stat)) => Some(stat),
-        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Error::io("look at", dir.path_of(&name), error));
-        }
-        _ => None,
-    };
+    let there = dir.handle.as_ref().map(|handle| handle.stat(&name, false).if_there()).transpose();
+    let there = there.deed_at("look at", || dir.path_of(&name))?.flatten();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let coming = Stat {
-        kind: Kind::File,
-        size: 0,
-        allocated: 0,
-        mtime: Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() },
-        ctime: Time::default(),
-        id: Identity::default(),
-        links: 1,
-        mode: 0,
-        uid: 0,
-        gid: 0,
-    };
+    let mtime = Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() };
+    let coming = Stat { mtime, ..Stat::of_kind(Kind::File) };
     let decision = decide(
         policy,
         SourceStat(&coming),

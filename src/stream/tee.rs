@@ -13,6 +13,7 @@ use std::{
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use crate::error::Deed;
 use crate::{
     error::Error, error::Result, io::Block, io::BlockPool, io::Control, stream::OutputOutcome,
     stream::OutputStates, stream::StreamContent, stream::direct::Engine, stream::direct::FeedError,
@@ -83,7 +84,6 @@ impl<'scope, 'a: 'scope> TeeEngine<'scope, 'a> {
             // A user that has too many large pipes gets small ones.
             return Ok(Err(outputs));
         }
-        let fail = |error| Error::io("start the threads for", "the stream", error);
         let (say, said) = bounded(2 * outputs.len());
         let mut branches = Vec::new();
         for (output, (read, write)) in outputs.into_iter().zip(pipes.drain(..)) {
@@ -92,7 +92,9 @@ impl<'scope, 'a: 'scope> TeeEngine<'scope, 'a> {
             let number = output.number;
             let work = move || work(output, &read, &told, &say);
             let thread = Builder::new().name(format!("write{number}"));
-            let thread = thread.spawn_scoped(scope, work).map_err(fail)?;
+            let thread = thread
+                .spawn_scoped(scope, work)
+                .deed_at("start the threads for", || "the stream")?;
             branches.push(Branch { number, pipe: write, tell, thread });
         }
         let scratch = BlockPool::new(1, 64 << 10).take(&context.control.timings.read);

@@ -119,6 +119,13 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// That of an entry of which nothing is known yet.
+    pub fn of_kind(kind: Kind) -> Self {
+        let (time, id) = (Time::default(), Identity::default());
+        let (mtime, ctime, size, allocated) = (time, time, 0, 0);
+        Self { kind, size, allocated, mtime, ctime, id, links: 1, mode: 0, uid: 0, gid: 0 }
+    }
+
     /// True if the permissions of a directory let everyone list and enter it.
     pub fn is_open_to_everyone(&self) -> bool {
         self.mode & 0o005 == 0o005

@@ -6,6 +6,7 @@ use std::{
     sync::OnceLock, sync::PoisonError, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed,
 };
 
+use crate::error::is_absent;
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, manifest::Index,
     manifest::Lookup, manifest::ManifestName, manifest::PayloadList, manifest::archive::bag_list,
@@ -368,9 +369,4 @@ fn is_payload(path: &[u8], payload: &str) -> bool {
         sys::name_from_bytes(name).is_ok_and(|name| ManifestName::of_any(name).is_some())
     };
     path.strip_prefix(payload.as_bytes()).is_some_and(|name| !is_ours(name))
-}
-
-/// True for an error that says that there is nothing of the name.
-pub(crate) fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

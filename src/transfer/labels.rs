@@ -12,6 +12,7 @@
 
 use std::{io, ops::ControlFlow, ops::ControlFlow::Break, ops::ControlFlow::Continue};
 
+use crate::error::Deed;
 use crate::{
     error::Error, error::Result, hash::Algorithm, io::Durability, io::ReadBack, io::WatchedFile,
     part::Transfer, part::content::CopyTarget, state::Belief, state::Row, state::Trace, sys,
@@ -110,8 +111,7 @@ impl ExistingFile<'_> {
             warnings.push(Error::io(deed, target.path(), error));
         });
         if context.options.durability == (Durability::Grouped { at_once: false }) {
-            let fail = |error| Error::io("make durable", target.path(), error);
-            sys::persist_file(&kept).map_err(fail)?;
+            sys::persist_file(&kept).deed_at("make durable", || target.path())?;
         }
         Ok(Continue((Labels::Set, Dir::stat_file(&kept).map_err(at_output)?)))
     }

@@ -6,6 +6,7 @@ use std::{
     sync::atomic::AtomicBool, sync::atomic::AtomicU8, sync::atomic::Ordering::Relaxed,
 };
 
+use crate::error::is_absent;
 use crate::{
     error::Error, event::Stop, hash::Algorithm, hash::Digest, io::Durability, io::ReadBack,
     part::PartName, part::Transfer, part::content::Method, path::RelPath, state::Knowledge,
@@ -559,9 +560,6 @@ impl<'a> RenamedFiles<'a> {
         let Some((above, name)) = path.split() else { return false };
         let looked = open_source_below(&self.source.handle, &above, self.follow)
             .and_then(|dir| dir.stat(sys::name_from_bytes(name)?, self.follow));
-        let is_gone = |error: &io::Error| {
-            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-        };
-        looked.err().as_ref().is_some_and(is_gone)
+        looked.err().as_ref().is_some_and(is_absent)
     }
 }

@@ -238,8 +238,9 @@ impl<'a> ReadBackVerifier<'a> {
             }
         }
         // No group's sync comes that it could wait for.
-        let fail = |error| Error::io("make durable", file.target.path(), error);
-        let durable = open(file).and_then(|(opened, _)| sys::persist_file(&opened).map_err(fail));
+        let durable = open(file).and_then(|(opened, _)| {
+            sys::persist_file(&opened).deed_at("make durable", || file.target.path())
+        });
         if let Err(error) = durable {
             return Err(file.discard(error));
         }

@@ -296,13 +296,9 @@ impl Leftovers {
 
 /// Removes a part file or a journal; whether it was there.
 pub fn remove(output: &OutputDir, name: &OsStr) -> Result<bool> {
-    match output.handle.as_ref().map(|dir| dir.remove(name)) {
-        Some(Ok(())) => Ok(true),
-        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("remove the old part file", output.path_of(name), error))
-        }
-        _ => Ok(false),
-    }
+    let Some(dir) = &output.handle else { return Ok(false) };
+    let removed = dir.remove(name).if_there();
+    Ok(removed.deed_at("remove the old part file", || output.path_of(name))?.is_some())
 }
 
 // Keeping other runs out of a directory, and waiting for one that is at it: a copy is alone at its output,

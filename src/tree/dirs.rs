@@ -6,6 +6,7 @@ use std::{
     sync::atomic::Ordering::AcqRel, sync::atomic::Ordering::Relaxed,
 };
 
+use crate::error::Deed;
 use crate::{
     error::Error, error::Result, path::DirPath, path::RelPath, state::Belief, state::Origin,
     state::Remembered, state::Trace, sys, sys::Attributes, sys::Dir, sys::Place,
@@ -231,11 +232,7 @@ impl OutputDir {
         let Some(dir) = self.handle.as_ref().filter(|_| !self.began_empty()) else {
             return Ok(None);
         };
-        match dir.stat(name, false) {
-            Ok(stat) => Ok(Some(stat)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io("look at", self.path_of(name), error)),
-        }
+        dir.stat(name, false).if_there().deed_at("look at", || self.path_of(name))
     }
 
     /// The limits of the file system here, in words behind its name; `None` if there are none.
@@ -260,10 +257,7 @@ impl OutputDir {
 
     /// The same where no content is to be read: what the output makes of `source` is taken for that time.
     pub fn compare_times_alone(&self, source: Time, there: Time) -> TimeMatch {
-        match self.holds_time_as(source, there) {
-            true => TimeMatch::Same,
-            false => TimeMatch::Other,
-        }
+        if self.holds_time_as(source, there) { TimeMatch::Same } else { TimeMatch::Other }
     }
 
     /// The time to be recorded as given to a copy, which was given that of `source`; `None` where it has just that
@@ -300,10 +294,7 @@ impl OutputDir {
     /// change time, that of the source stands for one that would say nothing.
     pub fn trace_of(&self, source: &Stat, there: &Stat) -> Trace {
         let trace = Trace::of(there);
-        match self.has_change_times() {
-            true => trace,
-            false => Trace { ctime: source.ctime, ..trace },
-        }
+        if self.has_change_times() { trace } else { Trace { ctime: source.ctime, ..trace } }
     }
 
     /// True if files here have a change time that no program can set.

@@ -52,10 +52,7 @@ pub fn is_open_to_strangers(
 /// True if the owner of a directory may be believed. A file that is made for this user only shows whether owners are
 /// kept: whose directory it is, cannot have it look otherwise. Nothing is made in a `dry` run.
 pub fn tells_owners(dir: &Dir, parts: PartOwner, dry: bool) -> bool {
-    match dry {
-        true => !sys::may_lack_owners(dir),
-        false => dir.keeps_labels(parts).unwrap_or(true),
-    }
+    if dry { !sys::may_lack_owners(dir) } else { dir.keeps_labels(parts).unwrap_or(true) }
 }
 
 /// Refuses the directory `handle`, which is `there` and is to be `output`, if it belongs to a stranger or, in a `dry`

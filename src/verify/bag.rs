@@ -1,6 +1,6 @@
 //! A bag before its manifests are read: `bagit.txt`, which manifests there are, `bag-info.txt` and `fetch.txt`.
 
-use std::{io, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use crate::{
     error::Deed, error::Error, event::Stop, manifest::Declaration, manifest::Encoding,
@@ -168,10 +168,8 @@ impl BagDir<'_> {
     /// The size of the payload by `bag-info.txt`, if it is there.
     fn info(&self) -> Result<Option<(u64, u64)>, Error> {
         let path = self.root.join("bag-info.txt");
-        let file = match open(self.dir, "bag-info.txt") {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.deed("read", &path)?,
-        };
+        let file = open(self.dir, "bag-info.txt").if_there().deed("read", &path)?;
+        let Some(file) = file else { return Ok(None) };
         let text = read_short(Utf16Reader::new(file), MOST_INFO).deed("read", &path)?;
         let text = self.text(text);
         bag::payload_oxum(&text).map_err(|why| Error::finding("take for a bag's", &path, why))
@@ -188,10 +186,8 @@ impl BagDir<'_> {
     fn fetch(&self, bag: &Bag, expanded: &mut Expanded) -> Result<(), Error> {
         let path = self.root.join("fetch.txt");
         let fail = |error| Error::io("read", &path, error);
-        let file = match open(self.dir, "fetch.txt") {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            file => file.map_err(fail)?,
-        };
+        let file = open(self.dir, "fetch.txt").if_there().map_err(fail)?;
+        let Some(file) = file else { return Ok(()) };
         let mut lines = Scanner::new(LineEnds::new(Utf16Reader::new(file)));
         let mut missing = 0_u64;
         while let Some(line) = lines.next_line().map_err(fail)? {

@@ -12,6 +12,7 @@ use std::{
     path::Path, path::PathBuf,
 };
 
+use crate::error::Deed;
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Sha256, io::ReadBack,
     manifest::Entries, manifest::Form, manifest::ManifestName, manifest::Parsed, manifest::Scanner,
@@ -138,10 +139,9 @@ impl OwnManifests {
             Recorded::Manifest(name, _) if self.finished.contains(&name) => Some(name),
             Recorded::Manifest(name, _) => self.later_than(name),
             Recorded::Unfinished => None,
-            Recorded::Nothing => {
-                let fail = |error| Error::io("read the manifests in", dir, error);
-                Dir::open(dir).and_then(|here| self.latest_unlisted(&here)).map_err(fail)?
-            }
+            Recorded::Nothing => Dir::open(dir)
+                .and_then(|here| self.latest_unlisted(&here))
+                .deed("read the manifests in", dir)?,
         })
     }
 
@@ -179,9 +179,8 @@ impl OwnManifests {
                 };
                 rivals.extend(name.is_ahead().then_some(Rival::OnlyAhead));
                 rivals.extend(later.map(of_kind));
-                let fail = |error| Error::io("read the manifests in", dir, error);
                 let unlike = Dir::open(dir).and_then(|here| self.unlike(&here, name));
-                rivals.extend(unlike.map_err(fail)?.map(Rival::Unlike));
+                rivals.extend(unlike.deed("read the manifests in", dir)?.map(Rival::Unlike));
             }
         }
         let unfinished = self.unfinished.iter().max().copied();
@@ -365,11 +364,8 @@ fn look_up(here: &Dir, dir: &Path, state: Option<&Path>) -> io::Result<Option<Re
     let Some(private) = private else { return Ok(None) };
     let is_there = |name: &str| private.dir().stat(name.as_ref(), false).is_ok();
     // For reading only: the file system may be mounted so.
-    let file = match private.dir().open_file(FINISHED.as_ref(), false) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(is_there(FIRST).then_some(Recorded::Unfinished));
-        }
-        opened => opened?,
+    let Some(file) = private.dir().open_file(FINISHED.as_ref(), false).if_there()? else {
+        return Ok(is_there(FIRST).then_some(Recorded::Unfinished));
     };
     if Dir::stat_file(&file)?.kind != Kind::File {
         return Ok(None);

@@ -82,10 +82,7 @@ fn archive_by(spec: &TargetSpec, path: &Path) -> Archive {
     if let Some(dir) = spec.root.as_ref().or(spec.dir.as_ref()) {
         // A chain lists what lies beside it; with any other directory, its history is held against that.
         let id = |dir: &Path| Dir::open(dir).and_then(|dir| dir.identity()).ok();
-        return match is_chain && id(dir) != id(above) {
-            true => Archive::History,
-            false => Archive::None,
-        };
+        return if is_chain && id(dir) != id(above) { Archive::History } else { Archive::None };
     }
     if start.starts_with(START) && path.file_name().is_some_and(|name| name == DECLARATION) {
         return Archive::Bag;

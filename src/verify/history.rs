@@ -7,6 +7,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, io, path::Path, sync::Arc};
 
+use crate::error::Deed;
 use crate::{
     error::Error, event::Stop, hash::Algorithm, manifest::ChainLink, manifest::Declaration,
     manifest::MhlEntries, manifest::MhlPiece, manifest::Named, manifest::archive::bag,
@@ -187,8 +188,7 @@ impl History<'_> {
 
     /// Reads the chain. Its faults are told when it is read as a list.
     fn chain(&self, path: &Path) -> Result<Vec<ChainLink>, Error> {
-        let fail = |error| Error::io("read the chain of generations", path, error);
-        read_chain(open(self.dir, CHAIN).map_err(fail)?, path)
+        read_chain(open(self.dir, CHAIN).deed("read the chain of generations", path)?, path)
     }
 
     /// Adds the directories of the histories that a generation refers to. Returns whether it refers to any.

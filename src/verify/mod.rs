@@ -162,9 +162,11 @@ impl VerifyJob {
         let (helpers, backend) = (&helpers, self.backend);
         let states = self.write_states.then(MadeStates::default);
         let checker = || {
-            let checker = Checker::new(self.from, self.convert_paths, progress, stop).with(backend);
-            let checker = checker.with_states(states.as_ref());
-            checker.with_links(LinkChecker { helpers, reads, backend, progress })
+            let checker = Checker::new(self.from, self.convert_paths, progress, stop);
+            let mut checker = checker.with(backend);
+            checker.links = Some(LinkChecker { helpers, reads, backend, progress });
+            checker.states = states.as_ref();
+            checker
         };
         // These are about each file by itself.
         let is_each = self.budget.is_some() || self.shard.is_some() || self.write_states;

@@ -126,15 +126,11 @@ pub fn list() -> (BTreeMap<OsString, PathBuf>, Vec<Error>) {
     let (mut jobs, mut errors) = (BTreeMap::new(), Vec::new());
     for dir in directories() {
         let fail = |error| Error::io("list the jobs in", &dir, error);
-        let entries = match std::fs::read_dir(&dir) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => {
-                errors.push(fail(error));
-                continue;
-            }
-        };
-        for entry in entries {
+        let entries = std::fs::read_dir(&dir).if_there().unwrap_or_else(|error| {
+            errors.push(fail(error));
+            None
+        });
+        for entry in entries.into_iter().flatten() {
             let path = match entry {
                 Ok(entry) => entry.path(),
                 Err(error) => {
@@ -169,10 +165,8 @@ fn find(name: &OsStr) -> Result<(PathBuf, File)> {
     file_name.push(".toml");
     for dir in directories() {
         let path = dir.join(&file_name);
-        match open(&path) {
-            Ok(file) => return Ok((path, file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(fail(&path, error)),
+        if let Some(file) = open(&path).if_there().map_err(|error| fail(&path, error))? {
+            return Ok((path, file));
         }
     }
     let looked: Vec<String> =
@@ -202,8 +196,10 @@ fn refuse_foreign(path: &Path, file: &File) -> Result<()> {
 
 fn read(path: &Path, file: File) -> Result<String> {
     let mut text = String::new();
-    let fail = |error| Error::io("read the job", path, error);
-    Uninterrupted(file).take(MOST_BYTES + 1).read_to_string(&mut text).map_err(fail)?;
+    Uninterrupted(file)
+        .take(MOST_BYTES + 1)
+        .read_to_string(&mut text)
+        .deed("read the job", path)?;
     match text.len() as u64 > MOST_BYTES {
         true => Err(Error::finding("read the job", path, "it is larger than 1 MiB")),
         false => Ok(text),

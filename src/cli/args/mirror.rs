@@ -68,12 +68,10 @@ pub enum MirroredFiles {
 }
 
 impl Choose for MirroredFiles {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            ("listed", MirroredFiles::Listed, "What a manifest of an earlier run lists"),
-            ("all", MirroredFiles::All, "Whatever is not in the source"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("listed", MirroredFiles::Listed, "What a manifest of an earlier run lists"),
+        ("all", MirroredFiles::All, "Whatever is not in the source"),
+    ];
 }
 
 impl MirrorArgs {

@@ -136,12 +136,10 @@ pub enum LogFormat {
 }
 
 impl Choose for LogFormat {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            ("text", LogFormat::Text, "As on a terminal"),
-            ("json", LogFormat::Json, "One JSON object a line"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("text", LogFormat::Text, "As on a terminal"),
+        ("json", LogFormat::Json, "One JSON object a line"),
+    ];
 }
 
 impl RecordArgs {

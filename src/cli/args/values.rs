@@ -23,7 +23,12 @@ const HIDDEN: &str = "";
 /// A value that is chosen by a word.
 pub trait Choose: Copy + Send + Sync + 'static {
     /// All of them, in the order of the help.
-    fn choices() -> Vec<Choice<Self>>;
+    const CHOICES: &'static [Choice<Self>];
+
+    /// The same, and those that the machine decides about.
+    fn choices() -> Vec<Choice<Self>> {
+        Self::CHOICES.to_vec()
+    }
 }
 
 /// Reads one of the words of `T`.
@@ -37,41 +42,31 @@ pub fn one_of<T: Choose>() -> impl TypedValueParser<Value = T> {
 }
 
 impl Choose for Policy {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            (
-                "default",
-                Policy::Default,
-                "Replace cut-off copies only; leave other files that differ, and exit with 1",
-            ),
-            ("update", Policy::Update, "Also replace files that are older than the source"),
-            ("never", Policy::Never, "Replace nothing"),
-            ("always", Policy::Always, "Replace everything"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        (
+            "default",
+            Policy::Default,
+            "Replace cut-off copies only; leave other files that differ, and exit with 1",
+        ),
+        ("update", Policy::Update, "Also replace files that are older than the source"),
+        ("never", Policy::Never, "Replace nothing"),
+        ("always", Policy::Always, "Replace everything"),
+    ];
 }
 
 impl Choose for ReadBackWhich {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            (
-                "all",
-                ReadBackWhich::All,
-                "Every file that is listed, also those that are there already",
-            ),
-            ("new", ReadBackWhich::New, "Every file that this run writes"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("all", ReadBackWhich::All, "Every file that is listed, also those that are there already"),
+        ("new", ReadBackWhich::New, "Every file that this run writes"),
+    ];
 }
 
 impl Choose for Resume {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            ("auto", Resume::Auto, "Continue where the file was durable"),
-            ("verify", Resume::Verify, "Read and check first what is there"),
-            ("off", Resume::Off, "Start over, and keep nothing for a later run"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("auto", Resume::Auto, "Continue where the file was durable"),
+        ("verify", Resume::Verify, "Read and check first what is there"),
+        ("off", Resume::Off, "Start over, and keep nothing for a later run"),
+    ];
 }
 
 /// Reads one algorithm or several, with commas between them; none alone is no algorithm.
@@ -92,112 +87,86 @@ fn all_algorithms() -> String {
 }
 
 impl Choose for ListFormat {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            (
-                "gnu",
-                ListFormat::Gnu,
-                "As sha256sum, md5sum, b3sum and xxhsum write; one list for each",
-            ),
-            ("bsd", ListFormat::Bsd, "Lines that name their algorithm; one list for all"),
-            (
-                "hashdeep",
-                ListFormat::Hashdeep,
-                "That of hashdeep: MD5, SHA-1 and SHA-256 of those asked for",
-            ),
-            (
-                "mhl",
-                ListFormat::History,
-                "A history of ASC MHL 2 in OUTPUT/ascmhl, to which each run adds a generation",
-            ),
-            ("mhl1", ListFormat::LegacyMhl, "A legacy Media Hash List (1.1)"),
-            ("dirs", ListFormat::Dirs, "A list in each directory: SHA256SUMS, MD5SUMS and so on"),
-            (
-                "sides",
-                ListFormat::Sides,
-                "A list beside each file: NAME.sha256, NAME.md5 and so on",
-            ),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("gnu", ListFormat::Gnu, "As sha256sum, md5sum, b3sum and xxhsum write; one list for each"),
+        ("bsd", ListFormat::Bsd, "Lines that name their algorithm; one list for all"),
+        (
+            "hashdeep",
+            ListFormat::Hashdeep,
+            "That of hashdeep: MD5, SHA-1 and SHA-256 of those asked for",
+        ),
+        (
+            "mhl",
+            ListFormat::History,
+            "A history of ASC MHL 2 in OUTPUT/ascmhl, to which each run adds a generation",
+        ),
+        ("mhl1", ListFormat::LegacyMhl, "A legacy Media Hash List (1.1)"),
+        ("dirs", ListFormat::Dirs, "A list in each directory: SHA256SUMS, MD5SUMS and so on"),
+        ("sides", ListFormat::Sides, "A list beside each file: NAME.sha256, NAME.md5 and so on"),
+    ];
 }
 
 impl Choose for Damaged {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            ("remove", Damaged::Remove, "Remove it"),
-            ("keep", Damaged::Keep, "Keep it beside its destination, as NAME.dircopy-damaged"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("remove", Damaged::Remove, "Remove it"),
+        ("keep", Damaged::Keep, "Keep it beside its destination, as NAME.dircopy-damaged"),
+    ];
 }
 
 impl Choose for Reflink {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            ("auto", Reflink::Auto, "Where it is possible and gains something"),
-            ("always", Reflink::Always, "A file that cannot be cloned is an error"),
-            ("never", Reflink::Never, "The copy gets blocks of its own"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("auto", Reflink::Auto, "Where it is possible and gains something"),
+        ("always", Reflink::Always, "A file that cannot be cloned is an error"),
+        ("never", Reflink::Never, "The copy gets blocks of its own"),
+    ];
 }
 
 impl Choose for Renamed {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            (
-                "auto",
-                Renamed::Auto,
-                "A clone of the file of the old name; with --mirror and --generations else a hard link",
-            ),
-            ("link", Renamed::Link, "A clone, or else a hard link to a name that may stay"),
-            ("clone", Renamed::Clone, "A clone, where the file system can (xfs, btrfs)"),
-            ("copy", Renamed::Copy, "Copied like any new file"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        (
+            "auto",
+            Renamed::Auto,
+            "A clone of the file of the old name; with --mirror and --generations else a hard link",
+        ),
+        ("link", Renamed::Link, "A clone, or else a hard link to a name that may stay"),
+        ("clone", Renamed::Clone, "A clone, where the file system can (xfs, btrfs)"),
+        ("copy", Renamed::Copy, "Copied like any new file"),
+    ];
 }
 
 impl Choose for Sparse {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            ("auto", Sparse::Auto, "Holes of the source are holes of the copy"),
-            ("never", Sparse::Never, "Holes are written as zeros"),
-            ("always", Sparse::Always, "Aligned zeros of 4 KiB and more become holes too"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("auto", Sparse::Auto, "Holes of the source are holes of the copy"),
+        ("never", Sparse::Never, "Holes are written as zeros"),
+        ("always", Sparse::Always, "Aligned zeros of 4 KiB and more become holes too"),
+    ];
 }
 
 impl Choose for Holes {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            ("auto", Holes::Auto, "Read what is called a hole, in files with at most 1 TiB of it"),
-            ("read", Holes::Read, "Read it in all files"),
-            ("trust", Holes::Trust, "Believe the source's file system"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("auto", Holes::Auto, "Read what is called a hole, in files with at most 1 TiB of it"),
+        ("read", Holes::Read, "Read it in all files"),
+        ("trust", Holes::Trust, "Believe the source's file system"),
+    ];
 }
 
 impl Choose for Cache {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            ("drop", Cache::Drop, "Drop what the copy brought in; keep what was cached before"),
-            ("keep", Cache::Keep, "Leave it to the system"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("drop", Cache::Drop, "Drop what the copy brought in; keep what was cached before"),
+        ("keep", Cache::Keep, "Leave it to the system"),
+    ];
 }
 
 impl Choose for States {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            ("auto", States::Auto, "Those of files of more than 1 MiB: 32 bytes for each MiB"),
-            (
-                "none",
-                States::None,
-                "None: checks are slower and do not say where a file is damaged",
-            ),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("auto", States::Auto, "Those of files of more than 1 MiB: 32 bytes for each MiB"),
+        ("none", States::None, "None: checks are slower and do not say where a file is damaged"),
+    ];
 }
 
 impl Choose for Backend {
+    const CHOICES: &'static [Choice<Self>] = &[];
+
     fn choices() -> Vec<Choice<Self>> {
         let mut choices = vec![
             ("auto", Backend::best(), "As is fastest"),
@@ -213,39 +182,33 @@ impl Choose for Backend {
 }
 
 impl Choose for ReadFrom {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            (
-                "medium",
-                ReadFrom::Medium,
-                "From the disk, around the system's cache, wherever that is possible",
-            ),
-            (
-                "cache",
-                ReadFrom::Cache,
-                "From the cache where it has them: faster, and no proof of what is on the disk",
-            ),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        (
+            "medium",
+            ReadFrom::Medium,
+            "From the disk, around the system's cache, wherever that is possible",
+        ),
+        (
+            "cache",
+            ReadFrom::Cache,
+            "From the cache where it has them: faster, and no proof of what is on the disk",
+        ),
+    ];
 }
 
 impl Choose for ReadOrder {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            ("large-first", ReadOrder::LargeFirst, "Large files first"),
-            ("as-on-disk", ReadOrder::AsOnDisk, "As they lie on the disk"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("large-first", ReadOrder::LargeFirst, "Large files first"),
+        ("as-on-disk", ReadOrder::AsOnDisk, "As they lie on the disk"),
+    ];
 }
 
 impl Choose for When {
-    fn choices() -> Vec<Choice<Self>> {
-        vec![
-            ("auto", When::Auto, "If standard error is a terminal"),
-            ("always", When::Always, "Always"),
-            ("never", When::Never, "Never"),
-        ]
-    }
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("auto", When::Auto, "If standard error is a terminal"),
+        ("always", When::Always, "Always"),
+        ("never", When::Never, "Never"),
+    ];
 }
 
 /// How much a program says.

@@ -136,15 +136,12 @@ impl Destination {
     /// Refuses to replace what no earlier run wrote; an empty file may be replaced.
     fn refuse_foreign(&self) -> Result<()> {
         let Self { kind, path, .. } = self;
-        match self.dir.stat(&self.name, false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(Error::io(kind.deed(), path, error)),
-            Ok(stat) if stat.kind != Kind::File => {
-                let is = stat.kind.name();
-                let finding = format!("{is} has this name, and only a file is replaced");
-                return Err(Error::finding(kind.deed(), path, finding));
-            }
-            Ok(_) => {}
+        let there = self.dir.stat(&self.name, false).if_there().deed(kind.deed(), path)?;
+        let Some(there) = there else { return Ok(()) };
+        if there.kind != Kind::File {
+            let is = there.kind.name();
+            let finding = format!("{is} has this name, and only a file is replaced");
+            return Err(Error::finding(kind.deed(), path, finding));
         }
         let (mark, is_none) = kind.mark();
         let begin = self.read(mark.len() as u64);

@@ -79,10 +79,7 @@ impl Log {
 
     /// Writes a line: the text, or its subject as JSON.
     pub fn write(&self, text: &str, what: &impl Serialize) {
-        let line = match self.json {
-            true => json_line(what),
-            false => format!("{} {text}", now()),
-        };
+        let line = if self.json { json_line(what) } else { format!("{} {text}", now()) };
         // In one call, so that the lines of two programs that share a log do not mix.
         let line = format!("{line}\n");
         // A line is in it or not, also after a panic elsewhere.

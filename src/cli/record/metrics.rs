@@ -192,9 +192,7 @@ pub fn durable(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
 
 /// The same of a check.
 pub fn checked(ran: &RunResult<'_>) -> LabelledCounts {
-    let RunResult::Checked(VerifyReport { counts, .. }) = ran else {
-        return LabelledCounts::default();
-    };
+    let Some(VerifyReport { counts, .. }) = ran.check() else { return LabelledCounts::default() };
     LabelledCounts {
         files: vec![
             ("good", counts.good),

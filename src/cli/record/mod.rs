@@ -183,10 +183,16 @@ impl<'a> Records<'a> {
 
     pub(crate) fn write_report(&self, finished: &Finished<'_>) -> Result<()> {
         let Some((place, spool)) = &self.report else { return Ok(()) };
-        let (ran, exit) = (finished.ran, finished.exit());
+        let (ran, exit, check) = (finished.ran, finished.exit(), finished.ran.check());
         let bytes = self.command.iter().map(|word| word.as_encoded_bytes());
         let is_text = bytes.clone().all(|word| std::str::from_utf8(word).is_ok());
         let mut head = ReportJson {
+            format: "dircopy-report",
+            version: report::VERSION,
+            program: env!("CARGO_PKG_NAME"),
+            program_version: env!("CARGO_PKG_VERSION"),
+            working_directory: std::env::current_dir().ok().map(|dir| JsonName::path(&dir)),
+            host: sys::host_name(),
             kind: self.task.kind(),
             command: as_text(&self.command),
             job: self.file.as_ref(),
@@ -199,18 +205,9 @@ impl<'a> Records<'a> {
             error: ran.error(),
             copy: self.copied(finished),
             stream: self.streamed(ran),
-            checked: match ran {
-                RunResult::Checked(report) => Some(&report.counts),
-                _ => None,
-            },
-            scrub: match ran {
-                RunResult::Checked(report) => report.covered.as_ref().map(ScrubSection::of),
-                _ => None,
-            },
-            shard: match ran {
-                RunResult::Checked(report) => report.shard.as_ref().map(ShardSection::of),
-                _ => None,
-            },
+            checked: check.map(|report| &report.counts),
+            scrub: check.and_then(|report| report.covered.as_ref()).map(ScrubSection::of),
+            shard: check.and_then(|report| report.shard.as_ref()).map(ShardSection::of),
             ..ReportJson::default()
         };
         let samples = self.sample_lines(ran);
@@ -389,10 +386,7 @@ impl<'a> Records<'a> {
             bytes: counts.bytes,
             expected,
             durable,
-            covered: match ran {
-                RunResult::Checked(report) => report.covered,
-                _ => None,
-            },
+            covered: ran.check().and_then(|report| report.covered),
         };
         let (prefix, label, rows) = match &self.task {
             Task::Copy { .. } => {

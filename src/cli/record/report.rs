@@ -21,10 +21,10 @@ use crate::{
 
 /// The version of the format; it counts up when a report changes in a way that may break a reader.
 /// Fields, kinds of entries and endings may be added without.
-const VERSION: u32 = 2;
+pub const VERSION: u32 = 2;
 
 /// A report but for its entries.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct ReportJson<'a> {
     pub format: &'static str,
     pub version: u32,
@@ -322,35 +322,6 @@ fn digest(path: &Path) -> io::Result<Option<String>> {
         match sys::uninterrupted(|| file.read(&mut buffer))? {
             0 => return Ok(hasher.finish().map(|digest| digest.to_string())),
             read => hasher.update(&buffer[..read]),
-        }
-    }
-}
-
-impl Default for ReportJson<'_> {
-    fn default() -> Self {
-        Self {
-            format: "dircopy-report",
-            version: VERSION,
-            kind: "copy",
-            program: env!("CARGO_PKG_NAME"),
-            program_version: env!("CARGO_PKG_VERSION"),
-            command: Vec::new(),
-            command_bytes: None,
-            job: None,
-            working_directory: std::env::current_dir().ok().map(|dir| JsonName::path(&dir)),
-            host: sys::host_name(),
-            started: String::new(),
-            ended: String::new(),
-            elapsed_seconds: 0.0,
-            exit_code: 0,
-            ending: "",
-            error: None,
-            copy: None,
-            stream: None,
-            checked: None,
-            scrub: None,
-            shard: None,
-            entries_left_out: 0,
         }
     }
 }

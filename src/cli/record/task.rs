@@ -96,7 +96,15 @@ impl Finished<'_> {
     }
 }
 
-impl RunResult<'_> {
+impl<'a> RunResult<'a> {
+    /// The report of a check.
+    pub(crate) fn check(&self) -> Option<&'a VerifyReport> {
+        match self {
+            RunResult::Checked(report) => Some(report),
+            _ => None,
+        }
+    }
+
     /// Why it was refused, or stopped early.
     pub(crate) fn error(&self) -> Option<RecordEntry<'static>> {
         match self {

@@ -49,10 +49,7 @@ pub fn report(args: &ReportArgs, console: &Console) -> Exit {
         return Exit::Refused;
     }
     console.out(&format!("the report is {}", Shown::path(output)));
-    match unread == 0 && console.all_written() {
-        true => Exit::Complete,
-        false => Exit::Incomplete,
-    }
+    if unread == 0 && console.all_written() { Exit::Complete } else { Exit::Incomplete }
 }
 
 /// The place of the page, if that may be one.

@@ -79,10 +79,7 @@ impl Spool {
         self.flush();
         self.file.rewind()?;
         let copied = io::copy(&mut Uninterrupted(&self.file).take(self.good), to)?;
-        match copied == self.good {
-            true => Ok(()),
-            false => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+        if copied == self.good { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 }
 

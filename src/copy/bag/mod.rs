@@ -13,23 +13,20 @@ use crate::{
     copy::CopyJob, copy::Counts, copy::Ending, copy::Prepared, copy::Report,
     copy::bag::place::BagRoot, copy::bag::place::BagState, copy::bag::place::Payload,
     copy::bag::seal::BagSeal, copy::bag::seal::tags_there, copy::before::check::Fit,
-    copy::before::check::FitRules, copy::before::check::TreeCopy,
-    copy::before::check::go_on_unless, copy::mirror::search::DepartureSearch, error::Error,
-    error::Result, event::Event, event::EventObserver, event::Stop, hash::Algorithm,
-    hash::Algorithms, io::CopyOptions, io::States, manifest::InfoTag,
-    manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD, path::Shown,
-    state::CountedRun, state::Missing, state::PrivateDir, sys, sys::Attributes, sys::Dir,
-    sys::stat::Identity, tree::Batch, tree::Patience, tree::walk::most_levels,
+    copy::before::check::FitRules, copy::mirror::search::DepartureSearch, copy::run::OutputRun,
+    error::Error, error::Result, event::Event, event::Stop, hash::Algorithm, hash::Algorithms,
+    io::CopyOptions, io::States, manifest::InfoTag, manifest::archive::bag::DECLARATION,
+    manifest::archive::bag::PAYLOAD, path::Shown, state::CountedRun, state::Missing,
+    state::PrivateDir, sys, sys::Attributes, sys::Dir, sys::stat::Identity, tree::Patience,
+    tree::walk::most_levels,
 };
 
 // A run that makes a bag: what it refuses first, the copy of the payload, and what becomes of the bag after it.
 
 /// A run that makes a bag.
 pub struct BagRun<'a> {
-    pub job: &'a CopyJob,
     pub bag: &'a BagOptions,
-    pub observer: &'a EventObserver<'a>,
-    pub tree: &'a dyn TreeCopy,
+    pub tree: &'a OutputRun<'a>,
 }
 
 impl BagRun<'_> {
@@ -38,7 +35,7 @@ impl BagRun<'_> {
     /// # Errors
     /// The job was refused, and nothing was touched.
     pub fn run(&self) -> Result<Report> {
-        let Self { job, observer, tree, .. } = *self;
+        let OutputRun { job, observer, .. } = *self.tree;
         let started = Instant::now();
         job.check_options()?;
         let stop = &observer.stop.of_one();
@@ -52,15 +49,13 @@ impl BagRun<'_> {
         let too_large = match job.options.check_space {
             true => {
                 let looked = CopyJob { payload: self.looked_payload(&looked), ..looked.clone() };
-                tree.look_for_space(&looked, patience)?
+                self.tree.with(&looked).check_space(patience)?
             }
             false => None,
         };
         if job.dry_run {
-            return tree.copy_tree(&CopyJob {
-                options: CopyOptions { check_space: false, ..looked.options },
-                ..looked
-            });
+            let options = CopyOptions { check_space: false, ..looked.options };
+            return self.tree.with(&CopyJob { options, ..looked }).copy_or_tell();
         }
         if stop.is_requested() {
             let finding = "the run was stopped before it was begun; nothing was touched";
@@ -80,21 +75,21 @@ impl BagRun<'_> {
     }
 
     fn algorithms(&self) -> Algorithms {
-        self.job.options.further.with(self.job.options.algorithm)
+        self.tree.job.options.further.with(self.tree.job.options.algorithm)
     }
 
     /// The job of a copy into the payload as far as it is there, to look at and make nothing.
     fn looked_at(&self, found: Option<BagState>) -> CopyJob {
-        let output = self.job.output.join(PAYLOAD);
+        let output = self.tree.job.output.join(PAYLOAD);
         let is_there = found.is_some() && output.symlink_metadata().is_ok();
-        let output = if is_there { output } else { self.job.output.clone() };
-        let options = CopyOptions { states: States::None, ..self.job.options.clone() };
-        CopyJob { bag: None, options, output, wait: false, ..self.job.clone() }
+        let output = if is_there { output } else { self.tree.job.output.clone() };
+        let options = CopyOptions { states: States::None, ..self.tree.job.options.clone() };
+        CopyJob { bag: None, options, output, wait: false, ..self.tree.job.clone() }
     }
 
     /// As whose payload it is looked at, if it is there: what a killed run left in it gives way.
     fn looked_payload(&self, looked: &CopyJob) -> Option<PayloadRole> {
-        let Self { job, .. } = *self;
+        let job = self.tree.job;
         if looked.output == job.output {
             return None;
         }
@@ -110,22 +105,9 @@ impl BagRun<'_> {
     fn refuse_misfits(&self, looked: &CopyJob, patience: Patience<'_>) -> Result<()> {
         let prepared = looked.prepare(true, patience)?;
         let mut fit = Fit::new(OF_BAGS);
-        let Prepared { source, output, file, .. } = &prepared;
-        match file {
-            Some(entry) => {
-                let (source, output) = (Arc::clone(source), Arc::clone(output));
-                fit.files(&Batch { source, output, files: vec![entry.clone()] });
-            }
-            None => {
-                let take = &mut |found| {
-                    fit.take(&found);
-                    go_on_unless(patience.stop)
-                };
-                self.tree.walk_source(looked, &prepared, take);
-            }
-        }
-        fit.judge(self.job)?;
-        if looked.output == self.job.output {
+        self.tree.with(looked).walk_source(&prepared, |found| fit.take(found));
+        fit.judge(self.tree.job)?;
+        if looked.output == self.tree.job.output {
             return Ok(());
         }
         refuse_strangers(looked, &prepared, patience.stop)
@@ -133,12 +115,12 @@ impl BagRun<'_> {
 
     /// Copies the payload, and finishes the bag if it is complete.
     fn fill(&self, root: &BagRoot, stop: &Stop, warnings: &mut Vec<Error>) -> Result<Report> {
-        let job = self.job;
+        let job = self.tree.job;
         let there = &tags_there(root, self.algorithms(), warnings)?;
         let source = Dir::open(&job.source).ok();
         let Payload { dir: payload, is_closed } =
             root.payload(job.options.sync, source.as_ref())?;
-        let mut report = self.tree.copy_tree(&self.payload_job(root, &payload)?)?;
+        let mut report = self.tree.with(&self.payload_job(root, &payload)?).copy_or_tell()?;
         let counts = report.counts;
         let is_changed = counts.copied + counts.replaced + counts.linked > 0;
         let finished = match (&report.ending, &report.manifest) {
@@ -201,7 +183,7 @@ impl BagRun<'_> {
         stop: &Stop,
     ) -> Result<Report> {
         let restored = match root.state {
-            BagState::Finished => BagSeal::restore(root, self.job, stop),
+            BagState::Finished => BagSeal::restore(root, self.tree.job, stop),
             BagState::Empty | BagState::Begun => Ok(()),
         };
         let Err(error) = restored else { return Err(refused) };
@@ -227,12 +209,15 @@ impl BagRun<'_> {
 
     /// The manifest that has what the run proves with.
     fn manifest(&self) -> PathBuf {
-        self.job.output.join(format!("manifest-{}.txt", self.job.options.algorithm.name()))
+        self.tree
+            .job
+            .output
+            .join(format!("manifest-{}.txt", self.tree.job.options.algorithm.name()))
     }
 
     /// The job that copies the payload, whose directory is this.
     fn payload_job(&self, root: &BagRoot, payload: &Dir) -> Result<CopyJob> {
-        let job = self.job;
+        let job = self.tree.job;
         let fail = |error| Error::io("open", &root.path, error);
         let id = payload.identity().map_err(fail)?;
         let payload = Arc::new(payload.try_clone().map_err(fail)?);
@@ -259,8 +244,8 @@ impl BagRun<'_> {
 
     /// Gives the directory of the payload what the source's has.
     fn label(&self, payload: &Dir, warnings: &mut Vec<Error>) {
-        let path = self.job.output.join(PAYLOAD);
-        let Ok(source) = Dir::open(&self.job.source) else { return };
+        let path = self.tree.job.output.join(PAYLOAD);
+        let Ok(source) = Dir::open(&self.tree.job.source) else { return };
         let read = source.stat_self().and_then(|stat| Ok((stat, Attributes::read(&source)?)));
         match read {
             Ok((stat, attributes)) => {
@@ -271,7 +256,7 @@ impl BagRun<'_> {
                 attributes.apply(payload, &stat, false, warn);
             }
             Err(error) => {
-                warnings.push(Error::io("read the attributes of", &self.job.source, error));
+                warnings.push(Error::io("read the attributes of", &self.tree.job.source, error));
             }
         }
     }
@@ -283,7 +268,7 @@ impl BagRun<'_> {
     ) -> Report {
         for warning in warnings {
             report.counts.warnings += 1;
-            (self.observer.listen)(&Event::Warning(warning));
+            (self.tree.observer.listen)(&Event::Warning(warning));
         }
         report
     }

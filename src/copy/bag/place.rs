@@ -9,6 +9,7 @@ use std::{ffi::OsStr, io, io::Read, path::Path, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Deed;
 use crate::{
     copy::CopyJob, copy::before::check, copy::before::check::DiskDemands,
     copy::before::check::Opened, copy::before::check::new_name, copy::list_file::ListFile,
@@ -203,10 +204,7 @@ impl BagRoot {
             BagNote.write(private, durable).map_err(fail)?;
         }
         remove_all(&self.dir, is_part_name).map_err(fail)?;
-        match self.dir.remove(DECLARATION.as_ref()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
-            _ => {}
-        }
+        self.dir.remove(DECLARATION.as_ref()).if_there().map_err(fail)?;
         if durable {
             self.dir.persist().map_err(fail)?;
             if let Some(parent) = &self.parent {
@@ -226,10 +224,7 @@ impl BagRoot {
         let name = OsStr::new(PAYLOAD);
         let path = || self.path.join(PAYLOAD);
         let fail = |error| Error::io("make the directory", path(), error);
-        match self.dir.make_dir(name, true) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fail(error)),
-            _ => {}
-        }
+        self.dir.make_dir(name, true).unless_taken().map_err(fail)?;
         if durable {
             self.dir.persist().map_err(fail)?;
         }

@@ -132,8 +132,7 @@ impl BagSeal<'_> {
             let of_list = dir.stat(name.as_ref(), false).map_or(u32::MAX, |list| list.mode);
             let mode = sys::new_file_mode() & of_list;
             let mut text = ManifestText::of(&records);
-            let fail = |error| Error::io("write the manifests of", &root.path, error);
-            while text.next_line(&mut file.text).map_err(fail)? {
+            while text.next_line(&mut file.text).deed("write the manifests of", &root.path)? {
                 file.flush_much().deed("write", file.path())?;
             }
             let Some(written) = WrittenTag::finish(file, mode)? else { return Ok(None) };
@@ -206,11 +205,9 @@ pub fn tags_there(
 fn read_file(root: &BagRoot, name: &str) -> Result<Option<Vec<u8>>> {
     let path = root.path.join(name);
     let fail = |error| Error::io("read", &path, error);
-    match root.dir.stat(name.as_ref(), false) {
-        Ok(stat) if stat.kind == Kind::File => {}
-        Ok(_) => return Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(fail(error)),
+    let there = root.dir.stat(name.as_ref(), false).if_there().map_err(fail)?;
+    if there.is_none_or(|there| there.kind != Kind::File) {
+        return Ok(None);
     }
     let file = root.dir.open_file(name.as_ref(), false).map_err(fail)?;
     let mut bytes = Vec::new();

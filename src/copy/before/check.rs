@@ -1,20 +1,19 @@
 //! Looking at a job before it is run.
 
-use std::{
-    ffi::OsStr, ffi::OsString, io, ops::ControlFlow, path::Component, path::Path, path::PathBuf,
-};
+use std::{ffi::OsStr, ffi::OsString, io, path::Component, path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 
+use crate::copy::before::exchange::Pair;
 use crate::{
-    copy::CopyJob, copy::Prepared, copy::Report, copy::bag::PayloadRole, copy::bag::place::BagRoot,
+    copy::CopyJob, copy::Prepared, copy::bag::PayloadRole, copy::bag::place::BagRoot,
     copy::before::Demands, copy::before::is_inside, copy::before::open_source,
     copy::before::prepare, error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm,
     io::CopyOptions, io::Reflink, manifest::ManifestName, path::Shown, path::directory_of,
     state::Missing, state::MovedTimes, state::Note, state::NotePlace, state::OtherOutputs,
     state::PrivateDir, state::PrivatePlace, state::notes, state::private_dir::NAME, sys, sys::Dir,
     sys::Durable, sys::NoOwnMount, sys::PartOwner, sys::stat::Identity, sys::traits::Traits,
-    transfer::baseline::Baseline, tree::Batch, tree::Patience, tree::WalkEvent, tree::WalkItem,
+    transfer::baseline::Baseline, tree::Patience, tree::WalkEvent, tree::WalkItem,
     volume::NotedTraits, volume::TriedVolume, volume::UntriedNames,
 };
 
@@ -170,7 +169,7 @@ impl<'a> FoundOutput<'a> {
 pub fn check(source: &Path, jobs: &[&CopyJob]) -> Result<Vec<Option<Error>>> {
     let (from, file) = open_source(source)?;
     let cannot = |path: &Path, error| Error::io("look at", path, error);
-    let from_id = from.identity().map_err(|error| cannot(source, error))?;
+    let from_stat = &from.stat_self().map_err(|error| cannot(source, error))?;
     let mut found: Vec<FoundOutput<'_>> = Vec::new();
     let mut refused = Vec::new();
     for job in jobs {
@@ -192,13 +191,8 @@ pub fn check(source: &Path, jobs: &[&CopyJob]) -> Result<Vec<Option<Error>>> {
             let finding = format!("{what} {}", Shown::path(from));
             Err(Error::finding("copy to", output.path, finding))
         };
-        if output.is_there() && output.id == from_id {
-            let same = "it is the same directory as the source, or holds the source file";
-            return overlap(same, source);
-        }
-        if file.is_none() && is_inside(output.opened.dir(), &from, from_id, output.path)? {
-            return overlap("it is inside the source; choose an output outside of", source);
-        }
+        let pair = Pair { from: source, to: output.path, source: &from, source_stat: from_stat };
+        pair.refuse_overlap(&output.opened, file.is_some())?;
         if let Opened::There(dir) = &output.opened
             && is_inside(&from, dir, output.id, source)?
         {
@@ -418,7 +412,13 @@ impl Fit {
     /// Takes what the walk came upon.
     pub fn take(&mut self, found: &WalkEvent) {
         match found {
-            WalkEvent::Files(batch) => self.files(batch),
+            WalkEvent::Files(batch) => {
+                for entry in &batch.files {
+                    if !(self.rules.holds)(batch.source.rel.join(&entry.name).as_bytes()) {
+                        self.bad_names.add(|| batch.source.path_of(&entry.name));
+                    }
+                }
+            }
             WalkEvent::Item(WalkItem::HardLink(output, entry)) => {
                 if !(self.rules.holds)(output.rel.join(&entry.name).as_bytes()) {
                     self.bad_names.add(|| output.path_of(&entry.name));
@@ -429,15 +429,6 @@ impl Fit {
             }
             // The copy says what it is.
             WalkEvent::Item(_) => {}
-        }
-    }
-
-    /// Takes files of one directory.
-    pub fn files(&mut self, batch: &Batch) {
-        for entry in &batch.files {
-            if !(self.rules.holds)(batch.source.rel.join(&entry.name).as_bytes()) {
-                self.bad_names.add(|| batch.source.path_of(&entry.name));
-            }
         }
     }
 
@@ -489,10 +480,8 @@ pub fn try_out(
 /// there can change that of any file, so it proves as much as they do.
 fn in_the_open(root: &Dir, traits: &Traits) -> io::Result<MovedTimes> {
     let name = OsStr::new(NAME);
-    let own = match root.make_dir(name, true) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => root.open_dir(name, false)?,
-    };
+    root.make_dir(name, true).unless_taken()?;
+    let own = root.open_dir(name, false)?;
     // Without the note a dry run knows less, and no other.
     let _ = NotePlace::Open(&own).write(traits);
     notes::moved(&own, true)
@@ -533,32 +522,4 @@ pub fn look_at(
 fn is_with(root: &Dir, private: &PrivateDir) -> bool {
     let device = |dir: &Dir| dir.identity().ok().map(|id| id.dev);
     device(root).is_some() && device(root) == device(private.dir())
-}
-
-/// The copying of a tree, for a run that does more and leaves that to one that only copies.
-pub trait TreeCopy {
-    /// Copies the tree of this job, or in a dry run tells what would be copied.
-    ///
-    /// # Errors
-    /// It was refused.
-    fn copy_tree(&self, job: &CopyJob) -> Result<Report>;
-
-    /// Refuses a job for which the output has no space; returns what is to be told of files that are too large.
-    ///
-    /// # Errors
-    /// There is not enough.
-    fn look_for_space(&self, job: &CopyJob, patience: Patience<'_>) -> Result<Option<Error>>;
-
-    /// Walks the source of a job that was prepared as a dry run.
-    fn walk_source(
-        &self,
-        job: &CopyJob,
-        prepared: &Prepared,
-        emit: &mut dyn FnMut(WalkEvent) -> ControlFlow<()>,
-    );
-}
-
-/// Breaks a walk off once the run is to stop.
-pub fn go_on_unless(stop: &Stop) -> ControlFlow<()> {
-    if stop.is_requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }

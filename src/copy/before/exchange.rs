@@ -9,6 +9,7 @@
 
 use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc, time::Instant};
 
+use crate::error::Deed;
 use crate::{
     copy::CopyJob, copy::Counts, copy::DatedName, copy::Ending, copy::Report,
     copy::before::cannot_look, copy::before::check::Opened, copy::before::is_inside,
@@ -348,8 +349,10 @@ impl CopyJob {
 
     /// The error that the source is empty, if it is and that was not allowed.
     pub(crate) fn finds_nothing(&self, source: &Dir, is_file: bool) -> Result<Option<Error>> {
-        let fail = |error| Error::io("list", &self.source, error);
-        if self.options.allow_empty || is_file || !DirListing::is_empty(source).map_err(fail)? {
+        if self.options.allow_empty
+            || is_file
+            || !DirListing::is_empty(source).deed("list", &self.source)?
+        {
             return Ok(None);
         }
         let finding =

@@ -303,9 +303,8 @@ impl Root {
                 Ok(None)
             }
             Ok(secret) => {
-                let fail = |error| Error::io("make durable", private.path(), error);
                 if durable {
-                    private.persist_way().map_err(fail)?;
+                    private.persist_way().deed_at("make durable", || private.path())?;
                 }
                 Ok(Some(secret))
             }
@@ -324,8 +323,7 @@ impl Root {
         };
         if opened.as_ref().is_ok_and(is_missing) {
             let stat = handle.stat_self().map_err(|error| cannot_look(to, error))?;
-            let fail = |error| Error::io("make writable", to, error);
-            self.before = handle.open_up(&stat).map_err(fail)?.then_some(stat);
+            self.before = handle.open_up(&stat).deed("make writable", to)?.then_some(stat);
             opened = PrivateDir::open_at(handle, to, place, Missing::Make);
         } else if let Ok(None) = opened {
             opened = PrivateDir::open_at(handle, to, place, Missing::Make);

@@ -12,13 +12,13 @@ use std::{collections::HashSet, io, sync::Arc};
 use crate::{
     copy::commit::Committer, copy::commit::accounting::copy_of,
     copy::mirror::departures::Departures, copy::record::PendingRows, copy::record::Recording,
-    copy::record::row_of, error::Deed, error::Error, error::Result, hash::Algorithms, hash::Digest,
-    hash::Digests, io::ReadBack, io::WatchedFile, manifest::Readers,
-    manifest::archive::mhl::is_chain, manifest::line, part::content::CopyTarget, path::RelPath,
-    state::Origin, state::Remembered, state::Row, state::Trace, state::Unsettled, sys, sys::Dir,
-    sys::Medium, sys::stat::Kind, sys::stat::Stat, transfer::Context, transfer::UnmetFiles,
-    transfer::baseline::is_absent, tree::LastDir, tree::OutputDir, tree::SourceDir,
-    volume::OtherSpellings, volume::alike::sameness, volume::times::TimeMatch,
+    copy::record::row_of, error::Deed, error::Error, error::Result, error::is_absent,
+    hash::Algorithms, hash::Digest, hash::Digests, io::ReadBack, io::WatchedFile,
+    manifest::Readers, manifest::archive::mhl::is_chain, manifest::line, part::content::CopyTarget,
+    path::RelPath, state::Origin, state::Remembered, state::Row, state::Trace, state::Unsettled,
+    sys, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat, transfer::Context,
+    transfer::UnmetFiles, tree::LastDir, tree::OutputDir, tree::SourceDir, volume::OtherSpellings,
+    volume::alike::sameness, volume::times::TimeMatch,
 };
 
 /// Number of bytes of lines that are written at a time.

@@ -2,6 +2,7 @@
 
 use std::{ffi::OsStr, io, path::Path, sync::Arc};
 
+use crate::error::is_absent;
 use crate::{
     io::AlignedBuffer, io::HashedFrom, sys, sys::ALIGNMENT, sys::Dir, sys::DirListing, sys::Medium,
     sys::PartOwner, transfer::FirstRead, tree::OutputDir, tree::SourceDir,
@@ -67,11 +68,8 @@ pub fn leads_to(path: &Path, handle: &Dir) -> bool {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     match (Dir::open(path).and_then(|dir| dir.identity()), handle.identity()) {
         (Ok(there), Ok(here)) => there == here,
-        (Err(error), _) => {
-            use io::{ErrorKind::NotADirectory, ErrorKind::NotFound};
-            // Any other error (no descriptor left, no memory) says nothing about the place.
-            !matches!(error.kind(), NotFound | NotADirectory)
-        }
+        // Any other error (no descriptor left, no memory) says nothing about the place.
+        (Err(error), _) => !is_absent(&error),
         (_, Err(_)) => true,
     }
 }

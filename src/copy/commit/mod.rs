@@ -187,11 +187,8 @@ impl<'a> Committer<'a> {
             // Whatever it had in hand is lost; nothing is waited for any more.
             self.verifying.lost();
             let died = "the thread that reads it back died; this is a defect of dircopy";
-            return self.accounting.give_up(Error::finding(
-                "prove the copy at",
-                self.root().path(),
-                died,
-            ));
+            let error = Error::finding("prove the copy at", self.root().path(), died);
+            return self.accounting.give_up(error);
         };
         let CheckedCopy { file, verdict, warnings } = *answer;
         self.verifying.returned(&file);

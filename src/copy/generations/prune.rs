@@ -10,6 +10,7 @@ use std::{ffi::OsStr, fmt, io, mem, path::Path, sync::Arc};
 
 use jiff::{civil::Date, tz::Offset};
 
+use crate::error::Deed;
 use crate::{
     copy::DatedName, copy::mirror::TreeRemoval, copy::mirror::departures::Departures,
     copy::mirror::search::SUBVOLUME_STUB_INODE, error::Error, error::Result, event::Stop,
@@ -47,11 +48,8 @@ pub fn remove_found(new: &Dir, found: &Departures, stop: &Stop) -> io::Result<()
             break;
         }
         let Some((above, name)) = path.split() else { continue };
-        match remove_one(new, &above, name, stop) {
-            // It went with the directory that it was in.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed?,
-        }
+        // It may have gone with the directory that it was in.
+        remove_one(new, &above, name, stop).if_there()?;
     }
     Ok(())
 }

@@ -9,14 +9,14 @@
 
 use std::{ffi::OsStr, fs::File, io, path::Path, thread::sleep, time::Duration};
 
+use crate::error::Deed;
 use crate::{
-    error::Error, error::Result, event::Stop, hash::Digest, io::ReadBack, path::DirPath,
-    staged::StagedFile, state::Belief, state::Knowledge, state::PrivateDir, state::RecordFile,
-    state::Remembered, state::Row, state::RowPlace, state::Trace, state::private_dir::NAME,
-    state::private_dir::TRASH, sys, sys::Attributes, sys::Cloned, sys::Dir, sys::ListedEntry,
-    sys::Medium, sys::PartOwner, sys::stat::Inode, sys::stat::Kind, sys::stat::Stat,
-    transfer::outcome::may_be_as, tree::Classifier, tree::Inclusion, tree::PassDir, tree::Step,
-    tree::TreePass,
+    error::Result, event::Stop, hash::Digest, io::ReadBack, path::DirPath, staged::StagedFile,
+    state::Belief, state::Knowledge, state::PrivateDir, state::RecordFile, state::Remembered,
+    state::Row, state::RowPlace, state::Trace, state::private_dir::NAME, state::private_dir::TRASH,
+    sys, sys::Attributes, sys::Cloned, sys::Dir, sys::ListedEntry, sys::Medium, sys::PartOwner,
+    sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, transfer::outcome::may_be_as,
+    tree::Classifier, tree::Inclusion, tree::PassDir, tree::Step, tree::TreePass,
 };
 
 /// Number of bytes of rows that are recorded at a time.
@@ -89,7 +89,6 @@ impl Seeding<'_> {
     /// # Errors
     /// The new tree cannot be written.
     pub fn run(&self) -> Result<Seeded> {
-        let fail = |error| Error::io("share files with the last generation in", self.path, error);
         let mut seeded = Seeded {
             how: Some(match self.new.try_clone_within() {
                 Some(Cloned::Yes) => Sharing::Clone,
@@ -97,7 +96,9 @@ impl Seeding<'_> {
             }),
             ..Seeded::default()
         };
-        self.share_all(&mut seeded).and_then(|()| self.record(&mut seeded)).map_err(fail)?;
+        self.share_all(&mut seeded)
+            .and_then(|()| self.record(&mut seeded))
+            .deed("share files with the last generation in", self.path)?;
         Ok(seeded)
     }
 
@@ -132,10 +133,7 @@ impl Seeding<'_> {
         if !selection.enters(top.source, &source.stat_self()?)? {
             return Ok(None);
         }
-        match top.new.make_dir(name, true) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        top.new.make_dir(name, true).unless_taken()?;
         let new = top.new.open_dir(name, false)?;
         new.open_up(&new.stat_self()?)?;
         if Attributes::are_inherited_in(&new) {
@@ -340,9 +338,8 @@ impl Seeding<'_> {
 
     fn create_record(&self) -> io::Result<RecordFile> {
         for number in 1..MOST_RECORDS {
-            match RecordFile::create(self.private, number) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                created => return created,
+            if let Some(record) = RecordFile::create(self.private, number).unless_taken()? {
+                return Ok(record);
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())

@@ -217,10 +217,8 @@ enum Latest {
 
 impl Latest {
     fn read(root: &Dir) -> io::Result<Self> {
-        let stat = match root.stat(LATEST.as_ref(), false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Missing),
-            stat => stat?,
-        };
+        let stat = root.stat(LATEST.as_ref(), false).if_there()?;
+        let Some(stat) = stat else { return Ok(Self::Missing) };
         let name = match stat.kind {
             Kind::Symlink => {
                 let target = root.read_name_link(LATEST.as_ref())?;

@@ -6,6 +6,7 @@
 
 use std::{collections::BTreeMap, collections::BTreeSet, fs::File, io, io::Read};
 
+use crate::error::Deed;
 use crate::{
     copy::media::one_history::DEED, copy::media::one_history::GenerationsSay,
     copy::media::one_history::HistoryRoot, copy::media::one_history::OneHistory,
@@ -85,8 +86,7 @@ impl Histories {
         if !stop.is_requested() {
             hold(&says.references, &all)?;
         }
-        let fail = |error| Error::io(DEED, source.path, error);
-        Ok(Self { all, known: known.finish().map_err(fail)? })
+        Ok(Self { all, known: known.finish().deed(DEED, source.path)? })
     }
 
     /// The algorithms by which all files that are known can be told, if these are computed anyway.

@@ -21,23 +21,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::CopyJob, copy::Prepared, copy::Report, copy::before::check::Fit,
-    copy::before::check::FitRules, copy::before::check::TreeCopy,
-    copy::before::check::go_on_unless, copy::list_file::ListFile, copy::list_file::ListWriting,
+    copy::before::check::FitRules, copy::list_file::ListFile, copy::list_file::ListWriting,
     copy::media::histories::Histories, copy::media::histories::HistorySides,
     copy::media::histories::OwnMark, copy::media::join::Join, copy::media::join::sorted,
     copy::media::one_history::HistoryRoot, copy::media::one_history::MediaRole,
     copy::media::one_history::left_out, copy::media::one_history::listed,
-    copy::media::one_history::patterns, copy::media::write_generations::OpenLists, error::Deed,
-    error::Error, error::Result, event::Event, event::EventObserver, event::Stop, hash::Algorithm,
-    hash::Algorithms, hash::Digest, manifest::Creator, manifest::HashAction, manifest::KeptFile,
-    manifest::ListFormat, manifest::MediaEntry, manifest::MhlWriter, manifest::archive::mhl::CHAIN,
-    manifest::archive::mhl::HISTORY, manifest::archive::mhl::OF_LEGACY,
-    manifest::archive::mhl::is_history, manifest::archive::mhl::number_of,
-    manifest::archive::mhl_writer::is_text, path::RelPath, state::Secret, sys, sys::Dir,
-    sys::PartOwner, sys::stat::Kind, sys::stat::Time, tree::Batch, tree::EntryBelow, tree::Filter,
-    tree::Inclusion, tree::JoinReader, tree::PathRecord, tree::Patience, tree::RecordOrder,
-    tree::SortedRecords, tree::Sorter, tree::WalkEvent, tree::by_path, tree::pass::Unlisted,
-    tree::pass::each_below,
+    copy::media::one_history::patterns, copy::media::write_generations::OpenLists,
+    copy::run::OutputRun, error::Deed, error::Error, error::Result, event::Event, event::Stop,
+    hash::Algorithm, hash::Algorithms, hash::Digest, manifest::Creator, manifest::HashAction,
+    manifest::KeptFile, manifest::ListFormat, manifest::MediaEntry, manifest::MhlWriter,
+    manifest::archive::mhl::CHAIN, manifest::archive::mhl::HISTORY,
+    manifest::archive::mhl::OF_LEGACY, manifest::archive::mhl::is_history,
+    manifest::archive::mhl::number_of, manifest::archive::mhl_writer::is_text, path::RelPath,
+    state::Secret, sys, sys::Dir, sys::PartOwner, sys::stat::Kind, sys::stat::Time, tree::Batch,
+    tree::EntryBelow, tree::Filter, tree::Inclusion, tree::JoinReader, tree::PathRecord,
+    tree::Patience, tree::RecordOrder, tree::SortedRecords, tree::Sorter, tree::WalkEvent,
+    tree::by_path, tree::pass::Unlisted, tree::pass::each_below,
 };
 
 // A run that writes a Media Hash List: what it refuses first, and what it has to know before the tree is copied.
@@ -54,21 +53,13 @@ const OF_MEDIA: FitRules = FitRules {
     links: "are symbolic links, which a Media Hash List cannot hold (give --follow-links or --no-links)",
 };
 
-/// A run that writes a Media Hash List.
-pub struct MediaRun<'a> {
-    pub job: &'a CopyJob,
-    pub form: ListFormat,
-    pub observer: &'a EventObserver<'a>,
-    pub tree: &'a dyn TreeCopy,
-}
-
-impl MediaRun<'_> {
+impl OutputRun<'_> {
     /// Copies, and writes the list.
     ///
     /// # Errors
     /// The job was refused, and nothing was touched.
-    pub fn run(&self) -> Result<Report> {
-        let Self { job, form, observer, tree } = *self;
+    pub(crate) fn copy_with_media_list(&self, form: ListFormat) -> Result<Report> {
+        let Self { job, observer, .. } = *self;
         let started = Timestamp::now();
         job.check_options()?;
         let stop = &observer.stop.of_one();
@@ -77,7 +68,7 @@ impl MediaRun<'_> {
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
         patience.until_free(&job.output, job.state.as_deref())?;
         let prepared = job.prepare(true, patience)?;
-        let mut found = self.look_at_source(&prepared, stop)?;
+        let mut found = self.look_at_source(&prepared)?;
         let asked = listed(form, job.options.further.with(job.options.algorithm));
         let mut role = MediaRole { algorithms: asked, histories: None, started };
         let mut filter = job.options.selection.filter.clone();
@@ -95,8 +86,8 @@ impl MediaRun<'_> {
             let mark = prepared.secret.as_ref().map(OwnMark::by);
             let sides = HistorySides { source, output, mark };
             let histories = Histories::read(sides, &found, stop)?;
-            let fail = |error| Error::io("go on with the histories at", &job.output, error);
-            role.algorithms = histories.algorithms(asked).map_err(fail)?;
+            role.algorithms =
+                histories.algorithms(asked).deed("go on with the histories at", &job.output)?;
             let of_root = histories.all.get(&RelPath::root());
             let of_root = of_root.map(|it| it.patterns.as_slice()).unwrap_or_default();
             let wrong = |why| Error::finding("go on with the history of", &job.source, why);
@@ -107,26 +98,18 @@ impl MediaRun<'_> {
         }
         let mut job = CopyJob { media: Some(Arc::new(role)), ..job.clone() };
         job.options.selection.filter = filter;
-        tree.copy_tree(&job)
+        self.with(&job).copy_or_tell()
     }
 
     /// Refuses a source that no such list can hold; returns which of its directories have histories.
-    fn look_at_source(&self, prepared: &Prepared, stop: &Stop) -> Result<BTreeSet<RelPath>> {
+    fn look_at_source(&self, prepared: &Prepared) -> Result<BTreeSet<RelPath>> {
         let (mut fit, mut found) = (Fit::new(OF_MEDIA), BTreeSet::new());
-        let Prepared { source, output, file, .. } = prepared;
-        match file {
-            Some(entry) => {
-                let (source, output) = (Arc::clone(source), Arc::clone(output));
-                fit.files(&Batch { source, output, files: vec![entry.clone()] });
+        self.walk_source(prepared, |event| {
+            fit.take(event);
+            if let WalkEvent::Files(batch) = event {
+                found.extend(history_of(batch));
             }
-            None => self.tree.walk_source(self.job, prepared, &mut |event| {
-                fit.take(&event);
-                if let WalkEvent::Files(batch) = &event {
-                    found.extend(history_of(batch));
-                }
-                go_on_unless(stop)
-            }),
-        }
+        });
         fit.judge(self.job)?;
         Ok(found)
     }
@@ -290,8 +273,8 @@ impl<'a> MediaSeal<'a> {
         };
         // The chains of those that came with this copy are not there yet.
         found.histories.extend(histories.all.keys().cloned());
-        let fail = |error| Error::io(DEED, root.path, error);
-        let join = Join::new(self.role, histories, root.path, &filter, kept).map_err(fail)?;
+        let join =
+            Join::new(self.role, histories, root.path, &filter, kept).deed(DEED, root.path)?;
         let joined =
             join.run(&found, &mut |error| tell(MediaFinding { error, is_failed: true }))?;
         if joined.missing > 0 {

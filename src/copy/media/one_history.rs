@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, io, io::Read, path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 
+use crate::error::is_absent;
 use crate::{
     copy::media::histories::Histories, copy::media::histories::OwnMark,
     copy::media::histories::add, error::Error, error::Result, hash::Algorithm, hash::Algorithms,
@@ -74,7 +75,7 @@ impl OneHistory {
             Ok((Kind::Dir, above)) => above.open_dir(HISTORY.as_ref(), false).map_err(fail)?,
             Ok((Kind::Symlink, _)) => return Err(touched(&path, "it is a symbolic link")),
             Ok(_) => return Ok(None),
-            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(fail(error)),
         };
         let links = chain(&dir, &path)?;
@@ -193,7 +194,7 @@ fn chain(dir: &Dir, path: &Path) -> Result<Option<Vec<ChainLink>>> {
     match dir.stat(CHAIN.as_ref(), false) {
         Ok(stat) if stat.kind == Kind::File => {}
         Ok(_) => return Err(touched(&at, "it is no regular file")),
-        Err(error) if is_gone(&error) => return Ok(None),
+        Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(fail(error)),
     }
     let file = dir.open_file(CHAIN.as_ref(), false).map_err(fail)?;
@@ -219,19 +220,12 @@ fn chain(dir: &Dir, path: &Path) -> Result<Option<Vec<ChainLink>>> {
 /// The history that an entry of the generation `from` of the history of `rel` refers to.
 fn reference(rel: &RelPath, entry: &MhlEntry, from: &Path) -> Option<Reference> {
     let (dir, name) = entry.path.rsplit_once('/')?;
-    let child = match dir == HISTORY {
-        true => "",
-        false => dir.strip_suffix(HISTORY)?.strip_suffix('/')?,
-    };
+    let child = if dir == HISTORY { "" } else { dir.strip_suffix(HISTORY)?.strip_suffix('/')? };
     let below = [rel.as_bytes(), child.as_bytes()];
     let both = below.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(&b'/');
     let of = if both.is_empty() { RelPath::root() } else { RelPath::parse(&both).ok()? };
     let digest = entry.digest().map(|digest| digest.to_string()).unwrap_or_default();
     Some(Reference { of, name: name.to_owned(), digest, from: from.to_owned() })
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Hashes what is read.

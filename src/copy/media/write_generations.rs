@@ -198,10 +198,7 @@ impl<'a> OpenLists<'a> {
             return Ok(());
         }
         let HistoryDir { dir, path, history, has_all, closed } = self.open(rel)?;
-        let written = match has_all {
-            true => Ok(()),
-            false => self.write_chain(&dir, &path, &history.links),
-        };
+        let written = if has_all { Ok(()) } else { self.write_chain(&dir, &path, &history.links) };
         written.and(close_up(&dir, closed, &path))
     }
 
@@ -291,8 +288,9 @@ fn has_chain(dir: &Dir, path: &Path, links: &[ChainLink]) -> Result<bool> {
     let is_file = |name: &str| dir.stat(name.as_ref(), false).is_ok_and(|it| it.kind == Kind::File);
     let mut there = Vec::new();
     if is_file(CHAIN) {
-        let fail = |error| Error::io("read the chain of generations", path.join(CHAIN), error);
-        let file = dir.open_file(CHAIN.as_ref(), false).map_err(fail)?;
+        let file = dir
+            .open_file(CHAIN.as_ref(), false)
+            .deed_at("read the chain of generations", || path.join(CHAIN))?;
         there = read_chain(Uninterrupted(file), &path.join(CHAIN))?;
         there.sort_by_key(|link| link.number);
         if !links.starts_with(&there) {

@@ -106,33 +106,30 @@ impl Departures {
 
     /// Notes that part files or journals are in the directory `dir`, which has left the source.
     pub fn add_leftovers(&mut self, dir: RelPath) {
-        let size = dir.as_bytes().len() + EACH;
-        if self.held + size <= MOST_BYTES {
-            self.held += size;
+        if self.has_room_for(&dir) {
             self.with_leftovers.push(dir);
         }
     }
 
+    /// Takes the room for a path, if there is any.
+    fn has_room_for(&mut self, path: &RelPath) -> bool {
+        let size = path.as_bytes().len() + EACH;
+        let has_room = self.held + size <= MOST_BYTES;
+        self.held += if has_room { size } else { 0 };
+        has_room
+    }
+
     /// Notes that what is at `path` is in the way of a copy.
     pub fn add_unfit(&mut self, path: RelPath) {
-        let size = path.as_bytes().len() + EACH;
-        if self.held + size > MOST_BYTES {
-            self.may_lack_unfit = true;
-            return;
-        }
-        self.held += size;
-        self.unfit.push(path);
+        if self.has_room_for(&path) { self.unfit.push(path) } else { self.may_lack_unfit = true }
     }
 
     /// Notes that the directory at `path` is protected.
     pub fn add_protected(&mut self, path: RelPath) {
-        let size = path.as_bytes().len() + EACH;
-        if self.held + size > MOST_BYTES {
-            self.may_lack_unfit = true;
-            return;
+        match self.has_room_for(&path) {
+            true => self.protected.push(path),
+            false => self.may_lack_unfit = true,
         }
-        self.held += size;
-        self.protected.push(path);
     }
 
     /// True if nothing has left the source.

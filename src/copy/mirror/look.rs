@@ -6,6 +6,7 @@ use std::{
     thread::ScopedJoinHandle,
 };
 
+use crate::error::Deed;
 use crate::{
     copy::CopyJob, copy::Counts, copy::Prepared, copy::before::MIRROR_NEEDS_IT,
     copy::mirror::Mirror, copy::mirror::departures::Departures,
@@ -171,11 +172,8 @@ impl DepartureLook<'_> {
             && stat.kind != Kind::Dir
         {
             let path = self.job.output.join(TRASH);
-            return Err(Error::finding(
-                "keep trash in",
-                path,
-                "it is there and is not a directory",
-            ));
+            let finding = "it is there and is not a directory";
+            return Err(Error::finding("keep trash in", path, finding));
         }
         let elsewhere = self.job.state.as_deref();
         PrivateDir::open(root, &self.job.output, elsewhere, Missing::Leave)
@@ -274,8 +272,7 @@ impl DepartureLook<'_> {
         }
         let Self { job, mirror, prepared, .. } = self;
         let refuse = |finding: String| Err(Error::finding(self.deed(), &job.source, finding));
-        let fail = |error| Error::io("list", &job.source, error);
-        if DirListing::is_empty(&prepared.source.handle).map_err(fail)? {
+        if DirListing::is_empty(&prepared.source.handle).deed("list", &job.source)? {
             let entries = found.entries;
             return refuse(format!(
                 "it is empty, and the output has {entries} files and links that would go: is its disk not mounted? \

@@ -15,6 +15,7 @@ use std::{
 
 use jiff::Timestamp;
 
+use crate::error::is_absent;
 use crate::{
     copy::DatedName, copy::LostNames, copy::commit::accounting::Accounting,
     copy::mirror::departures::DepartedItem, copy::mirror::departures::Departures,
@@ -56,10 +57,10 @@ impl<'a> Trash<'a> {
     pub fn dir(&mut self, path: &RelPath) -> Result<&Dir> {
         let opened = match self.last.take() {
             Some((last, dir)) if last == *path => (last, dir),
-            _ => {
-                let fail = |error| Error::io("make trash in", self.output.root.join(TRASH), error);
-                (path.clone(), self.make(path).map_err(fail)?)
-            }
+            _ => (
+                path.clone(),
+                self.make(path).deed_at("make trash in", || self.output.root.join(TRASH))?,
+            ),
         };
         Ok(&self.last.insert(opened).1)
     }
@@ -68,10 +69,8 @@ impl<'a> Trash<'a> {
         let mut dir = self.dated()?.try_clone()?;
         for name in path.components() {
             let name = sys::name_from_bytes(name)?;
-            match dir.make_dir(name, true) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                Ok(()) => dir.persist()?,
-                Err(_) => {}
+            if dir.make_dir(name, true).unless_taken()?.is_some() {
+                dir.persist()?;
             }
             dir = dir.open_dir(name, false)?;
         }
@@ -83,10 +82,7 @@ impl<'a> Trash<'a> {
             return self.dated.as_ref().map(|(_, dir)| dir).ok_or(io::ErrorKind::NotFound.into());
         }
         let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        match root.make_dir(TRASH.as_ref(), true) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        root.make_dir(TRASH.as_ref(), true).unless_taken()?;
         let trash = root.open_dir(TRASH.as_ref(), false)?;
         if !Dir::is_kept_by_us(&trash.stat_self()?) {
             return Err(io::Error::other("another user made it, or may write to it: remove it"));
@@ -94,15 +90,11 @@ impl<'a> Trash<'a> {
         let mut name = DatedName::new(Timestamp::now());
         for _ in 0..TRIES {
             let text = OsString::from(name.to_string());
-            match trash.make_dir(&text, true) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => {
-                    made?;
-                    let dir = trash.open_dir(&text, false)?;
-                    trash.persist()?;
-                    root.persist()?;
-                    return Ok(&self.dated.insert((name, dir)).1);
-                }
+            if trash.make_dir(&text, true).unless_taken()?.is_some() {
+                let dir = trash.open_dir(&text, false)?;
+                trash.persist()?;
+                root.persist()?;
+                return Ok(&self.dated.insert((name, dir)).1);
             }
             name = name.next().ok_or(io::ErrorKind::AlreadyExists)?;
         }
@@ -124,10 +116,8 @@ impl<'a> Trash<'a> {
         let path = self.output.root.join(TRASH);
         let fail = |error| Error::io("remove old trash from", &path, error);
         let Some(root) = &self.output.handle else { return Ok(()) };
-        let trash = match root.open_unmounted(TRASH.as_ref()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            opened => opened.map_err(fail)?,
-        };
+        let trash = root.open_unmounted(TRASH.as_ref()).if_there().map_err(fail)?;
+        let Some(trash) = trash else { return Ok(()) };
         let own = self.dated.as_ref().map(|(name, _)| *name);
         let now = Timestamp::now();
         let is_old = |name: &DatedName| {
@@ -243,8 +233,8 @@ impl Removal<'_> {
         let Some(private) = self.private.filter(|_| !self.departures.is_empty()) else {
             return Ok(());
         };
-        let fail = |error| Error::io("note what is about to go in", private.path(), error);
-        Departing::write(private, self.departures.paths()).map_err(fail)
+        Departing::write(private, self.departures.paths())
+            .deed_at("note what is about to go in", || private.path())
     }
 
     /// Moves everything that goes but what this run `listed`, and removes old trash if the run is whole. Returns where
@@ -272,11 +262,8 @@ impl Removal<'_> {
         }
         if self.departures.postponed > 0 {
             let finding = "it is more than a run moves; the next one goes on";
-            let error = Error::finding(
-                "move all that has left the source from",
-                &*self.output.root,
-                finding,
-            );
+            let deed = "move all that has left the source from";
+            let error = Error::finding(deed, &*self.output.root, finding);
             accounting.not_departed(self.departures.postponed, &error);
         }
         let is_all = accounting.counts.not_departed == 0 && !self.stop.is_requested();
@@ -381,8 +368,7 @@ impl Removal<'_> {
             accounting.departed(path, item);
         }
         if self.durable {
-            let fail = |error| Error::io("make durable", full(), error);
-            to.persist().and_then(|()| from.persist()).map_err(fail)?;
+            to.persist().and_then(|()| from.persist()).deed_at("make durable", full)?;
         }
         if path.is_root() {
             return Ok(());
@@ -405,32 +391,27 @@ impl Removal<'_> {
         from: &Dir,
         to: &Dir,
     ) -> io::Result<()> {
-        match source.map(|source| source.stat(&item.name, false)) {
+        let there = source.map(|source| source.stat(&item.name, false).if_there()).transpose()?;
+        match there.flatten() {
             // A FIFO, a socket or a device is not copied, nor is perhaps a link.
-            Some(Ok(stat)) if !stat.kind.is_copied() => {}
-            Some(Ok(stat)) if stat.kind == Kind::Symlink && !self.links => {}
-            Some(Ok(_)) => {
+            Some(stat) if !stat.kind.is_copied() => {}
+            Some(stat) if stat.kind == Kind::Symlink && !self.links => {}
+            Some(_) => {
                 return Err(io::Error::other("the source has it again; the next run sees to it"));
             }
-            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+            None => {}
         }
-        match from.move_entry(&item.name, to, &item.name) {
-            // Another program was faster.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            moved => moved,
-        }
+        // Another program may be faster.
+        from.move_entry(&item.name, to, &item.name).if_there().map(drop)
     }
 
     /// The counterpart of a directory of the output; `None` if it has left the source.
     fn source_dir(&self, path: &RelPath) -> Result<Option<Dir>> {
         match open_source_below(&self.source.handle, path, self.follow) {
             Ok(dir) => Ok(Some(dir)),
-            Err(error) => match error.kind() {
-                // It left, or became something else.
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
-                _ => Err(Error::io("open directory", self.source.path_below(path), error)),
-            },
+            // It left, or became something else.
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(Error::io("open directory", self.source.path_below(path), error)),
         }
     }
 }

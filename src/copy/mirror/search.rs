@@ -76,10 +76,9 @@ impl DepartureSearch<'_> {
     /// Something could not be looked at, so nothing is known to have left.
     pub fn run(&self) -> Result<Departures> {
         let mut departures = Departures::default();
-        let fail = |error| Error::io("list", self.source.path(), error);
         // Handles of its own: a directory that is listed has one position for all.
         let here = |dir: &Dir| dir.open_dir(".".as_ref(), false);
-        let source = here(&self.source.handle).map_err(fail)?;
+        let source = here(&self.source.handle).deed_at("list", || self.source.path())?;
         let Some(output) = self.output.handle.as_ref().filter(|_| !self.output.fresh) else {
             return Ok(departures);
         };
@@ -283,18 +282,15 @@ impl DepartureSearch<'_> {
     /// that is a link still has not.
     fn is_replaced(&self, top: &ComparedDir, listed: &ListedEntry) -> Result<bool> {
         let (Some(source), name) = (&top.source, &*listed.name) else { return Ok(false) };
-        match source.stat(name, self.classifier.selection.follow_links) {
-            Ok(stat) if stat.kind == Kind::Symlink && !self.classifier.selection.links => {
+        let path = || self.source.path_below(&top.rel.path()).join(name);
+        let there = source.stat(name, self.classifier.selection.follow_links);
+        Ok(match there.if_there().deed_at("look at", path)? {
+            Some(stat) if stat.kind == Kind::Symlink && !self.classifier.selection.links => {
                 let kind = listed.kind.or_else(|| Some(top.output.stat(name, false).ok()?.kind));
-                Ok(kind.is_some_and(|kind| kind != Kind::Symlink))
+                kind.is_some_and(|kind| kind != Kind::Symlink)
             }
-            Ok(stat) => Ok(!stat.kind.is_copied()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => {
-                let path = self.source.path_below(&top.rel.path()).join(name);
-                Err(Error::io("look at", path, error))
-            }
-        }
+            there => there.is_some_and(|stat| !stat.kind.is_copied()),
+        })
     }
 
     /// True if an entry of `source`, which is the counterpart of `top`, is copied.
@@ -302,9 +298,9 @@ impl DepartureSearch<'_> {
         let &Selection { follow_links: follow, ref filter, .. } = self.classifier.selection;
         let kind = match entry.kind {
             Some(kind) if kind != Kind::Symlink || !follow => kind,
-            _ => match source.stat(&entry.name, follow) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-                stat => stat?.kind,
+            _ => match source.stat(&entry.name, follow).if_there()? {
+                Some(stat) => stat.kind,
+                None => return Ok(false),
             },
         };
         let path = top.rel.join(&entry.name);
@@ -330,30 +326,29 @@ impl DepartureSearch<'_> {
             top.has_leftovers = true;
             return Ok(());
         }
-        let fail = |error| Error::io("look at", self.output.path_below(&path), error);
         let mut stat: Option<Stat> = None;
         let kind = match listed.kind {
             Some(kind) if is_there => kind,
-            _ => match top.output.stat(&name, false) {
-                Ok(found) => stat.insert(found).kind,
+            _ => match top
+                .output
+                .stat(&name, false)
+                .if_there()
+                .deed_at("look at", || self.output.path_below(&path))?
+            {
+                Some(found) => stat.insert(found).kind,
                 // It was removed a moment ago.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(fail(error)),
+                None => return Ok(()),
             },
         };
         let is_dir = kind == Kind::Dir;
         let inclusion =
             self.classifier.selection.filter.judge(path.as_bytes(), is_dir, top.inclusion);
         if !is_there && let Some(source) = &top.source {
-            match source.stat(&name, false) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Ok(stat) if !self.classifier.copies(stat.kind) => {}
-                // It came a moment ago, or the source's own file system takes another name for it.
-                Ok(_) => return Ok(()),
-                Err(error) => {
-                    let path = self.source.path_below(&top.rel.path()).join(&*name);
-                    return Err(Error::io("look at", path, error));
-                }
+            let path = || self.source.path_below(&top.rel.path()).join(&*name);
+            let there = source.stat(&name, false).if_there().deed_at("look at", path)?;
+            // It came a moment ago, or the source's own file system takes another name for it.
+            if there.is_some_and(|stat| self.classifier.copies(stat.kind)) {
+                return Ok(());
             }
         }
         let is_unfit = inclusion == Inclusion::Out
@@ -436,7 +431,7 @@ fn top_of(stack: &mut [ComparedDir]) -> Result<&mut ComparedDir> {
 }
 
 /// True if a directory could not be opened because something else has its name.
-fn is_no_directory(above: &Dir, name: &OsStr, error: &io::Error) -> bool {
+pub fn is_no_directory(above: &Dir, name: &OsStr, error: &io::Error) -> bool {
     let is_gone = error.kind() == io::ErrorKind::NotFound;
     is_gone || above.stat(name, false).is_ok_and(|stat| stat.kind != Kind::Dir)
 }

@@ -237,11 +237,8 @@ impl NearWriting<'_, '_> {
         let Some(at) = &self.at else { return };
         let Ok(name) = sys::name_from_bytes(name) else { return };
         let path = self.with.output.path_below(&at.rel.join(name));
-        (self.with.tell)(Error::finding(
-            "list beside its files",
-            path,
-            "its name cannot be written there",
-        ));
+        let finding = "its name cannot be written there";
+        (self.with.tell)(Error::finding("list beside its files", path, finding));
     }
 
     /// All of the directory came.

@@ -213,11 +213,8 @@ impl Committer<'_> {
                  remove them and {list}, which lists them"
             );
             let path = root.path_of("".as_ref());
-            self.accounting.warn(&Error::finding(
-                "vouch for the lists among the files of",
-                path,
-                finding,
-            ));
+            let deed = "vouch for the lists among the files of";
+            self.accounting.warn(&Error::finding(deed, path, finding));
         }
     }
 }
@@ -504,14 +501,14 @@ impl Traces {
         let both = names.flat_map(|name| [name.to_string(), name.states()]).map(PathBuf::from);
         for path in both.chain(lists) {
             let Some(name) = path.file_name() else { continue };
-            absent(root.remove(name)).deed_at("remove", || output.path_of(name))?;
+            root.remove(name).if_there().deed_at("remove", || output.path_of(name))?;
         }
         if let Some(private) = private {
             let fail = |error| Error::io("remove", private.path(), error);
             for listed in DirListing::of(private.dir()).map_err(fail)? {
-                absent(private.dir().remove(&listed.map_err(fail)?.name)).map_err(fail)?;
+                private.dir().remove(&listed.map_err(fail)?.name).if_there().map_err(fail)?;
             }
-            absent(root.remove_dir(NAME.as_ref())).map_err(fail)?;
+            root.remove_dir(NAME.as_ref()).if_there().map_err(fail)?;
         }
         Ok(())
     }
@@ -523,13 +520,6 @@ fn set_time(output: &OutputDir, source: &SourceDir) -> Result<()> {
     let both = source.handle.stat_self().and_then(|of| Ok((of, root.stat_self()?)));
     let set = both.and_then(|(of, there)| Attributes::set_time(root, &there, &of));
     set.deed("set the modification time of", output.path())
-}
-
-fn absent(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::{ffi::OsStr, io, sync::Arc, sync::OnceLock};
 
+use crate::copy::mirror::search::is_no_directory;
 use crate::{
     copy::CopyJob, copy::Counts, copy::Prepared, copy::commit::Committer, copy::mirror::Removal,
     copy::mirror::departures::Departures, copy::mirror::look::BackgroundLook,
@@ -9,7 +10,7 @@ use crate::{
     event::EventListener, event::Gate, event::Stop, hash::Algorithm, io::Reflink, io::Renamed,
     io::Sparse, path::DirPath, path::RelPath, state::CountedRun, state::Knowledge, state::Mounts,
     state::NewRoot, state::Note, state::PrivateDir, state::SourceMark, sys::name_from_bytes,
-    sys::stat::Kind, transfer::OtherTree, transfer::RecordedTree, transfer::baseline::Baseline,
+    transfer::OtherTree, transfer::RecordedTree, transfer::baseline::Baseline,
     transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion, tree::OutputDir,
     tree::SourceDir,
 };
@@ -236,11 +237,7 @@ fn was_visited(job: &CopyJob, source: &SourceDir, path: &RelPath) -> bool {
         let dir = match above.open_dir(name, job.options.selection.follow_links) {
             Ok(dir) => dir,
             // Something else has its name, or nothing.
-            Err(error) => {
-                let is_gone = error.kind() == io::ErrorKind::NotFound;
-                let is_other = || above.stat(name, false).is_ok_and(|it| it.kind != Kind::Dir);
-                return is_gone || is_other();
-            }
+            Err(error) => return is_no_directory(above, name, &error),
         };
         let is_here = dir.identity().is_ok_and(|id| id.dev == root.dev);
         if job.options.selection.one_file_system && !is_here {

@@ -19,11 +19,10 @@ use crate::{
     copy::commit::group::ReadBackQueue, copy::commit::group::Verifiers,
     copy::commit::group::most_dirs, copy::commit::group::read_back_queue,
     copy::dry_run::DryContent, copy::dry_run::DryRun, copy::generations::GenerationRun,
-    copy::media::MediaRun, copy::media::MediaSeal, copy::mirror::look::BackgroundLook,
-    copy::mirror::look::DepartureLook, copy::mirror::look::LookResult, copy::record::rotation,
-    copy::record::rotation::Rotation, copy::record::rotation::Traces,
-    copy::run::earlier::EarlierRecords, copy::run::earlier::known, copy::run::means::Means,
-    copy::run::outputs::LateSpaceLook, copy::run::outputs::RecordedFiles,
+    copy::media::MediaSeal, copy::mirror::look::BackgroundLook, copy::mirror::look::DepartureLook,
+    copy::mirror::look::LookResult, copy::record::rotation, copy::record::rotation::Rotation,
+    copy::record::rotation::Traces, copy::run::earlier::EarlierRecords, copy::run::earlier::known,
+    copy::run::means::Means, copy::run::outputs::LateSpaceLook, copy::run::outputs::RecordedFiles,
     copy::run::outputs::SpaceLook, copy::run::threads::CopyThreads,
     copy::run::threads::ThreadResults, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, event::Gate, event::Progress, event::Stop, fanout::Slot, hash::Algorithm,
@@ -95,8 +94,8 @@ impl OutputRun<'_> {
             return Ok(nothing);
         }
         let report = match (&job.bag, job.media_format()) {
-            (Some(bag), _) => BagRun { job, bag, observer, tree: self }.run()?,
-            (None, Some(form)) => MediaRun { job, form, observer, tree: self }.run()?,
+            (Some(bag), _) => BagRun { bag, tree: self }.run()?,
+            (None, Some(form)) => self.copy_with_media_list(form)?,
             (None, None) => self.copy_or_tell()?,
         };
         let is_interrupted = matches!(report.ending, Ending::Interrupted(_));
@@ -414,11 +413,8 @@ impl OutputRun<'_> {
         let finding = format!(
             "{found} entries were found, {settled} are accounted for; this is a defect of dircopy"
         );
-        committer.accounting.give_up(Error::finding(
-            "account for all of",
-            &self.job.source,
-            finding,
-        ));
+        let error = Error::finding("account for all of", &self.job.source, finding);
+        committer.accounting.give_up(error);
     }
 
     fn begin_manifest(

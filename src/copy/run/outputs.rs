@@ -13,14 +13,14 @@ use std::{
 
 use crate::{
     copy::CopyJob, copy::Ending, copy::OutputRun, copy::Prepared, copy::Report, copy::Reservations,
-    copy::before::check, copy::before::check::TreeCopy, copy::before::space::SpaceAnswer,
-    copy::before::space::SpaceCheck, copy::run::means::Means, copy::run::threads::WorkerCount,
-    error::Deed, error::Error, error::Result, event::EndState, event::Event, event::EventObserver,
-    event::Progress, event::Stop, fanout::Hub, fanout::Slot, hash::Backend, io::Durability,
-    io::Options, io::Reflink, io::SharedBlocks, io::Sparse, state::Knowledge, state::Missing,
-    state::Note, state::OtherOutputs, state::PrivateDir, sys, sys::Cloned, sys::Dir,
-    transfer::FirstRead, transfer::share::RenamedFiles, tree::Cleanup, tree::OutputDir,
-    tree::Patience, tree::Walk, tree::WalkEvent, tree::walk::most_levels,
+    copy::before::check, copy::before::space::SpaceAnswer, copy::before::space::SpaceCheck,
+    copy::run::means::Means, copy::run::threads::WorkerCount, error::Deed, error::Error,
+    error::Result, event::EndState, event::Event, event::EventObserver, event::Progress,
+    event::Stop, fanout::Hub, fanout::Slot, hash::Backend, io::Durability, io::Options,
+    io::Reflink, io::SharedBlocks, io::Sparse, state::Knowledge, state::Missing, state::Note,
+    state::OtherOutputs, state::PrivateDir, sys, sys::Cloned, sys::Dir, transfer::FirstRead,
+    transfer::share::RenamedFiles, tree::Batch, tree::Cleanup, tree::OutputDir, tree::Patience,
+    tree::Walk, tree::WalkEvent, tree::walk::most_levels,
 };
 
 /// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
@@ -289,25 +289,27 @@ impl CopyJob {
 
 // The copy to one output, as a run that does more than that has it done.
 
-impl TreeCopy for OutputRun<'_> {
-    fn copy_tree(&self, job: &CopyJob) -> Result<Report> {
-        OutputRun { job, ..*self }.copy_or_tell()
+impl OutputRun<'_> {
+    /// The same run of another job.
+    pub(crate) fn with<'b>(&'b self, job: &'b CopyJob) -> OutputRun<'b> {
+        OutputRun { job, ..*self }
     }
 
-    fn look_for_space(&self, job: &CopyJob, patience: Patience<'_>) -> Result<Option<Error>> {
-        OutputRun { job, ..*self }.check_space(patience)
-    }
-
-    fn walk_source(
-        &self,
-        job: &CopyJob,
-        prepared: &Prepared,
-        emit: &mut dyn FnMut(WalkEvent) -> ControlFlow<()>,
-    ) {
-        let run = OutputRun { job, ..*self };
+    /// Shows all of the source, be it one file, of a job that was prepared as a dry run.
+    pub(crate) fn walk_source(&self, prepared: &Prepared, mut take: impl FnMut(&WalkEvent)) {
         let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
-        // The walk ends early only because `emit` asked for that.
-        let _ = run.walk(prepared, true, None).run(source, output, emit);
+        if let Some(entry) = &prepared.file {
+            return take(&WalkEvent::Files(Batch { source, output, files: vec![entry.clone()] }));
+        }
+        let emit = &mut |found: WalkEvent| {
+            take(&found);
+            match self.observer.stop.is_requested() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        // It ends early only where the run is to stop.
+        let _ = self.walk(prepared, true, None).run(source, output, emit);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::{io, io::Read, path::Path};
 
+use crate::error::Deed;
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Digest, manifest::Fault,
     manifest::OtherName, manifest::archive::xml::Xml, manifest::archive::xml::XmlStep,
@@ -421,10 +422,9 @@ pub fn is_history(dir: &Dir) -> bool {
 /// # Errors
 /// It cannot be read, or is none.
 pub fn read_chain<R: Read>(input: R, path: &Path) -> Result<Vec<ChainLink>> {
-    let fail = |error| Error::io(DEED, path, error);
     let mut pieces = MhlEntries::new(input);
     let mut generations = Vec::new();
-    while let Some((line, piece)) = pieces.next_piece().map_err(fail)? {
+    while let Some((line, piece)) = pieces.next_piece().deed(DEED, path)? {
         let fault = |fault: Fault| Error::finding(DEED, path, format!("line {line}: {fault}"));
         let entry = match piece {
             MhlPiece::Entry(entry) => entry,

@@ -107,10 +107,7 @@ impl StreamEnd {
 
     /// Reads what is there without waiting at all.
     pub fn read_at_once(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
-        match self.returns {
-            true => self.try_read(room),
-            false => Ok(None),
-        }
+        if self.returns { self.try_read(room) } else { Ok(None) }
     }
 
     fn try_read(&self, room: &mut [u8]) -> io::Result<Option<usize>> {

@@ -344,10 +344,7 @@ impl Dir {
     /// directory as soon as it changes.
     pub fn persist(&self) -> io::Result<()> {
         let flushed = self.reopen(FILE_ADD_FILE).and_then(|dir| nt::flush(dir.as_handle()));
-        flushed.or_else(|error| match nt::is_unsupported(&error) {
-            true => Ok(()),
-            false => Err(error),
-        })
+        flushed.or_else(|error| if nt::is_unsupported(&error) { Ok(()) } else { Err(error) })
     }
 
     /// True if many small files can be made here side by side.

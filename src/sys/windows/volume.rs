@@ -89,10 +89,7 @@ pub fn allow_holes(file: &File) {
 /// file is left to the system, which writes it within seconds of its last change.
 pub fn persist_file(file: &File) -> io::Result<()> {
     nt::flush(file.as_handle()).or_else(|error| {
-        match nt::is_one_of(&error, &[ERROR_ACCESS_DENIED]) {
-            true => Ok(()),
-            false => Err(error),
-        }
+        if nt::is_one_of(&error, &[ERROR_ACCESS_DENIED]) { Ok(()) } else { Err(error) }
     })
 }
 

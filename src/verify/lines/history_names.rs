@@ -171,18 +171,23 @@ impl HistoryNames {
             Some(LaterName { key: now, path, is_taken }) => {
                 let (now, path, is_taken) = (*now, path.clone(), *is_taken);
                 let moved = self.unknown(now, &line)?;
-                lines.extend(moved.of(path));
+                // Under the name that it has now.
+                lines.extend(moved.zip(path).map(|(line, path)| ManifestLine { path, ..line }));
                 !is_taken && is_there()
             }
         };
         if is_by_own_name {
-            lines.extend(self.unknown(key, &line)?.0);
+            lines.extend(self.unknown(key, &line)?);
         }
         Ok(lines)
     }
 
     /// The line with the digests that are not known yet of the name with the hash `key`.
-    fn unknown(&mut self, key: u64, line: &ManifestLine) -> Result<Unknown, Contradiction> {
+    fn unknown(
+        &mut self,
+        key: u64,
+        line: &ManifestLine,
+    ) -> Result<Option<ManifestLine>, Contradiction> {
         let mut new = Vec::new();
         for digest in line.digests() {
             match self.digests.note(key, line.number, &digest) {
@@ -192,24 +197,13 @@ impl HistoryNames {
             }
         }
         let mut new = new.into_iter();
-        Ok(Unknown(new.next().map(|digest| ManifestLine {
+        Ok(new.next().map(|digest| ManifestLine {
             number: line.number,
             path: line.path.clone(),
             digest,
             further: new.collect(),
             is_reference: line.is_reference,
             looked_at: false,
-        })))
-    }
-}
-
-/// A line, if it has digests that are not known yet.
-struct Unknown(Option<ManifestLine>);
-
-impl Unknown {
-    /// The same for the file that is at `path` now.
-    fn of(self, path: Option<RelPath>) -> Option<ManifestLine> {
-        let (line, path) = (self.0?, path?);
-        Some(ManifestLine { path, ..line })
+        }))
     }
 }

@@ -78,13 +78,6 @@ struct FirstReading {
     unhashed: UnhashedLines,
 }
 
-/// The lines read so far, in sum.
-struct ReadSoFar<'a> {
-    seen: &'a mut SeenNames,
-    wanted: &'a mut Option<WantedLines>,
-    history: &'a mut HistoryNames,
-}
-
 impl LineReader<'_> {
     pub fn work(self, specs: &[TargetSpec]) -> LinesRead {
         let mut done = LinesRead::default();
@@ -193,9 +186,8 @@ impl LineReader<'_> {
                     break;
                 }
                 Ok(Some(Meaning::File(line))) => {
-                    let (seen, wanted) = (&mut reading.seen, &mut wanted);
-                    let listing = ReadSoFar { seen, wanted, history: &mut done.history };
-                    self.list(line, target, listing, &mut batch)
+                    let (seen, history) = (&mut reading.seen, &mut done.history);
+                    self.list(line, target, seen, &mut wanted, history, &mut batch)
                 }
                 Ok(Some(other)) => self.note(other, target, &mut reading, &mut wanted, done),
                 Err(_) if self.stop.is_requested() => break,
@@ -314,10 +306,11 @@ impl LineReader<'_> {
         &self,
         line: ManifestLine,
         target: &Target,
-        listing: ReadSoFar<'_>,
+        seen: &mut SeenNames,
+        wanted: &mut Option<WantedLines>,
+        history: &mut HistoryNames,
         batch: &mut FillingBatch,
     ) -> Option<Finding> {
-        let ReadSoFar { seen, wanted, history } = listing;
         let key = self.key_of(&line.path, target);
         let before = seen.note_all(key, line.number, line.digests());
         let is_new_bag = target.part.bag().is_some_and(|bag| bag.declaration.escapes());

@@ -12,6 +12,7 @@ use std::{
 
 use crossbeam_channel::Sender;
 
+use crate::error;
 use crate::{
     error::Error, event::Stop, hash::Algorithm, hash::Algorithms, hash::Digest, hash::HashTable,
     hash::HashedSet, hash::Hasher, hash::Sha256, manifest::Fault, manifest::OtherName,
@@ -415,9 +416,7 @@ impl UnhashedLines {
         let Ok(root) = target.handle() else { return };
         let is_absent = match self.last.stat(root, &path, false) {
             Ok(stat) => stat.kind != Kind::File,
-            Err(error) => {
-                matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-            }
+            Err(error) => error::is_absent(&error),
         };
         let bytes = self.absent_bytes + path.as_bytes().len();
         if is_absent && self.absent.len() < MOST && bytes <= MOST_BYTES {

@@ -3,7 +3,7 @@
 
 pub mod merge;
 
-use std::{fs, fs::File, io, io::ErrorKind, path::Path, path::PathBuf};
+use std::{fs, fs::File, io, path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -58,10 +58,7 @@ pub fn only_spec<'a>(
                 let is_other = Dir::open(crate::path::directory_of(path))
                     .and_then(|dir| dir.stat(path.file_name().unwrap_or_default(), true))
                     .is_ok_and(|stat| stat.kind != Kind::File);
-                match is_other {
-                    true => refuse("the manifest must be a regular file"),
-                    false => Ok(spec),
-                }
+                if is_other { refuse("the manifest must be a regular file") } else { Ok(spec) }
             }
             None => Ok(spec),
         },
@@ -197,10 +194,7 @@ impl ResultsDir {
         let fail = |error| Error::io("open the results in", path, error);
         let made = match make {
             false => false,
-            true => match fs::create_dir(path) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
-                made => made.map(|()| true).map_err(fail)?,
-            },
+            true => fs::create_dir(path).unless_taken().map_err(fail)?.is_some(),
         };
         let dir = Dir::open(path).map_err(fail)?;
         if made {
@@ -224,12 +218,8 @@ impl ResultsDir {
     /// Removes the earlier result of a shard that is checked anew.
     pub fn remove(&self, shard: CheckShard) -> Result<()> {
         let name = Self::name(shard);
-        match self.dir.remove(name.as_ref()) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(Error::io("remove", self.path.join(name), error))
-            }
-            _ => Ok(()),
-        }
+        let removed = self.dir.remove(name.as_ref()).if_there().map(drop);
+        removed.deed_at("remove", || self.path.join(name))
     }
 
     /// Writes the result of a shard, in the place of an earlier one.
@@ -303,10 +293,7 @@ fn read(
     }
     let is_sound = CheckShard::new(result.index, result.of).is_ok()
         && result.good.checked_add(number) == Some(result.lines);
-    match is_sound {
-        true => Ok(result),
-        false => Err(reader.torn("its numbers do not fit together")),
-    }
+    if is_sound { Ok(result) } else { Err(reader.torn("its numbers do not fit together")) }
 }
 
 // The notes on a shard while it is checked: which lines were answered, and which files are bad.

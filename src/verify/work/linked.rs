@@ -10,6 +10,7 @@ use std::{
 
 use unicode_normalization::UnicodeNormalization;
 
+use crate::error::Deed;
 use crate::{
     chain::Damage, chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile,
     error::Error, error::Result, event::Progress, hash::Backend, hash::Chain, hash::Digest,
@@ -318,25 +319,16 @@ fn begin(target: &Target) -> Result<MadeFile> {
     unfinished.push(".part");
     for name in [&name, &unfinished] {
         let path = manifest.with_file_name(name);
-        match dir.stat(name, false) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io(DEED, path, error)),
-            Ok(there) => {
-                let is_file = there.kind == Kind::File;
-                let is_one =
-                    is_file && dir.open_file(name, false).is_ok_and(|f| SideFile::is_one(&f));
-                let is_empty = is_file && there.size == 0;
-                if !is_one && !is_empty {
-                    return Err(Error::finding(DEED, path, "what has this name is no side file"));
-                }
-            }
+        let Some(there) = dir.stat(name, false).if_there().deed(DEED, &path)? else { continue };
+        let is_file = there.kind == Kind::File;
+        let is_one = is_file && dir.open_file(name, false).is_ok_and(|f| SideFile::is_one(&f));
+        let is_empty = is_file && there.size == 0;
+        if !is_one && !is_empty {
+            return Err(Error::finding(DEED, path, "what has this name is no side file"));
         }
     }
     // What a killed run left.
-    match dir.remove(&unfinished) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
-        _ => {}
-    }
+    dir.remove(&unfinished).if_there().map_err(fail)?;
     let states = StatesFile::default();
     states.begin(dir.try_clone().map_err(fail)?, unfinished, Vec::new());
     Ok(MadeFile { states: Arc::new(states), dir })

@@ -38,10 +38,10 @@ pub struct Checker<'a> {
     /// The target of the last file, and the directory that it was in.
     last: Option<(Arc<Target>, LastDir)>,
     read_back: ReadBack,
-    /// For files of which there are chains.
-    links: Option<LinkChecker<'a>>,
-    /// The states to be written, if any are.
-    states: Option<&'a MadeStates>,
+    /// Checks large files by their links, where there are chains.
+    pub links: Option<LinkChecker<'a>>,
+    /// Where states of large files go that are read as a whole, if they are made.
+    pub states: Option<&'a MadeStates>,
     /// For so many missing files another form of their names is looked for.
     forms_left: u32,
 }
@@ -60,18 +60,6 @@ impl<'a> Checker<'a> {
     /// Hashes several files at a time by `backend`.
     pub fn with(mut self, backend: Backend) -> Self {
         self.read_back = self.read_back.with(backend);
-        self
-    }
-
-    /// Checks large files by their links, where there are chains.
-    pub fn with_links(mut self, links: LinkChecker<'a>) -> Self {
-        self.links = Some(links);
-        self
-    }
-
-    /// Makes states of large files that are read as a whole.
-    pub fn with_states(mut self, states: Option<&'a MadeStates>) -> Self {
-        self.states = states;
         self
     }
 
