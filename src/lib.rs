@@ -148,7 +148,7 @@ pub mod internals {
     pub use crate::chain::probe::StatesProbe;
     pub use crate::hash::multibuffer::streams;
     pub use crate::manifest::archive;
-    pub use crate::manifest::line;
+    pub use crate::manifest::lists as line;
     pub use crate::state::probe::RecordProbe;
     pub use crate::tree::Inclusion;
     pub use crate::{manifest::read::escape, manifest::read::scan};

@@ -134,37 +134,11 @@ Options:
 Exit code 0: everything listed is at DST, byte-equal; 4: TREE has damaged files.
 ";
 
-/// What of a copy's options it has.
-const KEPT: [&str; 28] = [
-    "source",
-    "destinations",
-    "input",
-    "output",
-    "dry_run",
-    "include",
-    "exclude",
-    "overwrite_policy",
-    "verify",
-    "expect",
-    "hard_links",
-    "no_links",
-    "specials",
-    "no_space_check",
-    "no_sync",
-    "workers",
-    "limit_rate",
-    "max_duration",
-    "stop_at",
-    "wait",
-    "require_mount",
-    "require_durable",
-    "report",
-    "log",
-    "progress",
-    "quiet",
-    "verbose",
-    "on_end",
-];
+/// What of a copy's options it has, each a word.
+const KEPT: &str = "source destinations input output dry_run include exclude overwrite_policy \
+                    verify expect hard_links no_links specials no_space_check no_sync workers \
+                    limit_rate max_duration stop_at wait require_mount require_durable report log \
+                    progress quiet verbose on_end";
 
 /// The command line of `dircopy restore`.
 pub fn restore() -> Command {
@@ -181,7 +155,11 @@ pub fn restore() -> Command {
             arg.value_name("DST").help("Where it goes, often what it was copied from")
         })
         .mut_arg("input", |arg| arg.help("The same as TREE").long_help(None))
-        .mut_args(|arg| if KEPT.contains(&arg.get_id().as_str()) { arg } else { arg.hide(true) })
+        .mut_args(|arg| if is_kept(arg.get_id().as_str()) { arg } else { arg.hide(true) })
+}
+
+fn is_kept(id: &str) -> bool {
+    KEPT.split(' ').any(|kept| kept == id)
 }
 
 /// Refuses an option of copies that says nothing here.
@@ -189,7 +167,7 @@ pub fn refuse_others(matches: &ArgMatches) -> Result<(), String> {
     let mut given = matches.ids().map(clap::Id::as_str).filter(|id| {
         let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);
         is_given
-            && !KEPT.contains(id)
+            && !is_kept(id)
             && CopyArgs::command().get_arguments().any(|arg| arg.get_id() == id)
     });
     match given.next() {

@@ -8,7 +8,7 @@ use crate::{
     cluster::PlanDir, error::Deed, error::Error, error::Result, hash::Digest, hash::Sha256,
     manifest::Blocks, manifest::Parsed, manifest::Parser, manifest::ReadAhead,
     manifest::SummedFile, manifest::SummedReader, manifest::SummedWriter, manifest::Trailer,
-    manifest::line, manifest::read::escape, path::RelPath, sys, sys::Dir, sys::DirListing,
+    manifest::lists, manifest::read::escape, path::RelPath, sys, sys::Dir, sys::DirListing,
     sys::PlainUse, sys::Uninterrupted, tree::dirs::open_source_below,
 };
 
@@ -97,7 +97,7 @@ impl<'a> DoneWriter<'a> {
             self.writer.add(&[SIZE, size.to_string().as_bytes()].concat())?;
         }
         self.text.clear();
-        line::write_path(&mut self.text, &Digest::from(digest), path);
+        lists::write_path(&mut self.text, &Digest::from(digest), path);
         self.text.pop();
         self.writer.add(&self.text)
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile,
     cluster::PlanDir, cluster::PlanEnd, cluster::attempt, cluster::done::SourceSearch,
-    cluster::end_list::FINISH, cluster::end_list::LINKS, cluster::finish_tree::FinishTree,
+    cluster::finish_tree::FinishTree, cluster::pack::FINISH, cluster::pack::LINKS,
     cluster::plan_dir::DONE, cluster::plan_dir::FAILED, cluster::plan_dir::LIST_END,
     cluster::plan_dir::LOST_MANIFEST, cluster::plan_dir::PlanEnding, cluster::plan_dir::Seal,
     cluster::record_check::DEED, cluster::record_check::LineBlocks,

@@ -7,14 +7,14 @@ use std::{
 };
 
 use crate::{
-    cluster::PlanDir, cluster::end_list::EndEntry, cluster::end_list::FINISH,
-    cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::record_check, copy::First,
-    copy::Link, copy::LinkOutcome, copy::Prepared, copy::hard_link, copy::links, error::Deed,
-    error::Error, error::Result, event::Done, event::Event, event::EventObserver, event::Gate,
-    manifest::SummedReader, path::DirPath, path::RelPath, path::Shown, sys, sys::Attributes,
-    sys::Dir, sys::DirReader, sys::stat::Stat, tree::Cleanup, tree::LabelChange, tree::OutputDir,
-    tree::Protected, tree::SourceDir, tree::SourceEntry, tree::UnknownParts, tree::Ways,
-    tree::cleanup, tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::first_unknown,
+    cluster::PlanDir, cluster::pack::EndEntry, cluster::pack::FINISH, cluster::pack::FurtherName,
+    cluster::pack::LINKS, cluster::record_check, copy::First, copy::Link, copy::LinkOutcome,
+    copy::Prepared, copy::hard_link, copy::links, error::Deed, error::Error, error::Result,
+    event::Done, event::Event, event::EventObserver, event::Gate, manifest::SummedReader,
+    path::DirPath, path::RelPath, path::Shown, sys, sys::Attributes, sys::Dir, sys::DirReader,
+    sys::stat::Stat, tree::Cleanup, tree::LabelChange, tree::OutputDir, tree::Protected,
+    tree::SourceDir, tree::SourceEntry, tree::UnknownParts, tree::Ways, tree::cleanup,
+    tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::first_unknown,
     tree::hand_over::lets_others_in,
 };
 

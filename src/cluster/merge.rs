@@ -10,7 +10,7 @@ use crate::error::Deed;
 use crate::{
     error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm, hash::Digest,
     manifest::Entries, manifest::Entry, manifest::Fault, manifest::ManifestName, manifest::Parsed,
-    manifest::Readers, manifest::Utf16Reader, manifest::line, path::RelPath, path::Shown,
+    manifest::Readers, manifest::Utf16Reader, manifest::lists, path::RelPath, path::Shown,
     path::directory_of, staged::write_whole, sys, sys::Dir, sys::Uninterrupted, tree::PathRecord,
     tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::by_path,
 };
@@ -132,7 +132,7 @@ impl MergeLists {
             }
             merged.names += 1;
             let digest = Digest::parse(algorithm, &found.digest).ok_or(ErrorKind::InvalidData)?;
-            line::write_path(&mut text, &digest, &found.path);
+            lists::write_path(&mut text, &digest, &found.path);
             if text.len() >= LINES {
                 sys::write_all(file, &text)?;
                 text.clear();

@@ -3,7 +3,6 @@
 
 pub mod attempt;
 pub mod done;
-mod end_list;
 mod finish;
 mod finish_tree;
 mod merge;

@@ -6,9 +6,9 @@ use std::{
 };
 
 use crate::{
-    cluster::PlanDir, cluster::ShardSize, cluster::end_list::DirLabel, cluster::end_list::EndEntry,
-    cluster::end_list::FINISH, cluster::end_list::FurtherName, cluster::end_list::LINKS,
-    cluster::end_list::LinkedKind, cluster::end_list::LinkedName, cluster::end_list::LinkedNames,
+    cluster::PlanDir, cluster::ShardSize, cluster::pack::DirLabel, cluster::pack::EndEntry,
+    cluster::pack::FINISH, cluster::pack::FurtherName, cluster::pack::LINKS,
+    cluster::pack::LinkedKind, cluster::pack::LinkedName, cluster::pack::LinkedNames,
     cluster::pack::Packer, cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan,
     cluster::plan_dir::RootLabel, cluster::plan_dir::Seal, cluster::plan_dir::list_name,
     copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations, copy::before::open_source,

@@ -7,11 +7,11 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::{
     cluster::PlanDir, cluster::done::DoneFile, cluster::done::DoneReader, cluster::done::LINE_END,
     cluster::done::NextDone, cluster::done::Presence, cluster::done::SourceSearch,
-    cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::pack::sum_of_all,
+    cluster::pack::FurtherName, cluster::pack::LINKS, cluster::pack::sum_of_all,
     cluster::plan_dir::LIST_END, cluster::plan_dir::Seal, error::Error, error::Result,
     event::Event, event::EventObserver, hash::Digest, hash::Sha256, manifest::ManifestFile,
-    manifest::ReadAhead, manifest::SummedReader, manifest::line, path::RelPath,
-    tree::names::compare, tree::names::planned::planned_size,
+    manifest::ReadAhead, manifest::SummedReader, manifest::lists, path::RelPath,
+    tree::names::compare, tree::names::walk::planned_size,
 };
 
 /// The deed that fails where something is wrong.
@@ -133,7 +133,7 @@ impl RecordCheck<'_> {
                 Some(NextDone::Other(found)) if found.path().as_bytes() == path => match found {
                     DoneFile::Listed(_, digest, changed) => {
                         bytes = bytes.saturating_add(changed.unwrap_or(size));
-                        line::write_path(&mut self.lines.text, &Digest::from(digest), path);
+                        lists::write_path(&mut self.lines.text, &Digest::from(digest), path);
                     }
                     DoneFile::Gone(path) => self.departed(&path, shard)?,
                 },
@@ -170,7 +170,11 @@ impl RecordCheck<'_> {
             let hex = line.strip_prefix(b"\\").unwrap_or(line);
             let digest = hex.get(..Sha256::HEX_LEN).and_then(Sha256::from_hex);
             if let Some(digest) = digest.filter(|_| !self.unmade.contains(name.path.as_bytes())) {
-                line::write_path(&mut self.lines.text, &Digest::from(digest), name.path.as_bytes());
+                lists::write_path(
+                    &mut self.lines.text,
+                    &Digest::from(digest),
+                    name.path.as_bytes(),
+                );
             }
         }
         Ok(())

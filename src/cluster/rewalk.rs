@@ -9,16 +9,15 @@ use std::{
 };
 
 use crate::{
-    cluster::PlanDir, cluster::end_list::EndEntry, cluster::end_list::FINISH,
-    cluster::end_list::FurtherName, cluster::end_list::LINKS, cluster::plan_dir::RootLabel,
-    cluster::plan_dir::Seal, copy::LinkOutcome, copy::OutputRun, copy::Plan, copy::Prepared,
-    copy::Reservations, copy::links, error::Deed, error::Error, error::Result, event::Event,
-    event::EventObserver, hash::Algorithm, io::Reflink, manifest::SummedReader, path::RelPath,
-    sys::Attributes, sys::Dir, sys::stat::Stat, transfer::BothFiles, transfer::FirstRead,
-    tree::Decision, tree::DestinationStat, tree::LastDir, tree::OutputDir, tree::PathRecord,
-    tree::Patience, tree::PlannedStat, tree::Policy, tree::SourceDir, tree::SourceEntry,
-    tree::SourceStat, tree::WalkEvent, tree::WalkItem, tree::dirs::open_source_below,
-    tree::overwrite::decide, volume::times::TimeMatch,
+    cluster::PlanDir, cluster::pack::EndEntry, cluster::pack::FINISH, cluster::pack::FurtherName,
+    cluster::pack::LINKS, cluster::plan_dir::RootLabel, cluster::plan_dir::Seal, copy::LinkOutcome,
+    copy::OutputRun, copy::Plan, copy::Prepared, copy::Reservations, copy::links, error::Deed,
+    error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm, io::Reflink,
+    manifest::SummedReader, path::RelPath, sys::Attributes, sys::Dir, sys::stat::Stat,
+    transfer::BothFiles, transfer::FirstRead, tree::Decision, tree::DestinationStat, tree::LastDir,
+    tree::OutputDir, tree::PathRecord, tree::Patience, tree::PlannedStat, tree::Policy,
+    tree::SourceDir, tree::SourceEntry, tree::SourceStat, tree::WalkEvent, tree::WalkItem,
+    tree::dirs::open_source_below, tree::overwrite::decide, volume::times::TimeMatch,
 };
 
 const DEED: &str = "find at the output as it is in the source";

@@ -22,7 +22,7 @@ use crate::{
     path::directory_of, staged::StagedFile, sys, sys::Dir, sys::ShardTag, sys::Uninterrupted,
     tree::ChangedFiles, tree::Filter, tree::JoinReader, tree::NameList, tree::PathRecord,
     tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::by_path, tree::names::compare,
-    tree::names::planned::planned_size,
+    tree::names::walk::planned_size,
 };
 
 /// The deed that other roots than those of the plan prevent.

@@ -6,10 +6,9 @@ use crate::{
     copy::First, copy::Link, copy::commit::Committer, copy::commit::group::ReadBackQueue,
     copy::hard_link, copy::record::row_of, error::Deed, error::Error, error::Result, event::Done,
     event::Gate, hash::Digest, state::Origin, state::Row, state::Trace, sys::Attributes, sys::Dir,
-    sys::LinkTarget, sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
-    transfer::Context, transfer::LinkedCopy, transfer::outcome, transfer::rot_check,
-    tree::Decision, tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry,
-    volume::times::TimeMatch,
+    sys::LinkTarget, sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, transfer,
+    transfer::Context, transfer::LinkedCopy, transfer::rot_check, tree::Decision, tree::OutputDir,
+    tree::Policy, tree::SourceDir, tree::SourceEntry, volume::times::TimeMatch,
 };
 
 impl Committer<'_> {
@@ -42,7 +41,7 @@ impl Committer<'_> {
         entry: &SourceEntry,
     ) {
         let Context { options, control, .. } = self.context;
-        let made = outcome::link(self.context, Some(source), output, entry)
+        let made = transfer::link(self.context, Some(source), output, entry)
             .and_then(|()| copy(source, output, entry, options.asked.policy, control.gate));
         if let Ok((_, Some(warning))) = &made {
             self.accounting.warn(warning);
@@ -98,7 +97,7 @@ impl Committer<'_> {
             return self.link_done(output);
         }
         let Context { options, control, .. } = self.context;
-        let made = outcome::link(self.context, None, output, entry).and_then(|()| {
+        let made = transfer::link(self.context, None, output, entry).and_then(|()| {
             hard_link::make(self.root(), link, first, options.asked.policy, control.gate)
         });
         if matches!(made, Ok((LinkOutcome::Made, _))) {

@@ -41,7 +41,7 @@ use crate::{
 // What is asked of a copy.
 
 /// What to copy, where to, and how. Make one with [`new`](Self::new) and change what should differ.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CopyJob {
     /// A directory, whose contents are copied, or a file.
     pub source: PathBuf,
@@ -107,31 +107,8 @@ pub(crate) struct ShardRole {
 impl CopyJob {
     /// A job with the defaults of the command line.
     pub fn new(source: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
-        Self {
-            source: source.into(),
-            output: output.into(),
-            options: CopyOptions::default(),
-            names: None,
-            expect: None,
-            expect_all: false,
-            leaves_no_traces: false,
-            dry_run: false,
-            limit_rate: None,
-            wait: false,
-            state: None,
-            keep_manifests: None,
-            mirror: None,
-            generations: None,
-            bag: None,
-            workers: None,
-            held: None,
-            last_generation: None,
-            pruned: false,
-            prunes: false,
-            shard: None,
-            payload: None,
-            media: None,
-        }
+        let (source, output) = (source.into(), output.into());
+        Self { source, output, ..Self::default() }
     }
 
     /// True if the output is no part of another one, and stays one.

@@ -225,11 +225,12 @@ impl Stages {
 }
 
 /// The end of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub enum Ending {
     /// Everything asked for was done.
     Complete,
     /// The run came to its end, but entries failed or were left different.
+    #[default]
     Incomplete,
     /// The run came to its end, but the output's medium did not hold what was written to it, and for
     /// some files not at the second attempt either: these are not at the output.
@@ -289,7 +290,7 @@ pub(crate) const GO_ON_READING: &str = "go on reading";
 pub(crate) const GO_ON_WRITING: &str = "go on writing to";
 
 /// The report of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Report {
     /// The entries by outcome.
     pub counts: Counts,
@@ -341,30 +342,8 @@ pub struct Report {
 impl Report {
     /// The report of a run that only told what would happen.
     pub(crate) fn dry(counts: Counts, stop: &Stop, elapsed: Duration) -> Self {
-        Self {
-            ending: Ending::of(&counts, stop, None),
-            counts,
-            total: None,
-            elapsed,
-            stages: Stages::default(),
-            methods: Vec::new(),
-            source_stayed: ResidentBytes::default(),
-            output_stayed: ResidentBytes::default(),
-            workers: 0,
-            verifiers: 0,
-            expected: false,
-            resumed: false,
-            manifest: None,
-            trash: None,
-            media_list: None,
-            lists: Vec::new(),
-            source_volume: VolumeDetails::default(),
-            output_volume: VolumeDetails::default(),
-            durable: None,
-            hashed_twice: false,
-            output_device: 0,
-            counted: None,
-        }
+        let ending = Ending::of(&counts, stop, None);
+        Self { ending, counts, elapsed, ..Self::default() }
     }
 
     /// What the run lost, if that is why it was given up.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, digest::common::hazmat::SerializableState};
 use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 
-use crate::{hash::digest, hash::sha256::MOST_LEN, hash::sha256::Running, hash::sha256::padded};
+use crate::{hash::digest, hash::digest::MOST_LEN, hash::digest::Running, hash::digest::padded};
 
 /// An algorithm that is computed over every byte that is copied.
 ///

@@ -6,7 +6,7 @@
 //! initial state to the digest, the content has that digest, by the definition of the function, whatever
 //! the origin of the states. A link that does not hold is where the content, or the list of states, is bad.
 
-use crate::{hash::Backend, hash::ChainingState, hash::Digest, hash::Hasher, hash::sha256::START};
+use crate::{hash::Backend, hash::ChainingState, hash::Digest, hash::Hasher, hash::digest::START};
 
 /// The least span of a link in bytes: 32 bytes a MiB are 0.003 % of the content.
 pub const LEAST_SPAN: u64 = 1 << 20;

@@ -10,7 +10,7 @@ use sha2::Digest as _;
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Backend,
     hash::ChainingState, hash::Digest, hash::Digests, hash::Sha256, hash::Stream,
-    hash::multibuffer::streams, hash::sha256::BLOCK, hash::sha256::Running,
+    hash::digest::BLOCK, hash::digest::Running, hash::multibuffer::streams,
 };
 
 impl Algorithm {
@@ -267,8 +267,8 @@ impl Running for Stream {
         Stream::update(self, bytes);
     }
 
-    fn digest(&self) -> [u8; crate::hash::sha256::MOST_LEN] {
-        crate::hash::sha256::padded(&self.clone().finish().0)
+    fn digest(&self) -> [u8; crate::hash::digest::MOST_LEN] {
+        crate::hash::digest::padded(&self.clone().finish().0)
     }
 
     fn state(&self) -> Option<Vec<u8>> {

@@ -8,11 +8,9 @@ mod digest;
 pub mod hasher;
 pub mod hex;
 pub mod multibuffer;
-mod sha256;
 
 pub use algorithm::{Algorithm, Algorithms, HashTable, HashedSet};
 pub use chain::{Chain, ChainHasher};
-pub use digest::{Digest, Digests};
+pub use digest::{ChainingState, Digest, Digests, Sha256};
 pub use hasher::Hasher;
 pub use multibuffer::{Backend, streams::Stream};
-pub use sha256::{ChainingState, Sha256};

@@ -120,7 +120,7 @@ impl Default for CopyOptions {
             further: Algorithms::default(),
             formats: vec![ListFormat::Gnu],
             sorted: false,
-            backend: Backend::best(),
+            backend: Backend::default(),
             states: States::default(),
             policy: Policy::default(),
             sync: true,

@@ -2,8 +2,7 @@
 
 pub mod archive;
 mod index;
-pub mod line;
-mod lists;
+pub mod lists;
 pub mod name;
 pub mod read;
 pub mod readers;

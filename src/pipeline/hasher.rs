@@ -13,9 +13,9 @@ use crate::{
     hash::Digest, part::CheckpointPlan, part::Part, part::resume::Checkpoints,
     pipeline::message::Disconnected, pipeline::message::EarlyEnd, pipeline::message::FileStep,
     pipeline::message::LargeFile, pipeline::message::ReadEnd, pipeline::message::ReadStep,
-    pipeline::message::receive_unless, pipeline::message::send, transfer::CommitterMessage,
-    transfer::Context, transfer::Outcome, transfer::TransferResult, transfer::outcome,
-    transfer::outcome::finish,
+    pipeline::message::receive_unless, pipeline::message::send, transfer,
+    transfer::CommitterMessage, transfer::Context, transfer::Outcome, transfer::TransferResult,
+    transfer::finish,
 };
 
 /// The hasher's message to the writer: the digest comes with the end, or not at all.
@@ -285,7 +285,7 @@ fn close(
     let outcome = match (part, end) {
         (Err(error), _) => Outcome::Failed(error),
         (Ok(part), _) if large.is_miscomputed() => {
-            Outcome::Miscomputed(part.discard(outcome::miscomputed(transfer)))
+            Outcome::Miscomputed(part.discard(transfer::miscomputed(transfer)))
         }
         (Ok(part), Some(Ok((read, digest)))) => match checkpoints.end() {
             Ok(()) => {

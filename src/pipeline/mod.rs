@@ -2,22 +2,30 @@
 
 mod hasher;
 pub mod message;
-mod reader;
 
 pub use message::Feed;
 
-use std::{io, sync::Arc, thread::Builder, thread::Scope, thread::ScopedJoinHandle};
+use std::{
+    io, sync::Arc, sync::atomic::Ordering::Relaxed, thread::Builder, thread::Scope,
+    thread::ScopedJoinHandle,
+};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::{
-    event::Timer, hash::Algorithm, hash::Hasher, io::BlockPool, io::FurtherDigests, io::ReadBack,
+    error::Error, event::Timer, fanout::OwnOrigin, fanout::Subscription, hash::Algorithm,
+    hash::Hasher, io::BlockPool, io::COSTLY_HOLES, io::FurtherDigests, io::ReadBack,
+    io::WatchedFile, manifest::NextLine, part::ReadyPart, part::Resumed, part::Transfer,
     part::resume, part::resume::Checkpoints, pipeline::hasher::HashRoute,
-    pipeline::hasher::HashedStep, pipeline::message::ContentReader,
-    pipeline::message::Disconnected, pipeline::message::FileStep, pipeline::message::LargeFile,
+    pipeline::hasher::HashedStep, pipeline::message::ContentFrom, pipeline::message::ContentReader,
+    pipeline::message::Disconnected, pipeline::message::EarlyEnd, pipeline::message::FileStep,
+    pipeline::message::LargeFile, pipeline::message::ReadEnd, pipeline::message::ReadError,
     pipeline::message::ReadStep, pipeline::message::Tasks, pipeline::message::receive,
-    pipeline::message::send, pipeline::reader::FileReader, transfer::CommitterMessage,
-    transfer::Context, transfer::small, transfer::small::copy_files,
+    pipeline::message::send, sys::CachePolicy, sys::stat::Stat, transfer, transfer::Action,
+    transfer::CommitterMessage, transfer::Context, transfer::OpenSource, transfer::Outcome,
+    transfer::TransferResult, transfer::kernel::clone_to_hash, transfer::prepare,
+    transfer::prepare::prepare, transfer::small, transfer::small::copy_files, tree::Batch,
+    tree::Leftovers, tree::OutputDir, tree::WalkItem,
 };
 
 // Starting the workers of a run.
@@ -251,6 +259,301 @@ impl PassingFile {
             left -= now;
         }
     }
+}
+
+// The first thread of a worker: takes files, copies the small ones itself, and reads the large ones
+// block by block.
+
+/// The reader of a worker.
+pub struct FileReader<'a> {
+    /// The block that small files go through.
+    pub scratch: BlockPool,
+    /// The reader of large files, with the worker's blocks.
+    pub content: ContentReader<'a>,
+    /// For files that are there already.
+    pub read_back: ReadBack,
+    /// Where work comes from.
+    pub tasks: Tasks,
+    pub results: Sender<CommitterMessage>,
+}
+
+impl FileReader<'_> {
+    /// Works until there is no more to do. It ends early only when a thread it needs is gone.
+    pub fn work(mut self) {
+        while let Some(run) = self.tasks.next() {
+            if self.take(run).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, mut run: Batch) -> Result<(), Disconnected> {
+        let context = self.content.context;
+        // The walk makes a large file a run of its own.
+        let block_size = context.options.block_size as u64;
+        if context.options.asked.algorithm != Algorithm::None
+            && let Some(large) = run.files.pop_if(|entry| entry.stat.size > block_size)
+        {
+            return self.take_large(Transfer::new(run.source, run.output, large));
+        }
+        self.content.in_hand = None;
+        let mut scratch = self.scratch.take(&context.control.timings.read);
+        let results = copy_files(context, run, &mut scratch, &mut self.read_back);
+        self.report(results)
+    }
+
+    fn take_large(&mut self, mut transfer: Transfer) -> Result<(), Disconnected> {
+        let context = self.content.context;
+        let name = &transfer.entry().name;
+        let progress = context.control.progress;
+        self.content.in_hand = progress.take_in_hand(transfer.entry().stat.size, |path| {
+            transfer.source.rel.join_into(name, path);
+        });
+        let mut warnings = Vec::new();
+        let action = match context.control.stop.is_requested() {
+            true => Action::Settled(Outcome::Abandoned),
+            false => prepare(
+                context,
+                &transfer,
+                None,
+                &mut NextLine::default(),
+                &mut self.read_back,
+                &mut warnings,
+            ),
+        };
+        let outcome = match action {
+            Action::Settled(Outcome::Abandoned) => Outcome::Abandoned,
+            Action::Settled(outcome) => {
+                let Transfer { source, target } = &transfer;
+                let swept = resume::forget(&context.options, source, &target.output, &target.entry);
+                self.tell(&target.output, swept, &mut warnings)?;
+                outcome
+            }
+            Action::Copy { replaces, warning } => {
+                transfer.target.replaces = replaces;
+                let holes = costly_holes(context, &transfer);
+                for warning in std::mem::take(&mut warnings).into_iter().chain(warning).chain(holes)
+                {
+                    self.results
+                        .send(CommitterMessage::Warning(warning))
+                        .map_err(|_| Disconnected)?;
+                }
+                match self.copy(&transfer, None).map_err(ReadError::into_early_end) {
+                    Ok(()) => return Ok(()),
+                    Err(end) => match end? {
+                        EarlyEnd::Failed(error) => Outcome::Failed(error),
+                        EarlyEnd::Abandoned => Outcome::Abandoned,
+                    },
+                }
+            }
+        };
+        self.report(vec![TransferResult { transfer, outcome, warnings, resumed: 0 }])
+    }
+
+    /// Reads a file and sends it on its way. After an error nothing was sent: what goes wrong later
+    /// goes the way of the file, to its end. `first` is what came of a first try.
+    fn copy(&self, transfer: &Transfer, first: Option<Error>) -> Result<(), ReadError> {
+        let context = self.content.context;
+        let is_first = first.is_none();
+        let slot = context.shared.slot.filter(|_| is_first);
+        let subscription = slot.and_then(|slot| slot.subscribe(&transfer.source, transfer.entry()));
+        let path = || transfer.source_path();
+        let mut timer = Timer::start(&context.control.timings.read.busy);
+        let mut warnings: Vec<Error> = first.into_iter().map(prepare::warning).collect();
+        let OpenSource { mut file, attributes, systems } =
+            transfer::open(context, transfer, &path, &mut warnings)?;
+        if subscription.is_none() {
+            file.spare_cache(systems.source, &context.control.resident.source);
+        }
+        timer.switch(&context.control.timings.write.busy);
+        let ReadyPart { mut part, resumed, checkpoints, swept } =
+            self.begin(transfer, &mut warnings)?;
+        self.tell(&transfer.target.output, swept, &mut warnings)?;
+        let copy_path = || transfer.target.path();
+        let ready = match &resumed {
+            Some(Resumed { offset, .. }) => {
+                part.go_on(&context.options, systems.output, &file, *offset).map(|()| None)
+            }
+            None => clone_to_hash(context, &systems, &file, &mut part, &copy_path),
+        };
+        let cloned = match ready {
+            Ok(cloned) => cloned,
+            Err(error) => {
+                let error = part.discard(error);
+                // Cloned when it was no longer what was listed.
+                return match is_first && file.has_changed() {
+                    true => self.copy_again(transfer, error),
+                    false => Err(error.into()),
+                };
+            }
+        };
+        drop(timer);
+        let large = Arc::new(LargeFile::new(transfer.clone(), resumed, checkpoints));
+        self.skip(large.start());
+        self.content.send(FileStep::Begin(Arc::clone(&large), part))?;
+        let mut total = large.start();
+        // A clone is read where it is, and an output that resumes is not where the others are.
+        let subscription = subscription.filter(|_| cloned.is_none() && total == 0);
+        let read = match &subscription {
+            Some(subscription) => {
+                let (sparing, warnings) = (systems.source, &mut warnings);
+                let content = &self.content;
+                read_shared(content, &large, &mut file, subscription, sparing, &mut total, warnings)
+            }
+            None => {
+                let from = ContentFrom::Own(cloned.as_ref().unwrap_or(&file));
+                self.content.read(&large, from, &mut total, &mut warnings).map(drop)
+            }
+        };
+        drop(subscription);
+        let may_retry = is_first && file.has_changed();
+        let end = match read {
+            Ok(()) => Ok(ReadEnd { attributes, warnings }),
+            Err(error) => self.end_or_retry(&large, error, may_retry, total)?,
+        };
+        Ok(self.content.send(FileStep::End(end))?)
+    }
+
+    /// Counts a part of the file in hand that was there already.
+    fn skip(&self, bytes: u64) {
+        self.content.context.control.progress.skip(bytes);
+        if let Some(file) = &self.content.in_hand {
+            file.done.store(bytes, Relaxed);
+        }
+    }
+
+    /// The part file of a file, or what a killed run left of it.
+    fn begin(
+        &self,
+        transfer: &Transfer,
+        warnings: &mut Vec<Error>,
+    ) -> Result<ReadyPart, ReadError> {
+        let Context { options, control, .. } = self.content.context;
+        let mut scratch = self.content.pool.take(&control.timings.read);
+        let (source, target) = (&transfer.source, &transfer.target);
+        let begun = resume::begin(options, control.stop, source, target, &mut scratch, warnings)?;
+        begun.ok_or(ReadError::Early(EarlyEnd::Abandoned))
+    }
+
+    /// Copies a file once more of which nothing was sent; it changed, as `first` says.
+    fn copy_again(&self, transfer: &Transfer, first: Error) -> Result<(), ReadError> {
+        let Some(now) = prepare::look_again(self.content.context, transfer) else {
+            return Err(first.into());
+        };
+        self.copy(&changed(transfer, now), Some(first))
+    }
+
+    /// The end of a file that could not be read to its end; it is read again if that is worth a try. Of the first try
+    /// `total` bytes were counted as done.
+    fn end_or_retry(
+        &self,
+        large: &LargeFile,
+        error: ReadError,
+        may_retry: bool,
+        total: u64,
+    ) -> Result<Result<ReadEnd, EarlyEnd>, Disconnected> {
+        let first = match error {
+            ReadError::Early(EarlyEnd::Failed(error)) if may_retry => error,
+            other => return other.into_early_end().map(Err),
+        };
+        let progress = self.content.context.control.progress;
+        progress.bytes.fetch_sub(total, Relaxed);
+        if let Some(file) = &self.content.in_hand {
+            file.done.store(0, Relaxed);
+        }
+        progress.skipped.fetch_sub(large.start(), Relaxed);
+        match self.read_again(&large.transfer, first) {
+            Ok(end) => Ok(Ok(end)),
+            Err(error) => error.into_early_end().map(Err),
+        }
+    }
+
+    /// Reads a file from its beginning that is on its way and changed while it was read, as `first` says.
+    fn read_again(&self, transfer: &Transfer, first: Error) -> Result<ReadEnd, ReadError> {
+        let context = self.content.context;
+        let Some(now) = prepare::look_again(context, transfer) else {
+            return Err(first.into());
+        };
+        let large = Arc::new(LargeFile::new(changed(transfer, now), None, None));
+        self.content.send(FileStep::Again(Arc::clone(&large)))?;
+        let path = || large.transfer.source_path();
+        let mut warnings = vec![prepare::warning(first)];
+        let OpenSource { mut file, attributes, systems } =
+            transfer::open(context, &large.transfer, &path, &mut warnings)?;
+        file.spare_cache(systems.source, &context.control.resident.source);
+        self.content.read(&large, ContentFrom::Own(&file), &mut 0, &mut warnings)?;
+        Ok(ReadEnd { attributes, warnings })
+    }
+
+    /// Names what was removed of what a killed run left.
+    fn tell(
+        &self,
+        output: &Arc<OutputDir>,
+        swept: Leftovers,
+        warnings: &mut Vec<Error>,
+    ) -> Result<(), Disconnected> {
+        warnings.extend(swept.error);
+        swept.removed.into_iter().try_for_each(|name| {
+            let swept =
+                CommitterMessage::Walked(WalkItem::LeftoverRemoved(Arc::clone(output), name));
+            self.results.send(swept).map_err(|_| Disconnected)
+        })
+    }
+
+    fn report(&self, results: Vec<TransferResult>) -> Result<(), Disconnected> {
+        self.results.send(CommitterMessage::Results(results)).map_err(|_| Disconnected)
+    }
+}
+
+/// The same file as it is now.
+fn changed(transfer: &Transfer, now: Stat) -> Transfer {
+    let mut changed = transfer.clone();
+    changed.target.entry.stat = now;
+    changed
+}
+
+/// The warning that hashing the holes of a file takes long, if it does.
+fn costly_holes(context: &Context<'_>, transfer: &Transfer) -> Option<Error> {
+    let stat = &transfer.entry().stat;
+    let believed = match context.options.asked.holes.are_believed(stat) {
+        true => ", which are believed (--holes read reads them)",
+        false => "",
+    };
+    let holes = stat.size.saturating_sub(stat.allocated);
+    (holes > COSTLY_HOLES).then(|| {
+        let finding = format!(
+            "{} TiB of it are holes{believed}, and each takes a processor 10 to 40 minutes to hash; --max-size leaves \
+             such files out",
+            holes >> 40
+        );
+        Error::finding("hash quickly", transfer.source_path(), finding)
+    })
+}
+
+// Reading a large file together with other outputs, and what is left of it where that ends.
+
+/// Reads and sends the whole content together with other outputs, and from where that ends by itself.
+/// `total` says how far it came.
+pub fn read_shared<'r>(
+    reader: &'r ContentReader<'_>,
+    large: &LargeFile,
+    file: &mut WatchedFile<'r>,
+    subscription: &Subscription<'_>,
+    sparing: CachePolicy,
+    total: &mut u64,
+    warnings: &mut Vec<Error>,
+) -> Result<(), ReadError> {
+    let (options, control) = (&reader.context.options, reader.context.control);
+    let (dir, entry) = (&*large.transfer.source, large.transfer.entry());
+    let own = OwnOrigin { file, dir, entry, sparing, follow: options.follow, control };
+    if reader.read(large, ContentFrom::Shared(subscription, &own), total, warnings)? {
+        return Ok(());
+    }
+    reader.continue_unless_stopped(large)?;
+    subscription.count_alone();
+    file.spare_cache(sparing, &reader.context.control.resident.source);
+    reader.seek(file, *total)?;
+    reader.read(large, ContentFrom::Own(file), total, warnings).map(drop)
 }
 
 #[cfg(test)]

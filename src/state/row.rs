@@ -20,7 +20,7 @@
 use std::{ffi::OsStr, io, io::Read, io::Seek, io::SeekFrom};
 
 use crate::{
-    hash::Algorithm, hash::Digest, hash::Hasher, hash::Sha256, manifest::line, state::Mark,
+    hash::Algorithm, hash::Digest, hash::Hasher, hash::Sha256, manifest::lists, state::Mark,
     state::PrivateDir, sys, sys::Dir, sys::FileRange, sys::Uninterrupted, sys::stat::Kind,
     sys::stat::Stat, sys::stat::Time,
 };
@@ -107,7 +107,7 @@ impl Row {
     /// Appends the line of the file at `path`, whose content has these further digests.
     pub fn write(&self, out: &mut Vec<u8>, further: &[Digest], path: &[u8]) {
         self.write_fields(out, further);
-        line::write_known(out, &self.digest, path);
+        lists::write_known(out, &self.digest, path);
     }
 
     /// The same, where `line` is the file's line of a manifest.
@@ -520,7 +520,7 @@ mod tests {
             prop_assert!(!text.contains(&b'\n'));
             prop_assert_eq!(Row::read(text, row.digest), Some(row));
             let mut listed = Vec::new();
-            line::write_path(&mut listed, &row.digest, path.as_bytes());
+            lists::write_path(&mut listed, &row.digest, path.as_bytes());
             prop_assert_eq!(strip(text), listed.strip_suffix(b"\n"));
         }
 

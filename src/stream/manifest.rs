@@ -6,7 +6,7 @@ use std::{fs::File, io, sync::Arc};
 use crate::{
     chain::side_file::SideFile, chain::side_file_of, error::Deed, error::Error, error::Result,
     hash::Algorithms, hash::Digests, io::Cache, io::Durability, io::HashedFrom, manifest::Form,
-    manifest::line, manifest::states_name, part, part::Complete, part::Part,
+    manifest::lists, manifest::states_name, part, part::Complete, part::Part,
     part::content::CopyTarget, stream::Endpoint, stream::StreamContent, stream::place::FilePlace,
     stream::place::OutputPlace, sys, sys::Attributes, sys::CachePolicy, sys::PartOwner,
     sys::Spliced, sys::StreamEnd, sys::stat::Kind, sys::stat::Stat, transfer::Context,
@@ -118,8 +118,8 @@ pub fn lines_beside(digests: &Digests, place: &FilePlace) -> Vec<u8> {
 /// program was started.
 pub fn add_lines(lines: &mut Vec<u8>, digests: &Digests, endpoint: &Endpoint) {
     match (endpoint, &digests.further) {
-        (Endpoint::Standard, None) => line::write_standard(lines, &digests.proof),
-        (Endpoint::Standard, Some(_)) => line::write_all_standard(lines, digests.iter()),
+        (Endpoint::Standard, None) => lists::write_standard(lines, &digests.proof),
+        (Endpoint::Standard, Some(_)) => lists::write_all_standard(lines, digests.iter()),
         (Endpoint::Path(path), _) => {
             write_lines(lines, digests, path.as_os_str().as_encoded_bytes());
         }
@@ -128,8 +128,8 @@ pub fn add_lines(lines: &mut Vec<u8>, digests: &Digests, endpoint: &Endpoint) {
 
 fn write_lines(lines: &mut Vec<u8>, digests: &Digests, path: &[u8]) {
     match &digests.further {
-        None => line::write_path(lines, &digests.proof, path),
-        Some(_) => digests.iter().for_each(|digest| line::write_tagged(lines, digest, path, true)),
+        None => lists::write_path(lines, &digests.proof, path),
+        Some(_) => digests.iter().for_each(|digest| lists::write_tagged(lines, digest, path, true)),
     }
 }
 

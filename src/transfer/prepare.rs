@@ -12,10 +12,10 @@ use crate::{
     state::Row, sys, sys::Dir, sys::Medium, sys::is_on_turning_disk, sys::stat::Kind,
     sys::stat::Stat, transfer, transfer::Action, transfer::Context, transfer::KeptRow,
     transfer::Labels, transfer::Outcome, transfer::existing::ExistingFile, transfer::labels,
-    transfer::outcome, transfer::rot_check, transfer::share::share, tree::Decision,
-    tree::DestinationStat, tree::OutputDir, tree::PlannedStat, tree::SourceStat, tree::Ways,
-    tree::overwrite::decide, tree::overwrite::leave_out, tree::overwrite::refuse_large,
-    volume::TOO_LONG_TO_REPLACE, volume::times::TimeMatch,
+    transfer::rot_check, transfer::share::share, tree::Decision, tree::DestinationStat,
+    tree::OutputDir, tree::PlannedStat, tree::SourceStat, tree::Ways, tree::overwrite::decide,
+    tree::overwrite::leave_out, tree::overwrite::refuse_large, volume::TOO_LONG_TO_REPLACE,
+    volume::times::TimeMatch,
 };
 
 /// Decides about a file as [`prepare_any`], and refuses to replace one of a name that cannot be.
@@ -197,7 +197,7 @@ fn existing(
     let belief = known.map_or(Belief::Nothing, |known| {
         belief(known, &target.output, path.as_bytes(), source, &there, next)
     });
-    outcome::file(context, &target.output, &target.entry, there, belief)
+    transfer::file(context, &target.output, &target.entry, there, belief)
 }
 
 /// The belief of earlier runs about the file at `path`, which is `there` in `output`: also if its time has moved or is

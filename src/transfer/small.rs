@@ -8,8 +8,8 @@ use crate::{
     io::ReadBack, io::Reflink, manifest::NextLine, part::Part, part::Transfer, sys::Attributes,
     sys::CachePolicy, sys::NamedInode, sys::stat::Stat, transfer, transfer::Action,
     transfer::Context, transfer::OpenSource, transfer::Outcome, transfer::TransferResult,
-    transfer::outcome::complete, transfer::outcome::miscomputed, transfer::prepare,
-    transfer::prepare::prepare, transfer::rot_check, transfer::small_file::SmallFile, tree::Batch,
+    transfer::complete, transfer::miscomputed, transfer::prepare, transfer::prepare::prepare,
+    transfer::rot_check, transfer::small_file::SmallFile, tree::Batch,
 };
 
 // A batch of small files, copied by one thread: one file after the other, or several read side by side

@@ -6,8 +6,8 @@ use crate::{
     error::Error, error::Result, event::Timer, event::Timings, fanout::OwnOrigin,
     fanout::Subscription, hash::Algorithm, hash::Digest, io::Block, io::WatchedFile, part::Part,
     part::Transfer, sys::CachePolicy, transfer, transfer::Context, transfer::OpenSource,
-    transfer::Outcome, transfer::kernel::FileSystemPair, transfer::kernel::KernelFill,
-    transfer::kernel::clone_to_hash, transfer::outcome::finish,
+    transfer::Outcome, transfer::finish, transfer::kernel::FileSystemPair,
+    transfer::kernel::KernelFill, transfer::kernel::clone_to_hash,
 };
 
 /// A file to be copied, and where its time is counted.

@@ -21,9 +21,9 @@ pub use found::{Batch, NameCount, SourceEntry, WalkEvent, WalkItem};
 pub use hand_over::{HandOver, LabelChange};
 pub use journal::{Checkpoint, Found, Journal, NewStates, Subject, Version};
 pub use names::{
-    ChangedFiles, NameEnd, NameList, planned::PlannedStat, planned::Ways, sorter::JoinReader,
-    sorter::PathRecord, sorter::RecordOrder, sorter::RecordReader, sorter::SortedRecords,
-    sorter::Sorter, sorter::by_bytes, sorter::by_path, sorter::by_words,
+    ChangedFiles, NameEnd, NameList, sorter::JoinReader, sorter::PathRecord, sorter::RecordOrder,
+    sorter::RecordReader, sorter::SortedRecords, sorter::Sorter, sorter::by_bytes, sorter::by_path,
+    sorter::by_words, walk::PlannedStat, walk::Ways,
 };
 pub use overwrite::{Decision, DestinationStat, Policy, SourceStat};
 pub use pass::{EntryBelow, PassDir, Step, TreePass};

@@ -16,7 +16,7 @@ use crate::error::Deed;
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Sha256, io::ReadBack,
     manifest::Entries, manifest::Form, manifest::ManifestName, manifest::Parsed, manifest::Scanner,
-    manifest::Text, manifest::archive::mhl::is_legacy_of_ours, manifest::line, path::RelPath,
+    manifest::Text, manifest::archive::mhl::is_legacy_of_ours, manifest::lists, path::RelPath,
     path::Shown, state::FinishedManifest, state::Missing, state::PrivateDir, state::record::FIRST,
     state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing, sys::Medium,
     sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::expand::open,
@@ -389,7 +389,7 @@ fn line_of(name: &ManifestName, file: File, algorithm: Algorithm) -> io::Result<
     let hashed = ReadBack::new().hash(Medium::any(&file), algorithm, || false, |_| ())?;
     let digest = hashed.and_then(|hashed| hashed.digest).ok_or(io::ErrorKind::Interrupted)?;
     let mut line = Vec::new();
-    line::write_path(&mut line, &digest, name.to_string().as_bytes());
+    lists::write_path(&mut line, &digest, name.to_string().as_bytes());
     line.pop();
     Ok(line)
 }

@@ -57,7 +57,7 @@ use crate::{
 const MOST_WORKERS: usize = 8;
 
 /// A check: the targets, and the way they are checked. Make one with [`new`](Self::new) and change what should differ.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct VerifyJob {
     /// The directories. Without `manifests`, each is checked against the manifest of dircopy in it that
     /// this user's last run finished, or else the finished one with the latest name; with them, against
@@ -97,22 +97,8 @@ pub struct VerifyJob {
 impl VerifyJob {
     /// A job with the defaults of the command line.
     pub fn new(dirs: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
-        Self {
-            dirs: dirs.into_iter().map(Into::into).collect(),
-            manifests: Vec::new(),
-            root: None,
-            complete: false,
-            convert_paths: false,
-            backend: Backend::best(),
-            from: ReadFrom::default(),
-            budget: None,
-            wait: false,
-            state: None,
-            jobs: None,
-            write_states: false,
-            order: None,
-            shard: None,
-        }
+        let dirs = dirs.into_iter().map(Into::into).collect();
+        Self { dirs, ..Self::default() }
     }
 
     /// Runs the check. The stop of `observer` must not serve another run.

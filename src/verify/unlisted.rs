@@ -149,23 +149,8 @@ const MOST: usize = 4;
 const SUMS: &[u8] = b"SUMS";
 
 /// The endings of the names of lists.
-const ENDINGS: [&str; 15] = [
-    "sha256",
-    "sha256sum",
-    "sha512",
-    "sha512sum",
-    "sha1",
-    "sha1sum",
-    "md5",
-    "md5sum",
-    "b3",
-    "b3sum",
-    "xxh64",
-    "sfv",
-    "hashdeep",
-    "mtree",
-    "mhl",
-];
+const ENDINGS: &str = "sha256 sha256sum sha512 sha512sum sha1 sha1sum md5 md5sum b3 b3sum xxh64 \
+                       sfv hashdeep mtree mhl";
 
 /// The lists in `here` that are neither the manifest `name` nor say the same as it, up to a few, in order. What cannot
 /// be looked for is not named.
@@ -205,7 +190,7 @@ pub fn lists_by_name(here: &Dir) -> Vec<String> {
     let is_list = |name: &str| {
         let of_sums = name.as_bytes().ends_with(SUMS);
         let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-        of_sums || ending.is_some_and(|ending| ENDINGS.contains(&&*ending))
+        of_sums || ending.is_some_and(|ending| ENDINGS.split(' ').any(|known| known == ending))
     };
     let is_file =
         |name: &String| here.stat(name.as_ref(), false).is_ok_and(|stat| stat.kind == Kind::File);

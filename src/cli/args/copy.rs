@@ -425,52 +425,16 @@ pub struct StreamArgs {
     pub strict: bool,
 }
 
-/// Options that say nothing about a stream.
-const OF_TREES: &[&str] = &[
-    "include",
-    "exclude",
-    "follow_links",
-    "no_links",
-    "hard_links",
-    "specials",
-    "dry_run",
-    "reflink",
-    "renamed",
-    "sparse",
-    "holes",
-    "resume",
-    "checkpoint",
-    "no_space_check",
-    "workers",
-    "simd",
-    "grace",
-    "max_duration",
-    "max_size",
-    "files_from",
-    "stop_at",
-    "wait",
-    "require_mount",
-    "require_durable",
-    "keep_manifests",
-    "mirror",
-    "generations",
-    "keep",
-    "max_delete",
-    "keep_trash",
-    "one_file_system",
-    "bag",
-    "bag_info",
-    "bag_info_from",
-    "expect",
-    "expect_all",
-    "verify_source",
-    "format",
-    "sorted",
-    "lag",
-];
+/// Options that say nothing about a stream, each a word.
+const OF_TREES: &str = "include exclude follow_links no_links hard_links specials dry_run reflink \
+                        renamed sparse holes resume checkpoint no_space_check workers simd grace \
+                        max_duration max_size files_from stop_at wait require_mount \
+                        require_durable keep_manifests mirror generations keep max_delete \
+                        keep_trash one_file_system bag bag_info bag_info_from expect expect_all \
+                        verify_source format sorted lag";
 
 /// Options that say nothing about the copy of a tree.
-const OF_STREAMS: [&str; 2] = ["manifest", "strict"];
+const OF_STREAMS: &str = "manifest strict";
 
 /// Other names of standard output.
 const STANDARD_OUTPUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
@@ -479,10 +443,10 @@ const STANDARD_OUTPUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1
 pub fn refuse_others(matches: &ArgMatches, stream: bool) -> Result<(), String> {
     let (others, why) = match stream {
         true => (OF_TREES, "is for copies of directories, and this is a stream"),
-        false => (&OF_STREAMS[..], "is for streams, and this copies into a directory"),
+        false => (OF_STREAMS, "is for streams, and this copies into a directory"),
     };
-    let given = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
-    match others.iter().find(given) {
+    let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    match others.split(' ').find(given) {
         Some(id) => Err(format!("--{} {why}", id.replace('_', "-"))),
         None => Ok(()),
     }

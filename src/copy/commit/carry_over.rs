@@ -14,11 +14,11 @@ use crate::{
     copy::mirror::departures::Departures, copy::record::PendingRows, copy::record::Recording,
     copy::record::row_of, error::Deed, error::Error, error::Result, error::is_absent,
     hash::Algorithms, hash::Digest, hash::Digests, io::ReadBack, io::WatchedFile,
-    manifest::Readers, manifest::archive::mhl::is_chain, manifest::line, part::content::CopyTarget,
-    path::RelPath, state::Origin, state::Remembered, state::Row, state::Trace, state::Unsettled,
-    sys, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat, transfer::Context,
-    transfer::UnmetFiles, tree::LastDir, tree::OutputDir, tree::SourceDir, volume::OtherSpellings,
-    volume::alike::sameness, volume::times::TimeMatch,
+    manifest::Readers, manifest::archive::mhl::is_chain, manifest::lists,
+    part::content::CopyTarget, path::RelPath, state::Origin, state::Remembered, state::Row,
+    state::Trace, state::Unsettled, sys, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat,
+    transfer::Context, transfer::UnmetFiles, tree::LastDir, tree::OutputDir, tree::SourceDir,
+    volume::OtherSpellings, volume::alike::sameness, volume::times::TimeMatch,
 };
 
 /// Number of bytes of lines that are written at a time.
@@ -345,7 +345,7 @@ impl<'a> CarriedLines<'a> {
         }
         self.number += 1;
         let bytes = path.as_bytes();
-        line::write_path(&mut self.lines, &row.digest, bytes);
+        lists::write_path(&mut self.lines, &row.digest, bytes);
         let waiting = self.context.shared.further;
         let content = waiting.and_then(|it| it.take(bytes, row.trace.size, row.digest, is_read));
         let computed = content.as_ref().and_then(|content| content.digests.further.as_deref());

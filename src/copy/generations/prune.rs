@@ -16,8 +16,8 @@ use crate::{
     copy::mirror::search::SUBVOLUME_STUB_INODE, error::Error, error::Result, event::Stop,
     manifest::ManifestName, path::DirPath, path::RelPath, state::Belief, state::Knowledge,
     state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Dir, sys::is_journal_name,
-    sys::is_part_name, sys::stat::Kind, sys::stat::Stat, transfer::outcome::is_same_link,
-    transfer::outcome::may_be_as, tree::Classifier, tree::Inclusion, tree::PassDir, tree::Step,
+    sys::is_part_name, sys::stat::Kind, sys::stat::Stat, transfer::is_same_link,
+    transfer::may_be_as, tree::Classifier, tree::Inclusion, tree::PassDir, tree::Step,
     tree::TreePass,
 };
 

@@ -15,8 +15,8 @@ use crate::{
     state::Belief, state::Knowledge, state::PrivateDir, state::RecordFile, state::Remembered,
     state::Row, state::RowPlace, state::Trace, state::private_dir::NAME, state::private_dir::TRASH,
     sys, sys::Attributes, sys::Cloned, sys::Dir, sys::ListedEntry, sys::Medium, sys::PartOwner,
-    sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, transfer::outcome::may_be_as,
-    tree::Classifier, tree::Inclusion, tree::PassDir, tree::Step, tree::TreePass,
+    sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, transfer::may_be_as, tree::Classifier,
+    tree::Inclusion, tree::PassDir, tree::Step, tree::TreePass,
 };
 
 /// Number of bytes of rows that are recorded at a time.

@@ -6,13 +6,12 @@ use std::{collections::BTreeSet, fs::File, io, path::Path, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    copy::media::FoundEntry, copy::media::FoundTree, copy::media::dir_hashes::DirHasher,
-    copy::media::histories::Histories, copy::media::histories::KnownFile,
-    copy::media::one_history::MediaRole, copy::media::sorter, error::Error, error::Result,
-    hash::Digest, hash::hex, manifest::HashAction, manifest::KeptFile,
-    manifest::archive::mhl_writer::is_text, path::RelPath, path::Shown, tree::Filter,
-    tree::JoinReader, tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_path,
-    tree::by_words,
+    copy::media::FoundEntry, copy::media::FoundTree, copy::media::histories::Histories,
+    copy::media::histories::KnownFile, copy::media::one_history::MediaRole, copy::media::sorter,
+    copy::media::write_generations::DirHasher, error::Error, error::Result, hash::Digest,
+    hash::hex, manifest::HashAction, manifest::KeptFile, manifest::archive::mhl_writer::is_text,
+    path::RelPath, path::Shown, tree::Filter, tree::JoinReader, tree::PathRecord,
+    tree::SortedRecords, tree::Sorter, tree::by_path, tree::by_words,
 };
 
 /// So many paths that are missing are named.

@@ -8,7 +8,6 @@
 //! computed (`dir_hashes`), and the lists are written (`seal`, `write`), in bounded memory because everything is sorted
 //! by path (`records`).
 
-mod dir_hashes;
 mod histories;
 mod join;
 pub mod one_history;

@@ -8,10 +8,10 @@ pub mod rotation;
 use std::{io, thread::sleep, time::Duration, time::Instant};
 
 use crate::{
-    error::Error, event::Done, hash::Digest, hash::Digests, manifest::ManifestFile, manifest::line,
-    state::FinishedManifest, state::Knowledge, state::Origin, state::PrivateDir, state::RecordFile,
-    state::Row, state::record::tell_output, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
-    tree::OutputDir, tree::SourceEntry, volume::times::TimeMatch,
+    error::Error, event::Done, hash::Digest, hash::Digests, manifest::ManifestFile,
+    manifest::lists, state::FinishedManifest, state::Knowledge, state::Origin, state::PrivateDir,
+    state::RecordFile, state::Row, state::record::tell_output, sys::stat::Kind, sys::stat::Stat,
+    sys::stat::Time, tree::OutputDir, tree::SourceEntry, volume::times::TimeMatch,
 };
 
 // The private record of a run, written beside its manifest.
@@ -249,7 +249,7 @@ impl Published {
     pub fn list(&mut self, digests: &Digests, path: &[u8], row: Option<Row>, fresh: bool) {
         self.since.get_or_insert_with(Instant::now);
         let start = self.lines.len();
-        line::write_path(&mut self.lines, &digests.proof, path);
+        lists::write_path(&mut self.lines, &digests.proof, path);
         if let Some(row) = row {
             let further = digests.further.as_deref().unwrap_or_default();
             match digests.proof.algorithm().is_known_by_length() {

@@ -10,7 +10,7 @@ use crate::{
     copy::list_file::ListFile, copy::list_file::ListWriting, copy::record::rotation::newest_with,
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest,
     io::Durability, manifest::Entries, manifest::Form, manifest::Index, manifest::ListKind,
-    manifest::ListSink, manifest::Lookup, manifest::Parsed, manifest::Readers, manifest::line,
+    manifest::ListSink, manifest::Lookup, manifest::Parsed, manifest::Readers, manifest::lists,
     path::RelPath, sys, sys::Attributes, sys::Dir, sys::stat::Stat, tree::OutputDir,
     tree::PathRecord, tree::SortedRecords, tree::Sorter,
 };
@@ -208,7 +208,7 @@ impl NearWriting<'_, '_> {
             let ending = Form::Sides.near_name(digest.algorithm(), b"");
             let file = name.strip_suffix(&ending[..]).unwrap_or(name);
             let mut side = self.list_in(at, name)?;
-            if line::write_for_program(&mut side.list.text, &digest, file) {
+            if lists::write_for_program(&mut side.list.text, &digest, file) {
                 side.lists(&at.handle, file);
                 self.finish(side, is_taken);
             } else {
@@ -225,7 +225,7 @@ impl NearWriting<'_, '_> {
         }
         let list = at.lists.iter_mut().find(|(algorithm, _)| *algorithm == digest.algorithm());
         let Some((_, list)) = list else { return Ok(()) };
-        if !line::write_for_program(&mut list.list.text, &digest, name) {
+        if !lists::write_for_program(&mut list.list.text, &digest, name) {
             self.tell_unwritable(name);
             return Ok(());
         }
@@ -291,7 +291,7 @@ impl NearWriting<'_, '_> {
             match list.publish(replaces.unwrap_or(false)) {
                 Ok(()) => {
                     let path = at.rel.join(list.name());
-                    line::write_path(&mut lines, &digest, path.as_bytes());
+                    lists::write_path(&mut lines, &digest, path.as_bytes());
                 }
                 Err(error) => (self.with.tell)(error.of_deed(DEED)),
             }

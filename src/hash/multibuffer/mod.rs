@@ -9,7 +9,7 @@ mod x86;
 #[cfg(target_arch = "x86_64")]
 mod x86_sha;
 
-use crate::{hash::ChainingState, hash::sha256::BLOCK};
+use crate::{hash::ChainingState, hash::digest::BLOCK};
 
 // SHA-256's compression function for several streams at once.
 //
@@ -37,6 +37,12 @@ pub enum Backend {
     /// Two at a time, wrong where so many blocks or more are taken at once: for tests of what becomes of that.
     #[cfg(feature = "internals")]
     Wrong(usize),
+}
+
+impl Default for Backend {
+    fn default() -> Self {
+        Self::best()
+    }
 }
 
 impl Backend {
@@ -222,7 +228,7 @@ impl HasAvx512 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::sha256::START;
+    use crate::hash::digest::START;
 
     /// Every backend, every number of streams, against `sha2`; blocks beyond the count are not taken.
     #[test]

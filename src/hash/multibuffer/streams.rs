@@ -5,7 +5,7 @@
 //! pay, a narrower one finishes them.
 
 use crate::{
-    hash::Backend, hash::ChainingState, hash::Sha256, hash::sha256::BLOCK, hash::sha256::START,
+    hash::Backend, hash::ChainingState, hash::Sha256, hash::digest::BLOCK, hash::digest::START,
 };
 
 /// The running digest of a stream, alone or of many.

@@ -159,7 +159,7 @@ pub mod avx2 {
     use std::arch::x86_64::*;
 
     use super::{K, TURN};
-    use crate::{hash::ChainingState, hash::sha256::BLOCK};
+    use crate::{hash::ChainingState, hash::digest::BLOCK};
 
     compress!("avx2");
 
@@ -261,7 +261,7 @@ pub mod avx512 {
     use std::arch::x86_64::*;
 
     use super::{K, TURN};
-    use crate::{hash::ChainingState, hash::sha256::BLOCK};
+    use crate::{hash::ChainingState, hash::digest::BLOCK};
 
     compress!("avx512f,avx512bw");
 

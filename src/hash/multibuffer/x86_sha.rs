@@ -10,8 +10,8 @@
 use std::arch::x86_64::*;
 
 use crate::{
-    hash::ChainingState, hash::multibuffer::x86::K, hash::multibuffer::x86::TURN,
-    hash::sha256::BLOCK,
+    hash::ChainingState, hash::digest::BLOCK, hash::multibuffer::x86::K,
+    hash::multibuffer::x86::TURN,
 };
 
 /// Number of streams at a time.

@@ -9,7 +9,7 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, manifest::Declaration,
     manifest::Encoding, manifest::OtherName, manifest::Scanner, manifest::Text,
     manifest::Utf16Reader, manifest::archive::bag, manifest::archive::bag::DECLARATION,
-    manifest::archive::bag::OTHER_ENCODING, manifest::archive::bag::lines, manifest::line,
+    manifest::archive::bag::OTHER_ENCODING, manifest::archive::bag::lines, manifest::lists,
     manifest::read::is_utf16, path::Shown, path::directory_of, sys, sys::Dir, sys::FileRange,
     sys::PlainUse, sys::Uninterrupted,
 };
@@ -173,7 +173,7 @@ fn convert(
         let named =
             read.as_ref().and_then(|line| Some((line.digest, line.name.strip_prefix(prefix)?)));
         match named.filter(|(_, name)| !name.is_empty()) {
-            Some((digest, name)) => line::write_known(&mut text, &digest, name),
+            Some((digest, name)) => lists::write_known(&mut text, &digest, name),
             None => text.extend_from_slice(b"?\n"),
         }
         if text.len() >= BUFFER {

@@ -354,7 +354,7 @@ pub fn plain_name(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// The record by the path it means: without `./` before it, as in `./-`, which stands for `-` (see
-/// [`line`](crate::manifest::line)), and in lists whose names come from `find .`.
+/// [`line`](crate::manifest::lists)), and in lists whose names come from `find .`.
 fn meant(mut record: Record<'_>) -> Record<'_> {
     while let Some(name) = record.name.strip_prefix(b"./") {
         record.name = name;

@@ -451,7 +451,7 @@ impl Iterator for Unvisited<'_> {
 mod tests {
     use super::*;
     use crate::hash::Sha256;
-    use crate::manifest::line;
+    use crate::manifest::lists;
     use std::fs;
     use std::io::Write;
 
@@ -470,7 +470,7 @@ mod tests {
     fn manifest(records: &[(&str, u64)]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (name, seed) in records {
-            line::write_path(&mut bytes, &digest(*seed), name.as_bytes());
+            lists::write_path(&mut bytes, &digest(*seed), name.as_bytes());
         }
         bytes
     }
@@ -595,7 +595,7 @@ mod tests {
         let mut bytes = Vec::new();
         for seed in 0..LINES {
             let name = format!("camera {}/reel {}/clip {seed}.mov", seed / 10_000, seed / 100);
-            line::write_path(&mut bytes, &digest(seed), name.as_bytes());
+            lists::write_path(&mut bytes, &digest(seed), name.as_bytes());
         }
         let index = Index::build(file(&bytes), &|| false).unwrap();
         assert_eq!(index.len() as u64, LINES);

@@ -312,7 +312,7 @@ fn begin(line: &[u8]) -> (usize, bool) {
 mod tests {
     use super::*;
     use crate::hash::Sha256;
-    use crate::manifest::line;
+    use crate::manifest::lists;
     use proptest::prelude::*;
 
     /// `@` stands for 64 digits.
@@ -450,7 +450,7 @@ mod tests {
             digest in any::<[u8; 32]>(),
         ) {
             let mut written = Vec::new();
-            line::write_path(&mut written, &Digest::sha256(digest), &name);
+            lists::write_path(&mut written, &Digest::sha256(digest), &name);
             let bare = written.strip_suffix(b"\n").unwrap();
             prop_assert!(memchr(b'\n', bare).is_none() && memchr(b'\r', bare).is_none());
             // Alone it would mean standard input.

@@ -1,8 +1,7 @@
 //! Copying names from a list instead of everything: the list in the order of a walk, and the walk over it.
 
-pub mod planned;
 pub mod sorter;
-mod walk;
+pub mod walk;
 
 use std::{
     cmp::Ordering, collections::BTreeMap, io, io::BufRead, io::BufReader, io::Read,

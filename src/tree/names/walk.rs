@@ -3,10 +3,13 @@
 
 use std::{collections::HashMap, ffi::OsStr, ops::ControlFlow, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    error::Deed, error::Error, error::Result, path::RelPath, state::private_dir::NAME,
-    state::private_dir::TRASH, sys, sys::ListedEntry, sys::stat::Stat, tree::Batch,
-    tree::ChangedFiles, tree::Classifier, tree::NameList, tree::PlannedStat, tree::SourceEntry,
+    error::Deed, error::Error, error::Result, hash::Algorithm, path::RelPath,
+    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::ListedEntry,
+    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Batch,
+    tree::ChangedFiles, tree::Classifier, tree::NameList, tree::PathRecord, tree::SourceEntry,
     tree::Unclassified, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::classify::Subdir,
     tree::found::Emit, tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::lets_others_in,
     tree::names::NamedEntry, tree::names::is_within, tree::walk::Defer, tree::walk::Descent,
@@ -299,5 +302,271 @@ fn split(name: &[u8]) -> (&[u8], &[u8]) {
     match memchr::memrchr(b'/', name) {
         Some(slash) => (&name[..slash], &name[slash + 1..]),
         None => (&name[..0], name),
+    }
+}
+
+// The metadata of a file in a plan: the words of a record of a shard's list.
+//
+// Where it says all that a copy asks of the source, a shard need not ask again: it opens the file, and whether it is
+// still what was planned shows by the look at it when it was read, which every copy takes.
+
+/// The metadata of a file in a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedStat {
+    pub size: u64,
+    pub mtime: Time,
+    pub ino: u64,
+    /// The ways to its directory.
+    pub ways: Ways,
+    labels: Option<PlannedLabels>,
+}
+
+/// The rest of what a copy asks, of a file that has one name and is on its directory's file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PlannedLabels {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    ctime: Time,
+    is_sparse: bool,
+}
+
+impl PlannedStat {
+    /// The metadata of a file in a directory on the file system `dev`, to which these `ways` lead.
+    pub fn of(stat: &Stat, dev: Option<u64>, ways: Ways) -> Self {
+        let Stat { size, mtime, ctime, id, mode, uid, gid, .. } = *stat;
+        let labels = PlannedLabels { mode, uid, gid, ctime, is_sparse: stat.is_sparse() };
+        // The numbers of file systems differ from machine to machine, so none is written down.
+        let is_told = stat.links == 1 && dev == Some(id.dev);
+        Self { size, mtime, ino: id.ino, ways, labels: is_told.then_some(labels) }
+    }
+
+    /// True if a file is as it was planned, as far as its content goes.
+    pub fn is(&self, stat: &Stat) -> bool {
+        (self.size, self.mtime, self.ino) == (stat.size, stat.mtime, stat.id.ino)
+    }
+
+    /// The file's metadata, if the plan has all of it; its directory is on the file system `dev`.
+    pub fn stat(&self, dev: u64) -> Option<Stat> {
+        let Self { size, mtime, ino, labels, .. } = *self;
+        let PlannedLabels { mode, uid, gid, ctime, is_sparse } = labels?;
+        let allocated = if is_sparse { 0 } else { size };
+        let (kind, id) = (Kind::File, Identity { dev, ino });
+        Some(Stat { kind, size, allocated, mtime, ctime, id, links: 1, mode, uid, gid })
+    }
+
+    /// Appends the words of a plan about the file: numbers in JSON, the size first.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let Self { size, mtime, ino, ways, labels } = self;
+        let pair = |time: &Time| (time.secs, time.nanos);
+        let labels = labels.as_ref().map(|PlannedLabels { mode, uid, gid, ctime, is_sparse }| {
+            // The same as of the content, for most files that were made where they are.
+            let ctime = Some(ctime).filter(|ctime| *ctime != mtime).map(pair);
+            (mode, uid, gid, ctime, is_sparse)
+        });
+        let ways = [ways.source, ways.output];
+        // Writing to memory does not fail.
+        let _ = serde_json::to_writer(out, &(size, pair(mtime), ino, labels, ways));
+    }
+
+    /// Takes such words apart; `None` if they are none that [`write`](Self::write) makes.
+    pub fn parse(words: &[u8]) -> Option<Self> {
+        let (size, mtime, ino, labels, [source, output]): Words =
+            serde_json::from_slice(words).ok()?;
+        let time = |(secs, nanos)| (nanos < 1_000_000_000).then_some(Time { secs, nanos });
+        let mtime = time(mtime)?;
+        let label = |(mode, uid, gid, ctime, is_sparse): LabelWords| {
+            let ctime = ctime.map_or(Some(mtime), time)?;
+            (mode <= 0o7777).then_some(PlannedLabels { mode, uid, gid, ctime, is_sparse })
+        };
+        let labels = labels.map_or(Some(None), |it| label(it).map(Some))?;
+        Some(Self { size, mtime, ino, ways: Ways::of_plan(source, output), labels })
+    }
+}
+
+/// Size, modification time, inode number, labels, ways; and of the labels permissions, owner, group, change time unless
+/// it is the same as the other, and whether the file is sparse.
+type Words = (u64, (i64, u32), u64, Option<LabelWords>, [Way; 2]);
+type LabelWords = (u32, u32, u32, Option<(i64, u32)>, bool);
+
+/// A record has at most so many bytes before its path.
+pub const MOST_BEFORE_PATH: usize = 200;
+
+/// The size and the path that a record of a plan states; the rest of it is not looked at.
+pub fn planned_size(record: &[u8]) -> Option<(u64, &[u8])> {
+    let PathRecord { words, path } = PathRecord::of(record);
+    let words = words.strip_prefix(b"[")?;
+    // The number is short, so a search for what ends it would cost more than to look at every byte.
+    let end = words.iter().position(|&byte| byte == b',').filter(|end| *end > 0)?;
+    let size = words[..end].iter().try_fold(0_u64, |size, &byte| {
+        let digit = Some(byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9)?;
+        size.checked_mul(10)?.checked_add(digit.into())
+    })?;
+    Some((size, path))
+}
+
+// The directories on the way from a root down to one, as a number that tells whether an earlier walk met the same.
+//
+// A plan notes what directories are to be given at the output, and shards fill them later. Meanwhile whoever owns the
+// directory that one is in can put another in its place, on either side: the output's would get the content of the
+// one with the label of the other, or be read while it is filled. So a plan notes the way to each file, and shards and
+// the end of the plan hold theirs against it, by the directories that they have open.
+
+/// A way down, on one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Way(u64);
+
+/// The ways from both roots down to a directory of the source and to its counterpart at the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ways {
+    source: Way,
+    output: Way,
+    /// True if not everyone may enter and list each directory of the source on the way. A plan need not say it: the
+    /// permissions are in the number.
+    #[serde(skip)]
+    is_closed: bool,
+}
+
+const OTHER_SOURCE: &str = "at the source its directory, or one above it, is not the one that was planned, or has \
+                            another owner or other permissions since: make a new plan";
+
+const OTHER_OUTPUT: &str = "at the output its directory, or one above it, is not the one that the plan had there: make a \
+                            new plan";
+
+impl Way {
+    /// Down this way, and into a directory that is known by these numbers.
+    fn into_dir(self, dir: [u64; 4]) -> Self {
+        let mut hasher = Algorithm::Blake3.start();
+        [self.0].iter().chain(&dir).for_each(|number| hasher.update(&number.to_le_bytes()));
+        let digest = hasher.finish();
+        let start = digest.as_ref().and_then(|digest| digest.bytes().first_chunk());
+        Self(start.map_or(0, |start| u64::from_le_bytes(*start)))
+    }
+}
+
+impl Ways {
+    /// The ways that a plan has.
+    const fn of_plan(source: Way, output: Way) -> Self {
+        Self { source, output, is_closed: false }
+    }
+
+    /// Into the directory of the source that is `dir`. It is known by its owner and permissions too, because it is
+    /// copied with them. The numbers of file systems differ from machine to machine, so they are left out.
+    pub fn into_source(self, dir: &Stat) -> Self {
+        let known_by = [dir.id.ino, dir.mode.into(), dir.uid.into(), dir.gid.into()];
+        let is_closed = self.is_closed || !dir.is_open_to_everyone();
+        Self { source: self.source.into_dir(known_by), is_closed, ..self }
+    }
+
+    /// Into the directory of the output that is `dir`. Its label is set when all is in it, so that is left out.
+    pub fn into_output(self, dir: &Stat) -> Self {
+        Self { output: self.output.into_dir([dir.id.ino, 0, 0, 0]), ..self }
+    }
+
+    /// … which is the `root` of the output. What the user lets everyone into is closed to nobody.
+    pub fn into_root(self, root: &Stat) -> Self {
+        let is_closed = self.is_closed && !root.is_open_to_everyone();
+        Self { is_closed, ..self.into_output(root) }
+    }
+
+    /// True if not everyone may go down the way at the source.
+    pub fn are_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// The difference of these ways from `planned`, those of a plan; `None` if there is none.
+    pub fn difference(&self, planned: &Self) -> Option<&'static str> {
+        match self.source == planned.source {
+            true => self.difference_at_output(planned),
+            false => Some(OTHER_SOURCE),
+        }
+    }
+
+    /// The same of the output alone.
+    pub fn difference_at_output(&self, planned: &Self) -> Option<&'static str> {
+        (self.output != planned.output).then_some(OTHER_OUTPUT)
+    }
+}
+
+#[cfg(test)]
+mod planned_tests {
+    use super::*;
+
+    fn stat(size: u64, allocated: u64, mtime: Time, ctime: Time) -> Stat {
+        let id = Identity { dev: 7, ino: u64::MAX };
+        let (kind, links, mode, uid, gid) = (Kind::File, 1, 0o4755, u32::MAX, 0);
+        Stat { kind, size, allocated, mtime, ctime, id, links, mode, uid, gid }
+    }
+
+    #[test]
+    fn records_come_back() {
+        let time = |secs, nanos| Time { secs, nanos };
+        let ways = Ways::of_plan(Way(u64::MAX), Way(0));
+        for (size, allocated) in [(0, 0), (5, 4096), (u64::MAX, 0)] {
+            for mtime in [time(0, 0), time(-5, 7), time(i64::MIN, 999_999_999), time(i64::MAX, 1)] {
+                for ctime in [mtime, time(1, 2)] {
+                    let stat = stat(size, allocated, mtime, ctime);
+                    for (dev, links) in [(Some(7), 1), (Some(8), 1), (None, 1), (Some(7), 2)] {
+                        let planned = PlannedStat::of(&Stat { links, ..stat }, dev, ways);
+                        let mut record = Vec::new();
+                        planned.write(&mut record);
+                        assert_eq!(PlannedStat::parse(&record), Some(planned));
+                        let path = &b"a b/c\n d"[..];
+                        record.extend_from_slice(&[b"\n", path].concat());
+                        assert_eq!(planned_size(&record), Some((size, path)));
+                        assert!(planned.is(&stat) && record.len() - path.len() <= MOST_BEFORE_PATH);
+                        let told = planned.stat(9);
+                        assert_eq!(told.is_some(), dev == Some(7) && links == 1);
+                        if let Some(told) = told {
+                            let id = Identity { dev: 9, ..stat.id };
+                            assert_eq!(Stat { id, ..stat }.change(&told), None);
+                            assert_eq!(told.is_sparse(), stat.is_sparse());
+                            let labels = |stat: Stat| (stat.mode, stat.uid, stat.gid, stat.links);
+                            assert_eq!(labels(told), labels(stat));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        for (words, is_one) in [
+            ("[1,[2,3],4,null,[1,2]]", true),
+            ("[1,[-2,3],4,[420,0,0,[5,6],true],[1,2]]", true),
+            ("", false),
+            ("[1,[2,3],4,null,[1]]", false),
+            ("[1,[2,3],4,null]", false),
+            ("[-1,[2,3],4,null,[1,2]]", false),
+            ("[1,[2,1000000000],4,null,[1,2]]", false),
+            ("[1,[2,3],\"x\",null,[1,2]]", false),
+            ("[1,[2,3],4,[99999,0,0,null,false],[1,2]]", false),
+            ("[1,[2,3],4,[420,0,0,[5,1000000000],false],[1,2]]", false),
+            ("[1,[2,3],4,null,[1,2]] ../x", false),
+        ] {
+            assert_eq!(PlannedStat::parse(words.as_bytes()).is_some(), is_one, "{words:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod way_tests {
+    use super::*;
+
+    #[test]
+    fn each_directory_on_the_way_tells() {
+        let root = Way::default().into_dir([2, 0o755, 0, 0]);
+        let ways = [
+            root,
+            root.into_dir([3, 0o700, 1, 1]),
+            root.into_dir([3, 0o755, 1, 1]),
+            root.into_dir([3, 0o700, 2, 1]),
+            root.into_dir([3, 0o700, 1, 1]).into_dir([4, 0o755, 0, 0]),
+            root.into_dir([3, 0o755, 1, 1]).into_dir([4, 0o755, 0, 0]),
+        ];
+        for (at, way) in ways.iter().enumerate() {
+            assert!(!ways[..at].contains(way) && *way != Way::default());
+        }
     }
 }
