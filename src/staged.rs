@@ -9,10 +9,8 @@
 
 use std::{ffi::OsStr, ffi::OsString, fs::File, io};
 
-use crate::error::Deed;
-use crate::{
-    hash::Sha256, sys, sys::Dir, sys::DirListing, sys::PartOwner, sys::stat::Inode, sys::stat::Kind,
-};
+use crate::sys::{Dir, DirListing, PartOwner, stat::Inode, stat::Kind};
+use crate::{error::Deed, hash::Sha256, sys};
 
 /// So many runs at a time make the same file and are cleaned up after; more get random names.
 const MOST: u8 = 4;

@@ -3,9 +3,8 @@
 //! It may be of any origin and any size. Opening it reads the beginnings of its records, 16 bytes of memory
 //! each; a chain is read and its sum compared when it is asked for. What cannot be read says nothing.
 
-use std::{
-    ffi::OsStr, fs::File, io, io::Read, io::Seek, io::SeekFrom, sync::Mutex, sync::PoisonError,
-};
+use std::io::{Read, Seek, SeekFrom};
+use std::{ffi::OsStr, fs::File, io, sync::Mutex, sync::PoisonError};
 
 use crate::{
     hash::Chain, hash::ChainingState, hash::Digest, hash::Sha256, hash::chain::LEAST_SPAN,

@@ -1,10 +1,8 @@
 //! `dircopy jobs check` says what a job would run and what is in its way; `dircopy jobs list` lists the
 //! jobs. Both touch nothing.
 
-use std::{
-    ffi::OsStr, path::Path, sync::Arc, thread::Builder, thread::Scope, time::Duration,
-    time::Instant,
-};
+use std::thread::{Builder, Scope};
+use std::{ffi::OsStr, path::Path, sync::Arc, time::Duration, time::Instant};
 
 use clap::{ArgAction, ArgMatches, parser::ValueSource};
 use crossbeam_channel::{Receiver, RecvTimeoutError};

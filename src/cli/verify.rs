@@ -1,24 +1,21 @@
 //! A check by `dircopy verify`, `dirverify` or `dircopy heal`, from its arguments to its exit code.
 
-use std::{
-    ffi::OsString, fs::File, io::BufWriter, io::Write, path::Path, path::PathBuf, sync::Mutex,
-    sync::atomic::AtomicBool, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed,
-};
+use std::sync::{Mutex, atomic::AtomicBool, atomic::AtomicU64, atomic::Ordering::Relaxed};
+use std::{ffi::OsString, fs::File, io::BufWriter, io::Write, path::Path, path::PathBuf};
 
+use crate::cli::record::task::{Content, RecordOptions, RunResult, Task};
 use crate::{
     cli::args::unattended::RecordArgs, cli::args::values::VerbosityArgs,
     cli::args::verify::HealArgs, cli::args::verify::VerifyArgs, cli::exit::Exit,
-    cli::record::entry::RecordEntry, cli::record::files::cannot, cli::record::task::Content,
-    cli::record::task::RecordOptions, cli::record::task::RunResult, cli::record::task::Task,
-    cli::session::Session, cli::session::Setup, cli::show::Detail,
-    cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind,
-    cli::show::verify_messages::VerifyMessages, cli::show::verify_messages::summary,
-    cli::show::verify_messages::verdict, cli::words, copy::GenerationSet,
-    copy::generations::set::latest, copy::generations::set::path_of, error::Error, error::Result,
-    event::Observer, event::Progress, event::Stop, manifest::read::escape, path::directory_of, sys,
-    sys::Dir, sys::PlainUse, sys::Uninterrupted, verify::Finding, verify::FindingObserver,
-    verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
-    verify::has_own_manifest,
+    cli::record::entry::RecordEntry, cli::record::files::cannot, cli::session::Session,
+    cli::session::Setup, cli::show::Detail, cli::show::copy_messages::Gathered,
+    cli::show::copy_messages::LineKind, cli::show::verify_messages::VerifyMessages,
+    cli::show::verify_messages::summary, cli::show::verify_messages::verdict, cli::words,
+    copy::GenerationSet, copy::generations::set::latest, copy::generations::set::path_of,
+    error::Error, error::Result, event::Observer, event::Progress, event::Stop,
+    manifest::read::escape, path::directory_of, sys, sys::Dir, sys::PlainUse, sys::Uninterrupted,
+    verify::Finding, verify::FindingObserver, verify::Target, verify::Verdict, verify::VerifyJob,
+    verify::VerifyReport, verify::has_own_manifest,
 };
 
 /// The setup of a check, whether it makes files whole or not.

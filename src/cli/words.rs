@@ -3,10 +3,8 @@
 
 use std::{path::Path, path::PathBuf, path::is_separator};
 
-use crate::{
-    error::Deed, error::Error, error::Result, path::Shown, path::directory_of, sys, sys::Dir,
-    sys::MountedVolume,
-};
+use crate::error::{Deed, Error, Result};
+use crate::{path::Shown, path::directory_of, sys, sys::Dir, sys::MountedVolume};
 
 // Where engines say which task of an array a process is.
 

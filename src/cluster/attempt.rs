@@ -13,12 +13,9 @@ use std::{
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use crate::{
-    cluster::PlanDir, cluster::plan_dir::CLAIMED, cluster::plan_dir::FAILED,
-    cluster::plan_dir::OPEN, cluster::plan_dir::RUNNING, cluster::plan_dir::shard_number,
-    error::Deed, error::Error, error::Result, sys, sys::Dir, sys::PlainUse, sys::ShardTag,
-    sys::stat::Time,
-};
+use crate::cluster::plan_dir::{CLAIMED, FAILED, OPEN, RUNNING, shard_number};
+use crate::error::{Deed, Error, Result};
+use crate::{cluster::PlanDir, sys, sys::Dir, sys::PlainUse, sys::ShardTag, sys::stat::Time};
 
 /// Number of numbers that are tried for an attempt.
 const MOST_TRIES: u32 = 1000;

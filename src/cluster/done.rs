@@ -3,10 +3,9 @@
 
 use std::{fs::File, io, io::Read, io::Seek, io::SeekFrom, ops::AddAssign, path::Path};
 
-use crate::error::is_absent;
 use crate::{
-    cluster::PlanDir, error::Deed, error::Error, error::Result, hash::Digest, hash::Sha256,
-    manifest::Blocks, manifest::Parsed, manifest::Parser, manifest::ReadAhead,
+    cluster::PlanDir, error::Deed, error::Error, error::Result, error::is_absent, hash::Digest,
+    hash::Sha256, manifest::Blocks, manifest::Parsed, manifest::Parser, manifest::ReadAhead,
     manifest::SummedFile, manifest::SummedReader, manifest::SummedWriter, manifest::Trailer,
     manifest::lists, manifest::read::escape, path::RelPath, sys, sys::Dir, sys::DirListing,
     sys::PlainUse, sys::Uninterrupted, tree::dirs::open_source_below,

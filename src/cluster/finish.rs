@@ -5,14 +5,12 @@ use std::{path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 
+use crate::cluster::plan_dir::{DONE, FAILED, LIST_END, LOST_MANIFEST, PlanEnding, Seal};
+use crate::cluster::record_check::{DEED, LineBlocks, OTHER_LISTS, RecordCheck};
 use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile,
     cluster::PlanDir, cluster::PlanEnd, cluster::attempt, cluster::done::SourceSearch,
-    cluster::finish_tree::FinishTree, cluster::pack::FINISH, cluster::pack::LINKS,
-    cluster::plan_dir::DONE, cluster::plan_dir::FAILED, cluster::plan_dir::LIST_END,
-    cluster::plan_dir::LOST_MANIFEST, cluster::plan_dir::PlanEnding, cluster::plan_dir::Seal,
-    cluster::record_check::DEED, cluster::record_check::LineBlocks,
-    cluster::record_check::OTHER_LISTS, cluster::record_check::RecordCheck, copy::Prepared,
+    cluster::finish_tree::FinishTree, cluster::pack::FINISH, cluster::pack::LINKS, copy::Prepared,
     error::Deed, error::Error, error::Result, event::Event, event::EventObserver, hash::Sha256,
     io::Reflink, io::read_back::is_proven, manifest::ManifestFile, manifest::ManifestName,
     manifest::Readers, manifest::SummedReader, manifest::readers::ours, state::FinishedManifest,

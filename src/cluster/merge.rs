@@ -6,13 +6,12 @@
 
 use std::{fs, fs::File, io, io::ErrorKind, path::Path, path::PathBuf};
 
-use crate::error::Deed;
 use crate::{
-    error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm, hash::Digest,
-    manifest::Entries, manifest::Entry, manifest::Fault, manifest::ManifestName, manifest::Parsed,
-    manifest::Readers, manifest::Utf16Reader, manifest::lists, path::RelPath, path::Shown,
-    path::directory_of, staged::write_whole, sys, sys::Dir, sys::Uninterrupted, tree::PathRecord,
-    tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::by_path,
+    error::Deed, error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm,
+    hash::Digest, manifest::Entries, manifest::Entry, manifest::Fault, manifest::ManifestName,
+    manifest::Parsed, manifest::Readers, manifest::Utf16Reader, manifest::lists, path::RelPath,
+    path::Shown, path::directory_of, staged::write_whole, sys, sys::Dir, sys::Uninterrupted,
+    tree::PathRecord, tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::by_path,
 };
 
 const DEED: &str = "merge manifests into";

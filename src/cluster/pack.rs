@@ -1,10 +1,8 @@
 //! Packing files into shards that cost about the same: bytes and files both count, each as its share of what a shard
 //! may have. A directory stays in one shard unless it is larger than one.
 
-use std::{
-    cmp::Ordering, collections::BTreeMap, fs::File, io, ops::ControlFlow, sync::Arc,
-    thread::Builder, thread::scope,
-};
+use std::thread::{Builder, scope};
+use std::{cmp::Ordering, collections::BTreeMap, fs::File, io, ops::ControlFlow, sync::Arc};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use serde::{Deserialize, Serialize};

@@ -3,9 +3,8 @@
 //! It belongs to one user and is closed to others, so that nothing in it can be forged by them; all the same what is
 //! read from it is checked.
 
-use std::{
-    ffi::OsString, fs, io, io::Read, path::Path, path::PathBuf, time::Duration, time::UNIX_EPOCH,
-};
+use std::path::{Path, PathBuf};
+use std::{ffi::OsString, fs, io, io::Read, time::Duration, time::UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 

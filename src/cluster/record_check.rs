@@ -4,10 +4,9 @@ use std::{thread::Builder, thread::Scope, thread::ScopedJoinHandle, thread::scop
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use crate::cluster::done::{DoneFile, DoneReader, LINE_END, NextDone, Presence, SourceSearch};
 use crate::{
-    cluster::PlanDir, cluster::done::DoneFile, cluster::done::DoneReader, cluster::done::LINE_END,
-    cluster::done::NextDone, cluster::done::Presence, cluster::done::SourceSearch,
-    cluster::pack::FurtherName, cluster::pack::LINKS, cluster::pack::sum_of_all,
+    cluster::PlanDir, cluster::pack::FurtherName, cluster::pack::LINKS, cluster::pack::sum_of_all,
     cluster::plan_dir::LIST_END, cluster::plan_dir::Seal, error::Error, error::Result,
     event::Event, event::EventObserver, hash::Digest, hash::Sha256, manifest::ManifestFile,
     manifest::ReadAhead, manifest::SummedReader, manifest::lists, path::RelPath,

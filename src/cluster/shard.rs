@@ -11,14 +11,13 @@ use std::{
 
 use crossbeam_channel::{Sender, bounded};
 
+use crate::cluster::done::{DoneFile, DoneWriter, Presence, SourceSearch, look_again};
 use crate::{
     cluster::Departed, cluster::PlanDir, cluster::attempt, cluster::attempt::Attempt,
-    cluster::done, cluster::done::DoneFile, cluster::done::DoneWriter, cluster::done::Presence,
-    cluster::done::SourceSearch, cluster::done::look_again, copy::CopyJob, copy::Counts,
-    copy::Ending, copy::Report, copy::ShardRole, error::Cause, error::Deed, error::Error,
-    error::Result, event::Event, event::EventObserver, event::Observer, event::Progress,
-    hash::Sha256, io::Resume, manifest::Entries, manifest::Entry, manifest::Parsed,
-    manifest::SummedReader, manifest::states_name, part::is_taken, path::RelPath,
+    cluster::done, copy::CopyJob, copy::Counts, copy::Ending, copy::Report, copy::ShardRole,
+    error::Cause, error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
+    event::Observer, event::Progress, hash::Sha256, io::Resume, manifest::Entries, manifest::Entry,
+    manifest::Parsed, manifest::SummedReader, manifest::states_name, part::is_taken, path::RelPath,
     path::directory_of, staged::StagedFile, sys, sys::Dir, sys::ShardTag, sys::Uninterrupted,
     tree::ChangedFiles, tree::Filter, tree::JoinReader, tree::NameList, tree::PathRecord,
     tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::by_path, tree::names::compare,

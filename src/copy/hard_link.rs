@@ -5,13 +5,12 @@
 
 use std::{collections::HashMap, ffi::OsStr, io, sync::Arc};
 
-use crate::error::Deed;
 use crate::{
-    copy::LinkOutcome, copy::links, error::Error, error::Result, event::Gate, hash::Algorithm,
-    hash::Digest, hash::Digests, io::ReadBack, path::RelPath, sys, sys::Dir, sys::Medium,
-    sys::stat::Identity, sys::stat::Inode, sys::stat::Kind, sys::stat::Known, sys::stat::Stat,
-    sys::stat::Time, tree::Decision, tree::OutputDir, tree::Policy, tree::SourceEntry,
-    tree::SourceStat, tree::overwrite::decide,
+    copy::LinkOutcome, copy::links, error::Deed, error::Error, error::Result, event::Gate,
+    hash::Algorithm, hash::Digest, hash::Digests, io::ReadBack, path::RelPath, sys, sys::Dir,
+    sys::Medium, sys::stat::Identity, sys::stat::Inode, sys::stat::Kind, sys::stat::Known,
+    sys::stat::Stat, sys::stat::Time, tree::Decision, tree::OutputDir, tree::Policy,
+    tree::SourceEntry, tree::SourceStat, tree::overwrite::decide,
 };
 
 /// Number of waiting names that are enough to commit the group that they may wait for: each holds a directory open.

@@ -10,10 +10,8 @@ pub use progress::{
     StageTiming, Timer, Timings,
 };
 
-use std::{
-    fmt, path::Path, sync::Arc, sync::OnceLock, sync::atomic::AtomicUsize,
-    sync::atomic::Ordering::Relaxed, time::Duration,
-};
+use std::sync::{Arc, OnceLock, atomic::AtomicUsize, atomic::Ordering::Relaxed};
+use std::{fmt, path::Path, time::Duration};
 
 use crate::{error::Error, sys::stat::Kind};
 

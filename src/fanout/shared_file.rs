@@ -1,10 +1,8 @@
 //! A file of the source as several outputs share it: which of them still want it, and which of its
 //! chunks are held for them.
 
-use std::{
-    collections::VecDeque, fmt, ops::Deref, sync::Arc, sync::Mutex, sync::OnceLock,
-    sync::atomic::Ordering::Relaxed, time::Duration, time::Instant,
-};
+use std::sync::{Arc, Mutex, OnceLock, atomic::Ordering::Relaxed};
+use std::{collections::VecDeque, fmt, ops::Deref, time::Duration, time::Instant};
 
 use crate::{
     event::Stop, fanout::Hub, fanout::NAP, fanout::OutputSet, fanout::OwnOrigin,

@@ -6,11 +6,11 @@ use std::{
     sync::atomic::Ordering::Relaxed,
 };
 
+use crate::state::{Missing, Note, OpenedDir, PrivateDir, private_dir::NAME};
 use crate::{
     chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
     hash::Digest, heal::FileCopy, heal::parents::Parents, manifest::archive::mhl::is_chain,
-    path::RelPath, path::Shown, staged::StagedFile, state::Missing, state::Note, state::OpenedDir,
-    state::PrivateDir, state::private_dir::NAME, sys::Dir, sys::is_on_turning_disk,
+    path::RelPath, path::Shown, staged::StagedFile, sys::Dir, sys::is_on_turning_disk,
     sys::stat::Identity, tree::Patience, verify::Finding, verify::ManifestLines, verify::Mend,
     verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target, verify::TargetSpec,
     verify::Verdict,

@@ -1,20 +1,17 @@
 //! Making one file whole: from its good links and those of its copies, or from a copy that is good as a whole.
 
-use std::{
-    cell::RefCell, ffi::OsStr, io, io::Seek, path::Path, path::PathBuf,
-    sync::atomic::Ordering::Relaxed,
-};
+use std::path::{Path, PathBuf};
+use std::{cell::RefCell, ffi::OsStr, io, io::Seek, sync::atomic::Ordering::Relaxed};
 
+use crate::heal::parents::{DirPlace, Parents, Source, lets_more_into_root};
 use crate::{
     chain::Damage, error::Deed, error::Error, event::Progress, event::Stop, hash::Backend,
     hash::Chain, heal::FileCopy, heal::LinkProver, heal::OpenCopies, heal::bad::BadFile,
     heal::bad::BadFiles, heal::bad::Case, heal::bad::Filled, heal::bad::Harm, heal::bad::Mended,
     heal::bad::ReadyFile, heal::bad::TakenLink, heal::bad::Tree, heal::bad::Unmended,
     heal::new_file::NewFile, heal::new_file::has_digest, heal::new_file::publish,
-    heal::parents::DirPlace, heal::parents::Parents, heal::parents::Source,
-    heal::parents::lets_more_into_root, io::ChainedContent, io::LinkCheck, io::LinkReads,
-    io::ReadBack, io::link_check::Helpers, path::Shown, sys, sys::Attributes, sys::Dir,
-    sys::Medium, sys::stat::Stat, verify::Mend,
+    io::ChainedContent, io::LinkCheck, io::LinkReads, io::ReadBack, io::link_check::Helpers,
+    path::Shown, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Stat, verify::Mend,
 };
 
 /// The reason not to go on where directories of a good tree were not the ones that its copy was opened in.

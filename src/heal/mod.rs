@@ -10,10 +10,8 @@ mod mend;
 mod new_file;
 mod parents;
 
-use std::{
-    cell::RefCell, fs::File, io, path::PathBuf, sync::Arc, sync::Mutex, sync::PoisonError,
-    time::Instant,
-};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{cell::RefCell, fs::File, io, path::PathBuf, time::Instant};
 
 use crate::{
     error::Error, error::Result, event::Observer, event::Stop, hash::Digest, hash::Stream,

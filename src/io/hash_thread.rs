@@ -3,10 +3,8 @@
 //! The thread is started once and serves one file after the other. Buffers go to it filled and come home
 //! empty: there are [`BUFFERS`] of them, so the reader is at most so far ahead.
 
-use std::{
-    cell::Cell, collections::HashMap, io, ops::Deref, sync::Mutex, sync::MutexGuard,
-    thread::Builder,
-};
+use std::sync::{Mutex, MutexGuard};
+use std::{cell::Cell, collections::HashMap, io, ops::Deref, thread::Builder};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 

@@ -5,15 +5,11 @@
 //! or the kernel's reading ahead wants one sequence. Which links hold says where a file is damaged; that all
 //! hold proves the digest ([`chain`](crate::hash::chain)).
 
-use std::{
-    io, sync::Mutex, sync::MutexGuard, sync::PoisonError, sync::atomic::AtomicUsize,
-    sync::atomic::Ordering::Relaxed, thread::Builder, thread::scope,
-};
+use std::sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicUsize, atomic::Ordering::Relaxed};
+use std::{io, thread::Builder, thread::scope};
 
-use crate::{
-    hash::Backend, hash::Chain, hash::Digest, hash::Stream, hash::chain::links_of,
-    hash::multibuffer::streams, io::AlignedBuffer, sys::ALIGNMENT, sys::Medium,
-};
+use crate::hash::{Backend, Chain, Digest, Stream, chain::links_of, multibuffer::streams};
+use crate::{io::AlignedBuffer, sys::ALIGNMENT, sys::Medium};
 
 /// Number of bytes that a thread reads side by side at a time in all: small enough for the processor's second-level
 /// cache.

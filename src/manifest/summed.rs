@@ -1,17 +1,13 @@
 //! Files of records with their count and sum at the end, so that one that is torn, or was put together from pieces, is
 //! not taken for a whole one.
 
-use std::{
-    fs::File, io, io::Read, io::Write, ops::Range, path::Path, path::PathBuf, thread::Builder,
-    thread::Scope,
-};
+use std::io::{Read, Write};
+use std::{fs::File, io, ops::Range, path::Path, path::PathBuf, thread::Builder, thread::Scope};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::{
-    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Hasher, sys,
-    sys::PlainUse, sys::Uninterrupted,
-};
+use crate::error::{Deed, Error, Result};
+use crate::{hash::Algorithm, hash::Digest, hash::Hasher, sys, sys::PlainUse, sys::Uninterrupted};
 
 // Summed files that a thread of its own reads and hashes, one after the other, while another thread looks at their
 // records.

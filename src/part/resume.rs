@@ -4,9 +4,8 @@
 //! then, the part file is cut off there and reading goes on from there; if anything is not as it should
 //! be, both are removed and the file is begun anew.
 
-use std::{
-    fs::File, io, io::Read, io::Seek, io::SeekFrom, sync::Arc, sync::Mutex, sync::PoisonError,
-};
+use std::io::{Read, Seek, SeekFrom};
+use std::{fs::File, io, sync::Arc, sync::Mutex, sync::PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 

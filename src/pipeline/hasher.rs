@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError};
 
+use crate::transfer::{CommitterMessage, Context, Outcome, TransferResult, finish};
 use crate::{
     error::Error, error::Result, event::StageTiming, event::Timer, fanout::Data, hash::ChainHasher,
     hash::Digest, part::CheckpointPlan, part::Part, part::resume::Checkpoints,
     pipeline::message::Disconnected, pipeline::message::EarlyEnd, pipeline::message::FileStep,
     pipeline::message::LargeFile, pipeline::message::ReadEnd, pipeline::message::ReadStep,
     pipeline::message::receive_unless, pipeline::message::send, transfer,
-    transfer::CommitterMessage, transfer::Context, transfer::Outcome, transfer::TransferResult,
-    transfer::finish,
 };
 
 /// The hasher's message to the writer: the digest comes with the end, or not at all.

@@ -5,10 +5,8 @@ pub mod message;
 
 pub use message::Feed;
 
-use std::{
-    io, sync::Arc, sync::atomic::Ordering::Relaxed, thread::Builder, thread::Scope,
-    thread::ScopedJoinHandle,
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{io, thread::Builder, thread::Scope, thread::ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 

@@ -11,14 +11,13 @@
 
 use std::{ffi::OsStr, ffi::OsString, io, path::Path, sync::OnceLock};
 
+use crate::manifest::{Bits, Carry, Index, LinePlace, ManifestName, NextLine, OpenDigest};
 use crate::{
-    error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Digests, manifest::Bits,
-    manifest::Carry, manifest::Index, manifest::LinePlace, manifest::ManifestName,
-    manifest::NextLine, manifest::OpenDigest, path::RelPath, state::FinishedManifest,
-    state::NotePlace, state::Origin, state::PrivateDir, state::RecordedAt, state::Row,
-    state::Trace, state::record::LoadedRecord, state::record::load, state::record::numbers,
-    state::refuted::RefutedFiles, state::row, state::row::Body, state::row::FINISHED, sys::Dir,
-    sys::stat::Stat, sys::stat::Time, sys::traits::Traits,
+    error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Digests, path::RelPath,
+    state::FinishedManifest, state::NotePlace, state::Origin, state::PrivateDir, state::RecordedAt,
+    state::Row, state::Trace, state::record::LoadedRecord, state::record::load,
+    state::record::numbers, state::refuted::RefutedFiles, state::row, state::row::Body,
+    state::row::FINISHED, sys::Dir, sys::stat::Stat, sys::stat::Time, sys::traits::Traits,
 };
 
 /// All that is known before a run.

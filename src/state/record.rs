@@ -7,11 +7,10 @@ use std::{
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use crate::state::row::{Body, Closed, FINISHED, HEAD, later_line, name_line, strip, sum_line};
 use crate::{
     hash::Algorithm, hash::Hasher, manifest::Index, manifest::IndexBuilder, manifest::Scanner,
-    manifest::Text, state::FinishedManifest, state::Mark, state::PrivateDir, state::row,
-    state::row::Body, state::row::Closed, state::row::FINISHED, state::row::HEAD,
-    state::row::later_line, state::row::name_line, state::row::strip, state::row::sum_line, sys,
+    manifest::Text, state::FinishedManifest, state::Mark, state::PrivateDir, state::row, sys,
     sys::Dir, sys::DirListing, sys::FileRange,
 };
 

@@ -4,10 +4,8 @@
 //! number of its inode, and no row of that number is believed unread. And it is known beyond the run, however that
 //! ends: that the rows are in doubt is recorded before the user is told.
 
-use std::{
-    collections::HashSet, sync::Mutex, sync::PoisonError, sync::RwLock, sync::atomic::AtomicBool,
-    sync::atomic::Ordering::Relaxed,
-};
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError, RwLock, atomic::AtomicBool, atomic::Ordering::Relaxed};
 
 /// The refuted files of an output.
 #[derive(Debug, Default)]

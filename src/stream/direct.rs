@@ -4,10 +4,8 @@
 //! otherwise read and written. A way is given up for the next only while it moved nothing, or where what it
 //! did not move is still in the pipe.
 
-use std::{
-    io, sync::Arc, sync::atomic::Ordering::Relaxed, thread::Builder, thread::Scope,
-    thread::ScopedJoinHandle, time::Duration,
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{io, thread::Builder, thread::Scope, thread::ScopedJoinHandle, time::Duration};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 

@@ -18,21 +18,19 @@ mod tee;
 
 pub use input::Endpoint;
 
-use std::{
-    collections::HashSet, path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed,
-    time::Duration, time::Instant,
-};
+use std::path::{Path, PathBuf};
+use std::{collections::HashSet, sync::atomic::Ordering::Relaxed, time::Duration, time::Instant};
 
+use crate::stream::place::{BesideFiles, FilePlace, OutputPlace, OutputPlaces, PlacedOutput};
 use crate::{
     error::Deed, error::Error, error::Result, event::Done, event::Event, event::EventListener,
     event::EventObserver, event::Gate, event::Observer, event::Progress, hash::Algorithm,
     hash::Chain, hash::Digests, hash::hasher::refuse_miscomputing, io::Control, io::CopyOptions,
     io::Durability, io::HashedFrom, io::Options, io::RateLimit, io::States,
     io::link_check::Helpers, io::read_back::Residency, stream::input::stat,
-    stream::manifest::StreamStates, stream::place::BesideFiles, stream::place::FilePlace,
-    stream::place::OutputPlace, stream::place::OutputPlaces, stream::place::PlacedOutput,
-    stream::run::StreamRun, sys, sys::stat::Identity, sys::stat::Kind, transfer::Context,
-    transfer::Shared, transfer::kernel::CopyMethods, transfer::verifier::unverifiable,
+    stream::manifest::StreamStates, stream::run::StreamRun, sys, sys::stat::Identity,
+    sys::stat::Kind, transfer::Context, transfer::Shared, transfer::kernel::CopyMethods,
+    transfer::verifier::unverifiable,
 };
 
 // A stream job: what is asked for, and its run from the first refusal to the report.

@@ -1,19 +1,17 @@
 //! Where an output or a manifest goes: something open, or a file that is to be.
 
-use std::{
-    ffi::OsString, fs::File, io, path::Path, path::PathBuf, sync::Arc, time::SystemTime,
-    time::UNIX_EPOCH,
-};
+use std::path::{Path, PathBuf};
+use std::{ffi::OsString, fs::File, io, sync::Arc, time::SystemTime, time::UNIX_EPOCH};
 
+use crate::sys::{Dir, Spliced, StreamEnd, stat::Identity, stat::Kind, stat::Stat, stat::Time};
 use crate::{
     error::Deed, error::Error, error::Result, event::Stop, hash::Algorithms, path::directory_of,
     stream::Endpoint, stream::OutputOutcome, stream::StreamContent, stream::input::names_directory,
     stream::manifest::AtomicFile, stream::manifest::Completion, stream::manifest::ManifestSink,
     stream::manifest::StreamLines, stream::manifest::StreamManifest,
     stream::manifest::StreamStates, stream::manifest::lines_beside, stream::manifest::suffix, sys,
-    sys::Dir, sys::Spliced, sys::StreamEnd, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time, transfer::Context, tree::Decision, tree::OutputDir, tree::Policy,
-    tree::SourceStat, tree::overwrite::decide,
+    transfer::Context, tree::Decision, tree::OutputDir, tree::Policy, tree::SourceStat,
+    tree::overwrite::decide,
 };
 
 pub enum OutputPlace {

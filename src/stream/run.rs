@@ -1,21 +1,18 @@
 //! A stream on its way: inputs go to the engine one after the other, and the manifest is written when all
 //! outputs are settled.
 
-use std::{
-    collections::HashSet, path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed, thread::Scope,
-    thread::scope, time::Instant,
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{collections::HashSet, path::PathBuf, thread::Scope, thread::scope, time::Instant};
 
+use crate::stream::manifest::{AtomicFile, ManifestSink, StreamLines, StreamManifest, add_lines};
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Digests, stream::Endpoint,
     stream::OutputOutcome, stream::OutputStates, stream::StreamContent, stream::StreamEnding,
     stream::StreamReport, stream::direct::DirectEngine, stream::direct::Engine,
     stream::direct::FeedError, stream::direct::HashedEngine, stream::input, stream::input::Input,
-    stream::is_output, stream::manifest::AtomicFile, stream::manifest::ManifestSink,
-    stream::manifest::StreamLines, stream::manifest::StreamManifest, stream::manifest::add_lines,
-    stream::place::DropReason, stream::place::OpenOutput, stream::place::OutputPlace,
-    stream::place::PlacedOutput, stream::place::Sink, stream::tee::TeeEngine, sys::stat::Identity,
-    sys::stat::Kind, transfer::Context,
+    stream::is_output, stream::place::DropReason, stream::place::OpenOutput,
+    stream::place::OutputPlace, stream::place::PlacedOutput, stream::place::Sink,
+    stream::tee::TeeEngine, sys::stat::Identity, sys::stat::Kind, transfer::Context,
 };
 
 /// A stream on its way.

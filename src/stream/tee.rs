@@ -13,13 +13,12 @@ use std::{
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::error::Deed;
 use crate::{
-    error::Error, error::Result, io::Block, io::BlockPool, io::Control, stream::OutputOutcome,
-    stream::OutputStates, stream::StreamContent, stream::direct::Engine, stream::direct::FeedError,
-    stream::direct::LOOK, stream::direct::MOST, stream::input::Input, stream::input::ReadResult,
-    stream::place::DropReason, stream::place::OpenOutput, sys, sys::Spliced, sys::stat::Kind,
-    transfer::Context,
+    error::Deed, error::Error, error::Result, io::Block, io::BlockPool, io::Control,
+    stream::OutputOutcome, stream::OutputStates, stream::StreamContent, stream::direct::Engine,
+    stream::direct::FeedError, stream::direct::LOOK, stream::direct::MOST, stream::input::Input,
+    stream::input::ReadResult, stream::place::DropReason, stream::place::OpenOutput, sys,
+    sys::Spliced, sys::stat::Kind, transfer::Context,
 };
 
 /// Time between two looks whether a thread that does not answer has died.

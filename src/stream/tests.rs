@@ -2,11 +2,10 @@
 
 use std::sync::Mutex;
 
+use crate::io::{Control, CopyOptions, Options, link_check::Helpers, read_back::Residency};
 use crate::{
-    event::Event, event::Gate, event::Progress, event::Stop, event::Timings, io::Control,
-    io::CopyOptions, io::Options, io::link_check::Helpers, io::read_back::Residency,
-    stream::Endpoint, stream::OutputStates, transfer::Context, transfer::Shared,
-    transfer::kernel::CopyMethods,
+    event::Event, event::Gate, event::Progress, event::Stop, event::Timings, stream::Endpoint,
+    stream::OutputStates, transfer::Context, transfer::Shared, transfer::kernel::CopyMethods,
 };
 
 /// The failures that `work` tells of a stream with one output.

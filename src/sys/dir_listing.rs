@@ -1,14 +1,12 @@
 //! One directory, listed from its first entry to its last.
 
-use std::ffi::OsStr;
-use std::{io, vec};
+use std::{ffi::OsStr, io, vec};
 
-use crate::sys::dir::Dir;
-use crate::sys::types::ListedEntry;
 #[cfg(unix)]
 use crate::sys::unix::list::DirReader;
 #[cfg(windows)]
 use crate::sys::windows::list::DirReader;
+use crate::{sys::dir::Dir, sys::types::ListedEntry};
 
 /// The entries of a directory, without `.` and `..`, in the order of the file system; after an error none.
 pub struct DirListing {

@@ -1,7 +1,6 @@
 //! Part of a file, read without its position: by several threads, each at a place of its own.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::{fs::File, io, io::Read};
 
 use crate::sys::interrupted::lasting;
 #[cfg(unix)]

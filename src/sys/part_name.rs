@@ -1,9 +1,7 @@
 //! The names of part files and their journals: the one thing by which a later run knows those that a killed run left
 //! behind. A name of their shape proves nothing; the tag in it does.
 
-use std::ffi::{OsStr, OsString};
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io;
+use std::{ffi::OsStr, ffi::OsString, hash::BuildHasher, hash::Hasher, hash::RandomState, io};
 
 /// The beginning of a part file's name: hidden, so that other programs pass it by.
 const PREFIX: &str = ".";

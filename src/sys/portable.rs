@@ -3,17 +3,13 @@
 //! The page cache is left to the system, bytes are read and written, and room is found as a file
 //! grows.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::{ffi::OsStr, fs::File, io, io::Read, path::PathBuf};
 
-use crate::sys::dir::Dir;
-use crate::sys::interrupted::write_all;
-use crate::sys::stat::Stat;
-use crate::sys::types::{
-    CachePolicy, Cloned, DataSharing, IoPriority, KernelCopy, NamedInode, PendingCall,
-    ResidentBytes, Spliced,
+use crate::{
+    sys::dir::Dir, sys::interrupted::write_all, sys::stat::Stat, sys::types::CachePolicy,
+    sys::types::Cloned, sys::types::DataSharing, sys::types::IoPriority, sys::types::KernelCopy,
+    sys::types::NamedInode, sys::types::PendingCall, sys::types::ResidentBytes,
+    sys::types::Spliced,
 };
 
 impl CachePolicy {

@@ -1,7 +1,6 @@
 //! The facts about an open end of a stream, on every system.
 
-use std::fs::File;
-use std::io;
+use std::{fs::File, io};
 
 use crate::sys::stat::Stat;
 #[cfg(unix)]

@@ -1,12 +1,10 @@
 //! The contract: every system's half of this room behaves alike, tried on real directories.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::{fs, fs::File, io::ErrorKind, io::Read, io::Seek, io::SeekFrom, io::Write};
 
 use crate::path::RelPath;
-use crate::sys::stat::{Kind, Time};
-use crate::sys::{self, Attributes, Dir, DirReader, Lock, Medium};
+use crate::sys::{self, Attributes, Dir, DirReader, Lock, Medium, stat::Kind, stat::Time};
 
 fn scene() -> (tempfile::TempDir, Dir) {
     let scene = tempfile::tempdir().unwrap();

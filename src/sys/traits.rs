@@ -1,7 +1,6 @@
 //! A file system's treatment of names, times, links and permissions: the results of trials.
 
-use std::ffi::{OsStr, OsString};
-use std::io;
+use std::{ffi::OsStr, ffi::OsString, io};
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,6 @@
 //! The words in which every system answers: small types that no system owns.
 
-use std::ffi::{OsStr, OsString};
-use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{ffi::OsStr, ffi::OsString, io, path::PathBuf, sync::Arc};
 
 use crate::sys::stat::Kind;
 

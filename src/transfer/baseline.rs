@@ -1,10 +1,8 @@
 //! The expected content of the source, by an earlier manifest (`--expect`): its line for each file, and the files of it
 //! that were found.
 
-use std::{
-    collections::BTreeSet, fs::File, io, io::Read, path::Path, path::PathBuf, sync::Mutex,
-    sync::OnceLock, sync::PoisonError, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed,
-};
+use std::sync::{Mutex, OnceLock, PoisonError, atomic::AtomicU64, atomic::Ordering::Relaxed};
+use std::{collections::BTreeSet, fs::File, io, io::Read, path::Path, path::PathBuf};
 
 use crate::error::is_absent;
 use crate::{

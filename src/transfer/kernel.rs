@@ -1,9 +1,7 @@
 //! Copy methods: what two file systems can do with each other, clones, and bytes that the kernel moves.
 
-use std::{
-    collections::HashMap, path::PathBuf, sync::Arc, sync::PoisonError, sync::RwLock,
-    sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed,
-};
+use std::sync::{Arc, PoisonError, RwLock, atomic::AtomicBool, atomic::Ordering::Relaxed};
+use std::{collections::HashMap, path::PathBuf};
 
 use crate::{
     error::Error, error::Result, fanout::Chunk, fanout::OwnOrigin, fanout::Subscription, io::Block,

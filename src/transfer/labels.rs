@@ -12,14 +12,13 @@
 
 use std::{io, ops::ControlFlow, ops::ControlFlow::Break, ops::ControlFlow::Continue};
 
-use crate::error::Deed;
 use crate::{
-    error::Error, error::Result, hash::Algorithm, io::Durability, io::ReadBack, io::WatchedFile,
-    part::Transfer, part::content::CopyTarget, state::Belief, state::Row, state::Trace, sys,
-    sys::Attributes, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat, transfer::Action,
-    transfer::Context, transfer::KeptRow, transfer::Outcome, transfer::existing::CopyRead,
-    transfer::existing::ExistingFile, transfer::existing::ReadCopy, tree::OutputDir, tree::Policy,
-    volume::times::TimeMatch,
+    error::Deed, error::Error, error::Result, hash::Algorithm, io::Durability, io::ReadBack,
+    io::WatchedFile, part::Transfer, part::content::CopyTarget, state::Belief, state::Row,
+    state::Trace, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat,
+    transfer::Action, transfer::Context, transfer::KeptRow, transfer::Outcome,
+    transfer::existing::CopyRead, transfer::existing::ExistingFile, transfer::existing::ReadCopy,
+    tree::OutputDir, tree::Policy, volume::times::TimeMatch,
 };
 
 /// The result of comparing a kept file's permissions, owner and attributes with the source's.

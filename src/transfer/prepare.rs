@@ -1,9 +1,7 @@
 //! Before a file is copied: looking at what is at the output, and settling what needs no copy.
 
-use std::{
-    borrow::Cow, fs::File, io, ops::ControlFlow, ops::ControlFlow::Break,
-    ops::ControlFlow::Continue,
-};
+use std::ops::{ControlFlow, ControlFlow::Break, ControlFlow::Continue};
+use std::{borrow::Cow, fs::File, io};
 
 use crate::{
     chain::Damage, error::Error, error::Result, hash::Algorithm, hash::Backend, hash::Chain,

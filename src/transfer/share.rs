@@ -1,20 +1,18 @@
 //! A new file whose content is at the output under a name that has left the source: it becomes a clone of that, or a
 //! further hard link to it, under a part name.
 
-use std::{
-    ffi::OsStr, ffi::OsString, fs::File, io, path::PathBuf, sync::Arc, sync::OnceLock,
-    sync::atomic::AtomicBool, sync::atomic::AtomicU8, sync::atomic::Ordering::Relaxed,
-};
+use std::sync::{Arc, OnceLock, atomic::AtomicBool, atomic::AtomicU8, atomic::Ordering::Relaxed};
+use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::PathBuf};
 
-use crate::error::is_absent;
+use crate::sys::{
+    Attributes, Cloned, Dir, Medium, stat::Inode, stat::Kind, stat::Stat, stat::Time,
+};
 use crate::{
-    error::Error, event::Stop, hash::Algorithm, hash::Digest, io::Durability, io::ReadBack,
-    part::PartName, part::Transfer, part::content::Method, path::RelPath, state::Knowledge,
-    state::Missing, state::PrivateDir, state::RecordedAt, state::Row, state::Trace, sys,
-    sys::Attributes, sys::Cloned, sys::Dir, sys::Medium, sys::stat::Inode, sys::stat::Kind,
-    sys::stat::Stat, sys::stat::Time, transfer, transfer::Context, transfer::Outcome,
-    transfer::WrittenPart, transfer::rot_check, tree::HeldTree, tree::SourceDir,
-    tree::dirs::open_source_below,
+    error::Error, error::is_absent, event::Stop, hash::Algorithm, hash::Digest, io::Durability,
+    io::ReadBack, part::PartName, part::Transfer, part::content::Method, path::RelPath,
+    state::Knowledge, state::Missing, state::PrivateDir, state::RecordedAt, state::Row,
+    state::Trace, sys, transfer, transfer::Context, transfer::Outcome, transfer::WrittenPart,
+    transfer::rot_check, tree::HeldTree, tree::SourceDir, tree::dirs::open_source_below,
 };
 
 /// Shares the content of a file that nothing is at the output for, if that is there under a former name; `None` if it

@@ -6,10 +6,8 @@
 //! is copied once more. Once: a device that fails twice in a row does not get better by writing on. So is one whose
 //! source is something else when it is read again.
 
-use std::{
-    ffi::OsStr, ffi::OsString, io, sync::Arc, sync::atomic::AtomicU64,
-    sync::atomic::Ordering::Relaxed,
-};
+use std::ffi::{OsStr, OsString};
+use std::{io, sync::Arc, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 
 use crate::{
     error::Cause, error::Deed, error::Error, error::Result, hash::Algorithm, hash::Chain,

@@ -8,11 +8,8 @@
 
 use std::{ffi::OsStr, io, sync::Arc};
 
-use crate::{
-    event::Stop, staged::StagedDir, staged::temporary_names, sys::Attributes, sys::Dir,
-    sys::DirListing, sys::ListedEntry, sys::stat::Kind, sys::stat::Stat, tree::Step,
-    tree::TreePass,
-};
+use crate::sys::{Attributes, Dir, DirListing, ListedEntry, stat::Kind, stat::Stat};
+use crate::{event::Stop, staged::StagedDir, staged::temporary_names, tree::Step, tree::TreePass};
 
 /// Number of passes over a directory in which others go on making entries.
 const PASSES: usize = 4;

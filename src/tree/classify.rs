@@ -8,12 +8,11 @@ use std::{collections::HashMap, ffi::OsStr, io, ops::ControlFlow, path::Path, sy
 
 use serde::{Deserialize, Serialize};
 
+use crate::sys::{Dir, ListedEntry, stat::Identity, stat::Kind, stat::Stat, traits::TriedName};
 use crate::{
-    error::Error, manifest::ManifestName, path::Shown, sys::Dir, sys::ListedEntry,
-    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::traits::TriedName, tree::Batch,
-    tree::Filter, tree::Inclusion, tree::OutputDir, tree::SourceDir, tree::SourceEntry,
-    tree::WalkEvent, tree::WalkItem, tree::cleanup::ResumablePart, tree::found::Emit,
-    volume::alike::form_of,
+    error::Error, manifest::ManifestName, path::Shown, tree::Batch, tree::Filter, tree::Inclusion,
+    tree::OutputDir, tree::SourceDir, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
+    tree::cleanup::ResumablePart, tree::found::Emit, volume::alike::form_of,
 };
 
 /// A batch of small files ends at this many files. With many, workers are mostly in different

@@ -6,10 +6,9 @@ use std::{
     sync::atomic::Ordering::AcqRel, sync::atomic::Ordering::Relaxed,
 };
 
-use crate::error::Deed;
 use crate::{
-    error::Error, error::Result, path::DirPath, path::RelPath, state::Belief, state::Origin,
-    state::Remembered, state::Trace, sys, sys::Attributes, sys::Dir, sys::Place,
+    error::Deed, error::Error, error::Result, path::DirPath, path::RelPath, state::Belief,
+    state::Origin, state::Remembered, state::Trace, sys, sys::Attributes, sys::Dir, sys::Place,
     sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::DestinationStat,
     tree::HandOver, tree::Ways, volume::OutputVolume, volume::times::TimeMatch,
 };

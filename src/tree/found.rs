@@ -1,9 +1,7 @@
 //! The items that a walk hands on: batches of files, and everything else one by one.
 
-use std::{
-    ffi::OsStr, ffi::OsString, fmt, mem, ops::ControlFlow, sync::Arc, sync::atomic::AtomicBool,
-    sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed, thread::Builder, thread::scope,
-};
+use std::sync::{Arc, atomic::AtomicBool, atomic::AtomicU64, atomic::Ordering::Relaxed};
+use std::{ffi::OsStr, ffi::OsString, fmt, mem, ops::ControlFlow, thread::Builder, thread::scope};
 
 use crossbeam_channel::{Receiver, bounded};
 

@@ -4,10 +4,8 @@ use std::{ffi::OsStr, ffi::OsString, fs::File, io, io::Read, io::Seek, io::SeekF
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    hash::Algorithm, hash::ChainingState, hash::Sha256, hash::chain::MOST_STATES, sys, sys::Dir,
-    sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
-};
+use crate::hash::{Algorithm, ChainingState, Sha256, chain::MOST_STATES};
+use crate::{sys, sys::Dir, sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time};
 
 // The journal of a part file: how a later run goes on inside a large file that was cut off.
 //

@@ -7,10 +7,8 @@
 
 use std::{ffi::OsStr, io, sync::Arc, vec};
 
-use crate::{
-    event::Stop, path::DirPath, path::RelPath, sys::Dir, sys::DirReader, sys::ListedEntry,
-    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
-};
+use crate::sys::{Dir, DirReader, ListedEntry, stat::Identity, stat::Kind, stat::Stat};
+use crate::{event::Stop, path::DirPath, path::RelPath};
 
 /// Number of levels that are held open, besides the root. Few trees have more.
 const OPEN_LEVELS: usize = 16;

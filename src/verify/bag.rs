@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use crate::verify::expand::{UnknownList, open, read_begin, read_short, root_of};
 use crate::{
     error::Deed, error::Error, event::Stop, manifest::Declaration, manifest::Encoding,
     manifest::LineEnds, manifest::Scanner, manifest::Text, manifest::Utf16Reader,
@@ -9,9 +10,7 @@ use crate::{
     manifest::read::is_utf16, path::RelPath, path::Shown, sys::Dir, sys::DirListing,
     sys::stat::Kind, tree::pass::each_below, verify::Bag, verify::Expanded, verify::Finding,
     verify::ManifestAt, verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target,
-    verify::TargetSpec, verify::expand::UnknownList, verify::expand::open,
-    verify::expand::read_begin, verify::expand::read_short, verify::expand::root_of,
-    verify::history::BagPart, verify::lines::seen::ListedRoot,
+    verify::TargetSpec, verify::history::BagPart, verify::lines::seen::ListedRoot,
 };
 
 /// Greatest length of `bagit.txt`; bytes.

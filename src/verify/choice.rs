@@ -7,19 +7,16 @@
 //! source, and no two can list each other's digests. One of the future is not taken while there is another. Where two
 //! may be taken for it, that is said; also that another one lists what this one does not.
 
-use std::{
-    collections::HashSet, ffi::OsStr, fs::File, hash::BuildHasher, hash::RandomState, io, io::Seek,
-    path::Path, path::PathBuf,
-};
+use std::hash::{BuildHasher, RandomState};
+use std::{collections::HashSet, ffi::OsStr, fs::File, io, io::Seek, path::Path, path::PathBuf};
 
-use crate::error::Deed;
 use crate::{
-    error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Sha256, io::ReadBack,
-    manifest::Entries, manifest::Form, manifest::ManifestName, manifest::Parsed, manifest::Scanner,
-    manifest::Text, manifest::archive::mhl::is_legacy_of_ours, manifest::lists, path::RelPath,
-    path::Shown, state::FinishedManifest, state::Missing, state::PrivateDir, state::record::FIRST,
-    state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing, sys::Medium,
-    sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::expand::open,
+    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Sha256,
+    io::ReadBack, manifest::Entries, manifest::Form, manifest::ManifestName, manifest::Parsed,
+    manifest::Scanner, manifest::Text, manifest::archive::mhl::is_legacy_of_ours, manifest::lists,
+    path::RelPath, path::Shown, state::FinishedManifest, state::Missing, state::PrivateDir,
+    state::record::FIRST, state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing,
+    sys::Medium, sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::expand::open,
     verify::expand::read_begin, verify::lines::seen::ListedRoot, verify::unlisted::lists_by_name,
 };
 

@@ -2,15 +2,14 @@
 
 use std::{collections::HashSet, fs::File, io, io::Read, path::Path, path::PathBuf, sync::Arc};
 
+use crate::manifest::archive::{bag::DECLARATION, bag::START, mhl, mhl::CHAIN, mhl::HISTORY};
 use crate::{
     error::Error, error::Result, manifest::Declaration, manifest::Fault, manifest::LineEnds,
-    manifest::Scanner, manifest::Text, manifest::Utf16Reader, manifest::archive::bag::DECLARATION,
-    manifest::archive::bag::START, manifest::archive::mhl, manifest::archive::mhl::CHAIN,
-    manifest::archive::mhl::HISTORY, path::RelPath, path::Shown, path::directory_of, sys::Dir,
-    sys::Uninterrupted, sys::stat::Identity, sys::stat::Kind, tree::LastDir, verify::Finding,
-    verify::Findings, verify::ManifestAt, verify::NameHasher, verify::PartOf, verify::Target,
-    verify::TargetSpec, verify::bag, verify::choice::OwnManifests, verify::history,
-    verify::history::BagPart,
+    manifest::Scanner, manifest::Text, manifest::Utf16Reader, path::RelPath, path::Shown,
+    path::directory_of, sys::Dir, sys::Uninterrupted, sys::stat::Identity, sys::stat::Kind,
+    tree::LastDir, verify::Finding, verify::Findings, verify::ManifestAt, verify::NameHasher,
+    verify::PartOf, verify::Target, verify::TargetSpec, verify::bag, verify::choice::OwnManifests,
+    verify::history, verify::history::BagPart,
 };
 
 /// Puts the lists of archives in the place of what was asked for.

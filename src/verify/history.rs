@@ -7,15 +7,13 @@
 
 use std::{borrow::Cow, collections::BTreeSet, io, path::Path, sync::Arc};
 
-use crate::error::Deed;
+use crate::manifest::archive::{bag, mhl::CHAIN, mhl::HISTORY, mhl::is_history, mhl::read_chain};
 use crate::{
-    error::Error, event::Stop, hash::Algorithm, manifest::ChainLink, manifest::Declaration,
-    manifest::MhlEntries, manifest::MhlPiece, manifest::Named, manifest::archive::bag,
-    manifest::archive::mhl::CHAIN, manifest::archive::mhl::HISTORY,
-    manifest::archive::mhl::is_history, manifest::archive::mhl::read_chain, path::RelPath,
-    sys::Dir, sys::DirListing, sys::stat::Kind, tree::EntryBelow, tree::pass::each_below,
-    verify::Expanded, verify::Finding, verify::ManifestAt, verify::Target, verify::TargetSpec,
-    verify::expand::open, verify::expand::root_of,
+    error::Deed, error::Error, event::Stop, hash::Algorithm, manifest::ChainLink,
+    manifest::Declaration, manifest::MhlEntries, manifest::MhlPiece, manifest::Named,
+    path::RelPath, sys::Dir, sys::DirListing, sys::stat::Kind, tree::EntryBelow,
+    tree::pass::each_below, verify::Expanded, verify::Finding, verify::ManifestAt, verify::Target,
+    verify::TargetSpec, verify::expand::open, verify::expand::root_of,
 };
 
 /// Number of files that are named as not in the chain.

@@ -1,9 +1,7 @@
 //! Several directories of one check: a verdict over each, and where a bad file of one is good in another.
 
-use std::{
-    collections::BTreeMap, collections::HashMap, collections::HashSet, fs::File, io::Seek,
-    io::SeekFrom, mem::size_of, path::PathBuf, sync::Arc,
-};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{fs::File, io::Seek, io::SeekFrom, mem::size_of, path::PathBuf, sync::Arc};
 
 use crate::{
     error::Error, error::Result, event::Stop, hash::Digest, path::RelPath, sys::stat::Identity,

@@ -4,16 +4,13 @@
 //! and characters that are not shown count for nothing. Names are alike here if any file system may take
 //! them for one. Whether an output does is asked of the output: to be alike proves nothing.
 
-use std::{
-    collections::HashMap, ffi::OsStr, ffi::OsString, hash::BuildHasher, hash::RandomState, io,
-};
+use std::ffi::{OsStr, OsString};
+use std::{collections::HashMap, hash::BuildHasher, hash::RandomState, io};
 
 use unicode_normalization::UnicodeNormalization;
 
-use crate::{
-    hash::HashTable, path::RelPath, sys::Dir, sys::DirListing, sys::DirReader,
-    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
-};
+use crate::sys::{Dir, DirListing, DirReader, name_from_bytes, stat::Kind, stat::Stat, stat::Time};
+use crate::{hash::HashTable, path::RelPath};
 
 /// The common form of all names that are alike. What is not UTF-8 stays as it is: where names are folded, such bytes
 /// are not.

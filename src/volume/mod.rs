@@ -6,10 +6,8 @@ pub mod times;
 pub use alike::{NameSet, OtherSpellings};
 pub use times::{Counterpart, SpellingSearch};
 
-use std::{
-    collections::HashMap, ffi::OsStr, io, sync::Arc, sync::Mutex, sync::OnceLock,
-    sync::PoisonError, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed,
-};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicBool, atomic::Ordering::Relaxed};
+use std::{collections::HashMap, ffi::OsStr, io};
 
 use jiff::Timestamp;
 

@@ -8,10 +8,8 @@
 //! newer for ever. Which other is not guessed: the very time is given to a file of our own. And FAT stores what a
 //! clock on the wall says, so all its times move by whole quarters of an hour with the zone of the machine.
 
-use std::{
-    collections::HashMap, ffi::OsStr, io, sync::Arc, sync::Mutex, sync::PoisonError,
-    time::SystemTime, time::UNIX_EPOCH,
-};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{collections::HashMap, ffi::OsStr, io, time::SystemTime, time::UNIX_EPOCH};
 
 use jiff::{Timestamp, tz::TimeZone};
 

@@ -3,10 +3,8 @@
 //! A job file is no language of its own. Each key is a long option, and its value becomes
 //! arguments, which the definition of the command line reads and checks like those that were typed.
 
-use std::{
-    collections::BTreeMap, ffi::OsStr, ffi::OsString, fs::File, io, io::Read, path::Path,
-    path::PathBuf, path::is_separator,
-};
+use std::path::{Path, PathBuf, is_separator};
+use std::{collections::BTreeMap, ffi::OsStr, ffi::OsString, fs::File, io, io::Read};
 
 use clap::{
     Arg, ArgAction, ArgMatches, Command, builder::ValueParser, error::ContextKind,
@@ -14,9 +12,8 @@ use clap::{
 };
 use toml::{Spanned, de::DeTable, de::DeValue};
 
-use crate::{
-    error::Deed, error::Error, error::Result, path::Shown, sys, sys::PlainUse, sys::Uninterrupted,
-};
+use crate::error::{Deed, Error, Result};
+use crate::{path::Shown, sys, sys::PlainUse, sys::Uninterrupted};
 
 /// Long options that are no keys: those that end the program, that name the job itself, or that make a job
 /// do nothing.

@@ -11,11 +11,10 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command, CommandFactory, value_parser};
 
-use crate::{
-    cli::args::copy::CopyArgs, cli::args::mirror::GenerationsArgs, cli::args::values::ReportArgs,
-    cli::args::verify::HealArgs, cli::args::verify::VerifyArgs, cli::cluster,
-    cli::cluster::FinishArgs, cli::cluster::MergeArgs, cli::cluster::PlanArgs,
-    cli::cluster::ShardArgs, cli::restore,
+use crate::cli::{
+    args::copy::CopyArgs, args::mirror::GenerationsArgs, args::values::ReportArgs,
+    args::verify::HealArgs, args::verify::VerifyArgs, cluster, cluster::FinishArgs,
+    cluster::MergeArgs, cluster::PlanArgs, cluster::ShardArgs, restore,
 };
 
 // The definition of the command line: the options of all commands, and the ends of their help.

@@ -4,11 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, value_parser};
 
+use crate::verify::{Budget, ManifestAt, MergeJob, ReadFrom, ReadOrder, VerifyJob};
 use crate::{
     cli::args::unattended::RecordArgs, cli::args::values::VerbosityArgs, cli::args::values::one_of,
     cli::cluster::plan::CheckShardArgs, cli::jobs, cli::words, hash::Backend, heal::HealJob,
-    verify::Budget, verify::ManifestAt, verify::MergeJob, verify::ReadFrom, verify::ReadOrder,
-    verify::VerifyJob,
 };
 
 const VERIFY_EXIT_CODES: &str = "\

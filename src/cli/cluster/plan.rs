@@ -1,9 +1,7 @@
 //! `dircopy plan`.
 
-use std::{
-    collections::BTreeSet, mem, path::Path, path::PathBuf, sync::Arc, sync::atomic::AtomicBool,
-    sync::atomic::Ordering::Relaxed, thread::sleep, time::Duration,
-};
+use std::sync::{Arc, atomic::AtomicBool, atomic::Ordering::Relaxed};
+use std::{collections::BTreeSet, mem, path::Path, path::PathBuf, thread::sleep, time::Duration};
 
 use crossbeam_channel::{Sender, bounded};
 use humansize::{BINARY, format_size};

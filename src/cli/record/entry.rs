@@ -4,13 +4,12 @@ use std::{borrow::Cow, ops::Range, path::PathBuf};
 
 use serde::Serialize;
 
+use crate::cli::show::verify_messages::{others, tree_verdict};
 use crate::{
     chain::Damage, cli::record::log::JsonName, cli::show::rows::compared,
     cli::show::stream_summary::not_healed, cli::show::stream_summary::taken,
-    cli::show::verify_messages, cli::show::verify_messages::others,
-    cli::show::verify_messages::tree_verdict, error::Error, event::Done, event::Event,
-    io::HashedFrom, path::Shown, verify::Comparison, verify::Finding, verify::Target,
-    verify::Verdict,
+    cli::show::verify_messages, error::Error, event::Done, event::Event, io::HashedFrom,
+    path::Shown, verify::Comparison, verify::Finding, verify::Target, verify::Verdict,
 };
 
 /// Something that happened to an entry, or an error.

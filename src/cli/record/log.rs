@@ -1,9 +1,7 @@
 //! The log: a line for each event, in a file or on standard error, as text or as JSON.
 
-use std::{
-    fmt::Write, fs::File, io, path::Path, path::PathBuf, sync::Mutex, sync::OnceLock,
-    sync::PoisonError,
-};
+use std::path::{Path, PathBuf};
+use std::{fmt::Write, fs::File, io, sync::Mutex, sync::OnceLock, sync::PoisonError};
 
 use jiff::{Timestamp, Unit};
 use serde::Serialize;

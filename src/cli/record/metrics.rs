@@ -6,10 +6,8 @@
 
 use std::fmt::Write;
 
-use crate::{
-    cli::record::report::outcome_name, cli::record::task::RunResult, copy::Report, error::Result,
-    sys::Durable, verify::Coverage, verify::VerifyReport,
-};
+use crate::cli::{record::report::outcome_name, record::task::RunResult};
+use crate::{copy::Report, error::Result, sys::Durable, verify::Coverage, verify::VerifyReport};
 
 /// A file of metrics.
 pub struct MetricsFile<'a> {

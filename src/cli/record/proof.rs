@@ -3,10 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    cli::report::receipt::ClippedText, copy::Counts, copy::Report, hash::hasher::ONE_IN,
-    sys::Durable,
-};
+use crate::copy::{Counts, Report};
+use crate::{cli::report::receipt::ClippedText, hash::hasher::ONE_IN, sys::Durable};
 
 /// The proof of what one output got.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -4,13 +4,12 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use crate::{
-    cli::report, cli::report::counted, cli::report::duration, cli::report::moment,
-    cli::report::name, cli::report::number, cli::report::rate, cli::report::receipt_read::Receipt,
-    cli::report::receipt_read::ReceiptName, cli::report::receipt_read::ReceiptSample,
-    cli::report::run_sections::reason, cli::report::run_sections::verdict, cli::report::size,
-    cli::report::text, path::Shown,
+use crate::cli::report::{
+    counted, duration, moment, name, number, rate, receipt_read::Receipt,
+    receipt_read::ReceiptName, receipt_read::ReceiptSample, run_sections::reason,
+    run_sections::verdict, size, text,
 };
+use crate::{cli::report, path::Shown};
 
 /// The size of a picture; its own units.
 const WIDTH: f64 = 700.0;

@@ -1,18 +1,14 @@
 //! Receipts: parts of what a run writes as JSON, and reading it again.
 
-use std::{
-    ffi::OsString, fmt, fs::File, io, io::Read, io::Seek, io::Write, marker::PhantomData,
-    path::Path, time::Duration,
-};
+use std::io::{Read, Seek, Write};
+use std::{ffi::OsString, fmt, fs::File, io, marker::PhantomData, path::Path, time::Duration};
 
 use serde::{
     Serialize, de::Deserialize, de::Deserializer, de::IgnoredAny, de::SeqAccess, de::Visitor,
 };
 
-use crate::{
-    cli::record::log, event, event::OutputSample, event::STAGES, event::Sample, path::Shown, sys,
-    sys::Uninterrupted, sys::VolumeDetails,
-};
+use crate::event::{OutputSample, STAGES, Sample};
+use crate::{cli::record::log, event, path::Shown, sys, sys::Uninterrupted, sys::VolumeDetails};
 
 // The entries of a report while the run goes on: on the disk, because there may be millions.
 //

@@ -2,15 +2,13 @@
 
 use maud::{Markup, html};
 
-use crate::{
-    cli::report::charts::ChartedOutput, cli::report::charts::throughput, cli::report::counted,
-    cli::report::duration, cli::report::files, cli::report::moment, cli::report::name,
-    cli::report::number, cli::report::rate, cli::report::receipt::ClippedText,
-    cli::report::receipt_read::MOST_ENTRIES, cli::report::receipt_read::Receipt,
-    cli::report::receipt_read::ReceiptCounts, cli::report::receipt_read::ReceiptEntry,
-    cli::report::receipt_read::ReceiptName, cli::report::receipt_read::ReceiptOutput,
-    cli::report::receipt_read::ReceiptVolume, cli::report::size, cli::report::text, path::Shown,
+use crate::cli::report::{
+    charts::ChartedOutput, charts::throughput, counted, duration, files, moment, name, number,
+    rate, receipt::ClippedText, receipt_read::MOST_ENTRIES, receipt_read::Receipt,
+    receipt_read::ReceiptCounts, receipt_read::ReceiptEntry, receipt_read::ReceiptName,
+    receipt_read::ReceiptOutput, receipt_read::ReceiptVolume, size, text,
 };
+use crate::path::Shown;
 
 /// A verdict and how it is to look.
 pub struct ShownVerdict {

@@ -12,13 +12,13 @@ use std::{io, io::Write, sync::Arc, sync::atomic::AtomicBool, sync::atomic::Orde
 use indicatif::ProgressBar;
 use terminal_size::{Width, terminal_size_of};
 
-use crate::{
-    cli::progress::Charset, cli::progress::to_begin_of_row, cli::record::Records,
-    cli::record::entry::RecordEntry, cli::record::log::TextLine, cli::record::log::json_line,
-    cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind,
-    cli::show::copy_messages::message, cli::show::rows::Rows, cli::show::rows::fold, error::Error,
-    event::Event, event::Observer, event::Progress, event::Stop, sys,
+use crate::cli::{
+    progress::Charset, progress::to_begin_of_row, record::Records, record::entry::RecordEntry,
+    record::log::TextLine, record::log::json_line, show::copy_messages::Gathered,
+    show::copy_messages::LineKind, show::copy_messages::message, show::rows::Rows,
+    show::rows::fold,
 };
+use crate::{error::Error, event::Event, event::Observer, event::Progress, event::Stop, sys};
 
 // Standard output and standard error: where lines go, and whether they arrived.
 //

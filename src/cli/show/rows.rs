@@ -4,10 +4,8 @@ use std::{fmt::Display, fmt::Write, path::Path, path::PathBuf, time::Duration};
 
 use humansize::{BINARY, format_size};
 
-use crate::{
-    cli::exit::Exit, cli::progress::Charset, cli::progress::columns as width,
-    cli::progress::path_end, cli::show::count, io::HashedFrom, path::Shown, verify::Comparison,
-};
+use crate::cli::progress::{Charset, columns as width, path_end};
+use crate::{cli::exit::Exit, cli::show::count, io::HashedFrom, path::Shown, verify::Comparison};
 
 /// The room for the name of a row; characters.
 const WIDTH: usize = 11;

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use crate::cli::show::rows::{Counted, Rows, cut, proven, size, time, warn};
 use crate::{
-    chain::Damage, cli::exit::Exit, cli::show::count, cli::show::rows::Counted,
-    cli::show::rows::Rows, cli::show::rows::cut, cli::show::rows::proven, cli::show::rows::size,
-    cli::show::rows::time, cli::show::rows::warn, copy::Report, copy::StageTime, event,
+    chain::Damage, cli::exit::Exit, cli::show::count, copy::Report, copy::StageTime, event,
     hash::Digests, path::Shown, stream::OutputOutcome, stream::StreamEnding, stream::StreamReport,
     verify::Mend,
 };

@@ -4,15 +4,13 @@ use std::{fmt::Display, path::Path};
 
 use jiff::Timestamp;
 
+use crate::cli::show::rows::{Counted, Rows, compared, cut, files, size, time, typed, warn};
 use crate::{
     cli::exit::Exit, cli::show::Detail, cli::show::ScreenLine, cli::show::count,
-    cli::show::rows::Counted, cli::show::rows::Rows, cli::show::rows::compared,
-    cli::show::rows::cut, cli::show::rows::files, cli::show::rows::size, cli::show::rows::time,
-    cli::show::rows::typed, cli::show::rows::warn, cli::show::stream_summary::not_healed,
-    cli::show::stream_summary::taken, io::HashedFrom, manifest::OtherName, path::RelPath,
-    path::Shown, sys, verify::Coverage, verify::Finding, verify::ManifestAt, verify::Rival,
-    verify::ShardCoverage, verify::Target, verify::TreeVerdict, verify::Verdict, verify::VerifyJob,
-    verify::VerifyReport,
+    cli::show::stream_summary::not_healed, cli::show::stream_summary::taken, io::HashedFrom,
+    manifest::OtherName, path::RelPath, path::Shown, sys, verify::Coverage, verify::Finding,
+    verify::ManifestAt, verify::Rival, verify::ShardCoverage, verify::Target, verify::TreeVerdict,
+    verify::Verdict, verify::VerifyJob, verify::VerifyReport,
 };
 
 /// The remark on a name that trees list differently.

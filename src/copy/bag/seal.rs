@@ -4,14 +4,12 @@ use std::{io, io::Read, path::Path};
 
 use jiff::Timestamp;
 
+use crate::manifest::archive::bag::{DECLARATION, DECLARED, INFO, PAYLOAD, escaped, unescaped};
 use crate::{
     copy::CopyJob, copy::bag::BagOptions, copy::bag::place::BagRoot, copy::bag::place::WrittenTag,
     copy::list_file::ListWriting, error::Deed, error::Error, error::Result, event::Stop,
     hash::Algorithm, hash::Algorithms, manifest::Entries, manifest::InfoTag,
-    manifest::ManifestName, manifest::Parsed, manifest::archive::bag::DECLARATION,
-    manifest::archive::bag::DECLARED, manifest::archive::bag::INFO,
-    manifest::archive::bag::PAYLOAD, manifest::archive::bag::escaped,
-    manifest::archive::bag::unescaped, manifest::archive::bag_list::AGENT,
+    manifest::ManifestName, manifest::Parsed, manifest::archive::bag_list::AGENT,
     manifest::archive::bag_list::DATE, manifest::archive::bag_list::OXUM, path::RelPath,
     path::Shown, sys, sys::Dir, sys::PartOwner, sys::Uninterrupted, sys::stat::Kind,
     tree::JoinReader, tree::PathRecord, tree::RecordReader, tree::SortedRecords, tree::Sorter,

@@ -9,17 +9,15 @@
 
 use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc, time::Instant};
 
-use crate::error::Deed;
+use crate::copy::before::{cannot_look, check::Opened, is_inside, open_source};
 use crate::{
-    copy::CopyJob, copy::Counts, copy::DatedName, copy::Ending, copy::Report,
-    copy::before::cannot_look, copy::before::check::Opened, copy::before::is_inside,
-    copy::before::open_source, error::Error, error::Result, event::Stop, manifest::Entries,
-    manifest::ManifestName, manifest::Parsed, manifest::archive::bag::DECLARATION,
-    manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name,
-    manifest::readers::ours, path::RelPath, path::Shown, state::Missing, state::Note,
-    state::PrivateDir, state::PrivatePlace, state::SourceMark, state::private_dir::NAME,
-    sys::Cloned, sys::Dir, sys::DirListing, sys::ListedEntry, sys::name_from_bytes,
-    sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::SourceDir,
+    copy::CopyJob, copy::Counts, copy::DatedName, copy::Ending, copy::Report, error::Deed,
+    error::Error, error::Result, event::Stop, manifest::Entries, manifest::ManifestName,
+    manifest::Parsed, manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
+    manifest::archive::bag::manifest_name, manifest::readers::ours, path::RelPath, path::Shown,
+    state::Missing, state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark,
+    state::private_dir::NAME, sys::Cloned, sys::Dir, sys::DirListing, sys::ListedEntry,
+    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::SourceDir,
 };
 
 /// Number of lines of a manifest that are looked for at the output: one that is there is enough.

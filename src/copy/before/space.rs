@@ -7,10 +7,8 @@
 //! output that is not packed as the source is, hard links that become files of their own), or another program takes
 //! the space, a disk that fills up is still an error of each file.
 
-use std::{
-    collections::HashMap, ops::ControlFlow, path::Path, path::PathBuf, sync::Arc, sync::Mutex,
-    sync::PoisonError, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed,
-};
+use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering::Relaxed};
+use std::{collections::HashMap, ops::ControlFlow, path::Path, path::PathBuf};
 
 use crate::{
     copy::Prepared, error::Error, error::Result, event::Progress, event::Stop, io::CopyOptions,

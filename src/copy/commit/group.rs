@@ -5,10 +5,8 @@
 //! final names; after the second, the names are too, and the lines go into the manifest. The second
 //! of one group is the first of the next.
 
-use std::{
-    io, sync::Arc, sync::atomic::Ordering::Relaxed, thread::Builder, thread::Scope,
-    thread::ScopedJoinHandle, time::Duration, time::Instant,
-};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::{io, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration, time::Instant};
 
 use crossbeam_channel::{Receiver, Sender, never, unbounded};
 

@@ -6,9 +6,8 @@ pub mod finish;
 pub mod group;
 mod health;
 
-use std::{
-    cell::OnceCell, io, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration, time::Instant,
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{cell::OnceCell, io, time::Duration, time::Instant};
 
 use crossbeam_channel::{Receiver, select};
 

@@ -3,10 +3,8 @@
 //! A directory with the name of a generation counts only if it has a private directory of this user with a finished
 //! record, which only a complete run leaves.
 
-use std::{
-    collections::BTreeSet, ffi::OsStr, io, io::Read, path::Path, path::PathBuf, sync::Arc,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::{collections::BTreeSet, ffi::OsStr, io, io::Read, sync::Arc, time::Duration};
 
 use crate::{
     copy::DatedName, copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Deed,

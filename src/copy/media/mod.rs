@@ -18,24 +18,21 @@ use std::{collections::BTreeSet, ffi::OsStr, fs::File, io, path::Path, path::Pat
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::copy::media::one_history::{HistoryRoot, MediaRole, left_out, listed, patterns};
+use crate::manifest::archive::mhl::{CHAIN, HISTORY, OF_LEGACY, is_history, number_of};
 use crate::{
     copy::CopyJob, copy::Prepared, copy::Report, copy::before::check::Fit,
     copy::before::check::FitRules, copy::list_file::ListFile, copy::list_file::ListWriting,
     copy::media::histories::Histories, copy::media::histories::HistorySides,
     copy::media::histories::OwnMark, copy::media::join::Join, copy::media::join::sorted,
-    copy::media::one_history::HistoryRoot, copy::media::one_history::MediaRole,
-    copy::media::one_history::left_out, copy::media::one_history::listed,
-    copy::media::one_history::patterns, copy::media::write_generations::OpenLists,
-    copy::run::OutputRun, error::Deed, error::Error, error::Result, event::Event, event::Stop,
-    hash::Algorithm, hash::Algorithms, hash::Digest, manifest::Creator, manifest::HashAction,
-    manifest::KeptFile, manifest::ListFormat, manifest::MediaEntry, manifest::MhlWriter,
-    manifest::archive::mhl::CHAIN, manifest::archive::mhl::HISTORY,
-    manifest::archive::mhl::OF_LEGACY, manifest::archive::mhl::is_history,
-    manifest::archive::mhl::number_of, manifest::archive::mhl_writer::is_text, path::RelPath,
-    state::Secret, sys, sys::Dir, sys::PartOwner, sys::stat::Kind, sys::stat::Time, tree::Batch,
-    tree::EntryBelow, tree::Filter, tree::Inclusion, tree::JoinReader, tree::PathRecord,
-    tree::Patience, tree::RecordOrder, tree::SortedRecords, tree::Sorter, tree::WalkEvent,
-    tree::by_path, tree::pass::Unlisted, tree::pass::each_below,
+    copy::media::write_generations::OpenLists, copy::run::OutputRun, error::Deed, error::Error,
+    error::Result, event::Event, event::Stop, hash::Algorithm, hash::Algorithms, hash::Digest,
+    manifest::Creator, manifest::HashAction, manifest::KeptFile, manifest::ListFormat,
+    manifest::MediaEntry, manifest::MhlWriter, manifest::archive::mhl_writer::is_text,
+    path::RelPath, state::Secret, sys, sys::Dir, sys::PartOwner, sys::stat::Kind, sys::stat::Time,
+    tree::Batch, tree::EntryBelow, tree::Filter, tree::Inclusion, tree::JoinReader,
+    tree::PathRecord, tree::Patience, tree::RecordOrder, tree::SortedRecords, tree::Sorter,
+    tree::WalkEvent, tree::by_path, tree::pass::Unlisted, tree::pass::each_below,
 };
 
 // A run that writes a Media Hash List: what it refuses first, and what it has to know before the tree is copied.

@@ -7,15 +7,14 @@ use std::{collections::BTreeSet, io, io::Read, path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 
-use crate::error::is_absent;
+use crate::manifest::archive::mhl::{
+    CHAIN, HISTORY, OF_HISTORIES, OF_LEGACY, generations, number_of, read_chain,
+};
 use crate::{
     copy::media::histories::Histories, copy::media::histories::OwnMark,
-    copy::media::histories::add, error::Error, error::Result, hash::Algorithm, hash::Algorithms,
-    hash::Hasher, manifest::ChainLink, manifest::ListFormat, manifest::MhlEntries,
-    manifest::MhlEntry, manifest::MhlPiece, manifest::Named, manifest::archive::mhl::CHAIN,
-    manifest::archive::mhl::HISTORY, manifest::archive::mhl::OF_HISTORIES,
-    manifest::archive::mhl::OF_LEGACY, manifest::archive::mhl::generations,
-    manifest::archive::mhl::number_of, manifest::archive::mhl::read_chain, path::RelPath,
+    copy::media::histories::add, error::Error, error::Result, error::is_absent, hash::Algorithm,
+    hash::Algorithms, hash::Hasher, manifest::ChainLink, manifest::ListFormat,
+    manifest::MhlEntries, manifest::MhlEntry, manifest::MhlPiece, manifest::Named, path::RelPath,
     path::Shown, sys::Dir, sys::Uninterrupted, sys::stat::Kind, tree::Filter, tree::Pattern,
     tree::Sorter,
 };

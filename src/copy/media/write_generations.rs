@@ -5,21 +5,20 @@
 
 use std::{cmp::Ordering, io, path::Path, path::PathBuf, sync::Arc};
 
+use crate::copy::media::{
+    DEED, MediaWriting, below, date_of, folder, histories::Histories, histories::OpenHistory,
+    histories::OwnMark, join::Joined, join::JoinedEntry, join::ToList, join::old_name,
+    one_history::HistoryRoot, one_history::MediaRole, one_history::patterns, ordered, place,
+    sorter,
+};
+use crate::manifest::archive::{mhl::CHAIN, mhl::HISTORY, mhl::OF_HISTORIES, mhl::read_chain};
 use crate::{
-    copy::list_file::ListFile, copy::list_file::remove_all, copy::media::DEED,
-    copy::media::MediaWriting, copy::media::below, copy::media::date_of, copy::media::folder,
-    copy::media::histories::Histories, copy::media::histories::OpenHistory,
-    copy::media::histories::OwnMark, copy::media::join::Joined, copy::media::join::JoinedEntry,
-    copy::media::join::ToList, copy::media::join::old_name, copy::media::one_history::HistoryRoot,
-    copy::media::one_history::MediaRole, copy::media::one_history::patterns, copy::media::ordered,
-    copy::media::place, copy::media::sorter, error::Deed, error::Error, error::Result,
-    hash::Algorithm, hash::Algorithms, hash::Digest, hash::Hasher, hash::hex, manifest::ChainLink,
-    manifest::Creator, manifest::DirHash, manifest::KeptFile, manifest::MediaEntry,
-    manifest::MhlWriter, manifest::archive::mhl::CHAIN, manifest::archive::mhl::HISTORY,
-    manifest::archive::mhl::OF_HISTORIES, manifest::archive::mhl::read_chain, path::RelPath, sys,
-    sys::Dir, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
-    tree::JoinReader, tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_path,
-    tree::names::compare, tree::names::is_within,
+    copy::list_file::ListFile, copy::list_file::remove_all, error::Deed, error::Error,
+    error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, hash::Hasher, hash::hex,
+    manifest::ChainLink, manifest::Creator, manifest::DirHash, manifest::KeptFile,
+    manifest::MediaEntry, manifest::MhlWriter, path::RelPath, sys, sys::Dir, sys::Uninterrupted,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::JoinReader, tree::PathRecord,
+    tree::SortedRecords, tree::Sorter, tree::by_path, tree::names::compare, tree::names::is_within,
 };
 
 /// Lists that are being written: that of a directory stands below those further down.

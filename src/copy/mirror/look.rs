@@ -6,14 +6,13 @@ use std::{
     thread::ScopedJoinHandle,
 };
 
-use crate::error::Deed;
 use crate::{
     copy::CopyJob, copy::Counts, copy::Prepared, copy::before::MIRROR_NEEDS_IT,
     copy::mirror::Mirror, copy::mirror::departures::Departures,
-    copy::mirror::departures::MovedFiles, copy::mirror::search::DepartureSearch, error::Error,
-    error::Result, event::Event, event::EventListener, event::Stop, path::RelPath, path::Shown,
-    state::Departing, state::FinishedManifest, state::Knowledge, state::Missing, state::Mounts,
-    state::Note, state::PrivateDir, state::SourceMark, state::private_dir::NAME,
+    copy::mirror::departures::MovedFiles, copy::mirror::search::DepartureSearch, error::Deed,
+    error::Error, error::Result, event::Event, event::EventListener, event::Stop, path::RelPath,
+    path::Shown, state::Departing, state::FinishedManifest, state::Knowledge, state::Missing,
+    state::Mounts, state::Note, state::PrivateDir, state::SourceMark, state::private_dir::NAME,
     state::private_dir::TRASH, state::row::FINISHED, sys, sys::DirListing, sys::stat::Kind,
     sys::stat::Stat, sys::stat::Time, tree::Classifier, tree::walk::most_levels,
     volume::alike::form_of,

@@ -8,23 +8,22 @@ pub mod departures;
 pub mod look;
 pub mod search;
 
-use std::{
-    collections::HashSet, ffi::OsStr, ffi::OsString, fmt, io, path::PathBuf, sync::Arc,
-    time::Duration,
-};
+use std::ffi::{OsStr, OsString};
+use std::{collections::HashSet, fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::error::is_absent;
+use crate::copy::mirror::{
+    departures::DepartedItem, departures::Departures, departures::TreeRecord,
+};
 use crate::{
-    copy::DatedName, copy::LostNames, copy::commit::accounting::Accounting,
-    copy::mirror::departures::DepartedItem, copy::mirror::departures::Departures,
-    copy::mirror::departures::TreeRecord, error::Deed, error::Error, error::Result, event::Event,
-    event::Stop, hash::Algorithm, path::DirPath, path::RelPath, state::Departing, state::Knowledge,
-    state::PrivateDir, state::private_dir::TRASH, sys, sys::Attributes, sys::Dir, sys::DirListing,
-    sys::DirReader, sys::ListedEntry, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
-    tree::Cleanup, tree::OutputDir, tree::PassDir, tree::Protected, tree::SourceDir, tree::Step,
-    tree::TreePass, tree::UnknownParts, tree::cleanup, tree::dirs::open_source_below,
+    copy::DatedName, copy::LostNames, copy::commit::accounting::Accounting, error::Deed,
+    error::Error, error::Result, error::is_absent, event::Event, event::Stop, hash::Algorithm,
+    path::DirPath, path::RelPath, state::Departing, state::Knowledge, state::PrivateDir,
+    state::private_dir::TRASH, sys, sys::Attributes, sys::Dir, sys::DirListing, sys::DirReader,
+    sys::ListedEntry, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::Cleanup,
+    tree::OutputDir, tree::PassDir, tree::Protected, tree::SourceDir, tree::Step, tree::TreePass,
+    tree::UnknownParts, tree::cleanup, tree::dirs::open_source_below,
 };
 
 // The trash of an output: `.dircopy-trash/2026-11-21T020000Z/`, with each piece at the path that it had.

@@ -6,13 +6,12 @@
 
 use std::{cmp::Ordering, io, io::Read, sync::Arc};
 
+use crate::manifest::{Entries, Form, Index, ListKind, ListSink, Lookup, Parsed, Readers, lists};
 use crate::{
     copy::list_file::ListFile, copy::list_file::ListWriting, copy::record::rotation::newest_with,
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest,
-    io::Durability, manifest::Entries, manifest::Form, manifest::Index, manifest::ListKind,
-    manifest::ListSink, manifest::Lookup, manifest::Parsed, manifest::Readers, manifest::lists,
-    path::RelPath, sys, sys::Attributes, sys::Dir, sys::stat::Stat, tree::OutputDir,
-    tree::PathRecord, tree::SortedRecords, tree::Sorter,
+    io::Durability, path::RelPath, sys, sys::Attributes, sys::Dir, sys::stat::Stat,
+    tree::OutputDir, tree::PathRecord, tree::SortedRecords, tree::Sorter,
 };
 
 /// Number of lists that are made durable together.

@@ -5,23 +5,20 @@
 //! it is in the source, or, if it has left the source since, it is listed in the newest manifest, where
 //! none of ours is, or, if it was touched since, its times show that it was not made here.
 
-use std::{
-    collections::BTreeSet, ffi::OsStr, fmt, fs::File, io, num::NonZero, path::Path, path::PathBuf,
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
+use std::{collections::BTreeSet, ffi::OsStr, fmt, fs::File, io, num::NonZero, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
 use serde::{Deserialize, Serialize};
 
+use crate::manifest::{Entries, Form, ManifestName, Parsed, Readers, readers::ours};
 use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile, copy::CopyJob,
     copy::Ending, copy::Report, copy::commit::Committer, copy::media::MediaFinding,
     copy::media::MediaSeal, copy::media::one_history::HistoryRoot, error::Deed, error::Error,
-    error::Result, hash::Algorithms, hash::Digest, io::Durability, manifest::Entries,
-    manifest::Form, manifest::ManifestName, manifest::Parsed, manifest::Readers,
-    manifest::readers::ours, state::Note, state::PrivateDir, state::SourceMark,
-    state::private_dir::NAME, sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry,
-    sys::stat::Kind, sys::stat::Stat, tree::OutputDir, tree::SourceDir,
+    error::Result, hash::Algorithms, hash::Digest, io::Durability, state::Note, state::PrivateDir,
+    state::SourceMark, state::private_dir::NAME, sys::Attributes, sys::Dir, sys::DirListing,
+    sys::ListedEntry, sys::stat::Kind, sys::stat::Stat, tree::OutputDir, tree::SourceDir,
 };
 
 /// Number of manifests that stay.

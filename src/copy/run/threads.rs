@@ -8,13 +8,12 @@ use std::{
 
 use crossbeam_channel::{Sender, bounded};
 
+use crate::pipeline::{Feed, IdleRoute, NewWorker, message::Tasks, message::tasks};
 use crate::{
     copy::CopyJob, copy::Prepared, copy::commit::Committer, copy::commit::group::Verifiers,
     copy::run::means::WalkSink, copy::run::means::count, copy::run::means::walk_all, error::Error,
-    event::Stop, fanout::Slot, pipeline::Feed, pipeline::IdleRoute, pipeline::NewWorker,
-    pipeline::message::Tasks, pipeline::message::tasks, sys::Dir, sys::is_on_turning_disk,
-    sys::open_file_limit, transfer::CommitterMessage, transfer::Context, tree::Batch,
-    tree::OutputDir, tree::Walk,
+    event::Stop, fanout::Slot, sys::Dir, sys::is_on_turning_disk, sys::open_file_limit,
+    transfer::CommitterMessage, transfer::Context, tree::Batch, tree::OutputDir, tree::Walk,
 };
 
 /// The threads of a run, and what they count.

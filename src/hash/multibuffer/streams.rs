@@ -4,9 +4,7 @@
 //! takes the next stream's, so streams may be of any length; when too few are left for the backend to
 //! pay, a narrower one finishes them.
 
-use crate::{
-    hash::Backend, hash::ChainingState, hash::Sha256, hash::digest::BLOCK, hash::digest::START,
-};
+use crate::hash::{Backend, ChainingState, Sha256, digest::BLOCK, digest::START};
 
 /// The running digest of a stream, alone or of many.
 #[derive(Clone, Debug)]

@@ -9,10 +9,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::{
-    hash::ChainingState, hash::digest::BLOCK, hash::multibuffer::x86::K,
-    hash::multibuffer::x86::TURN,
-};
+use crate::hash::{ChainingState, digest::BLOCK, multibuffer::x86::K, multibuffer::x86::TURN};
 
 /// Number of streams at a time.
 pub const STREAMS: usize = 2;

@@ -5,13 +5,12 @@
 
 use std::{ffi::OsString, fs::File, io, io::Read, path::Path, path::PathBuf};
 
+use crate::manifest::archive::{bag, bag::DECLARATION, bag::OTHER_ENCODING, bag::lines};
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, manifest::Declaration,
     manifest::Encoding, manifest::OtherName, manifest::Scanner, manifest::Text,
-    manifest::Utf16Reader, manifest::archive::bag, manifest::archive::bag::DECLARATION,
-    manifest::archive::bag::OTHER_ENCODING, manifest::archive::bag::lines, manifest::lists,
-    manifest::read::is_utf16, path::Shown, path::directory_of, sys, sys::Dir, sys::FileRange,
-    sys::PlainUse, sys::Uninterrupted,
+    manifest::Utf16Reader, manifest::lists, manifest::read::is_utf16, path::Shown,
+    path::directory_of, sys, sys::Dir, sys::FileRange, sys::PlainUse, sys::Uninterrupted,
 };
 
 /// More is no declaration of a bag; bytes.

@@ -5,9 +5,8 @@
 
 use std::{io, io::Read, path::Path};
 
-use crate::error::Deed;
 use crate::{
-    error::Error, error::Result, hash::Algorithm, hash::Digest, manifest::Fault,
+    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Digest, manifest::Fault,
     manifest::OtherName, manifest::archive::xml::Xml, manifest::archive::xml::XmlStep,
     manifest::archive::xml::wide_encoding, path::RelPath, sys::Dir, sys::DirListing,
 };

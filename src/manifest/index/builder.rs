@@ -1,16 +1,12 @@
 //! An index being made, line by line, by a reader that knows which lines count.
 
-use std::{
-    fs::File, hash::BuildHasher, hash::RandomState, io, io::Read, ops::Range, sync::Mutex,
-    sync::MutexGuard, sync::PoisonError, sync::atomic::AtomicU64, sync::atomic::Ordering,
-};
+use std::sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicU64, atomic::Ordering};
+use std::{fs::File, hash::BuildHasher, hash::RandomState, io, io::Read, ops::Range};
 
 use memchr::memchr;
 
-use crate::{
-    hash::Digest, hash::Sha256, manifest::Parsed, manifest::Parser, manifest::Record,
-    manifest::Scanner, manifest::Text, manifest::read::scan::MAX_LINE, sys, sys::FileRange,
-};
+use crate::manifest::{Parsed, Parser, Record, Scanner, Text, read::scan::MAX_LINE};
+use crate::{hash::Digest, hash::Sha256, sys, sys::FileRange};
 
 /// The lines so far.
 #[derive(Debug)]

@@ -6,13 +6,9 @@ pub use builder::{LinePlace, Lookup, NextLine};
 
 use std::{fs::File, io};
 
-use crate::{
-    hash::Algorithms, hash::Digest, manifest::Bits, manifest::IndexBuilder, manifest::Record,
-    manifest::Scanner, manifest::Text, manifest::index::builder::Hashing,
-    manifest::index::builder::IndexSlot, manifest::index::builder::Lines,
-    manifest::index::builder::Parts, manifest::index::builder::Strip,
-    manifest::index::builder::Window, path::RelPath,
-};
+use crate::manifest::index::builder::{Hashing, IndexSlot, Lines, Parts, Strip, Window};
+use crate::manifest::{Bits, IndexBuilder, Record, Scanner, Text};
+use crate::{hash::Algorithms, hash::Digest, path::RelPath};
 
 // The index of an earlier manifest, which answers for a path: so a re-run keeps the digests it need not compute.
 //

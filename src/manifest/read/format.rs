@@ -10,11 +10,10 @@
 
 use memchr::memchr;
 
-use crate::{
-    hash::Digest, manifest::Fault, manifest::Record, manifest::read::Split, manifest::read::Style,
-    manifest::read::escape, manifest::read::gnu, manifest::read::other,
-    manifest::read::other::Columns, manifest::read::other::Envelope,
-    manifest::read::other::HashdeepColumns, manifest::read::other::Mtree,
+use crate::hash::Digest;
+use crate::manifest::{
+    Fault, Record, read::Split, read::Style, read::escape, read::gnu, read::other,
+    read::other::Columns, read::other::Envelope, read::other::HashdeepColumns, read::other::Mtree,
 };
 
 /// Takes a line apart from a position on, knowing the style of earlier ones; `None` leaves the line

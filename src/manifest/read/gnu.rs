@@ -10,10 +10,8 @@ use std::ops::Range;
 
 use memchr::{memchr2, memrchr};
 
-use crate::{
-    hash::Algorithm, hash::Digest, hash::Sha256, manifest::Fault, manifest::read::Split,
-    manifest::read::Style,
-};
+use crate::hash::{Algorithm, Digest, Sha256};
+use crate::{manifest::Fault, manifest::read::Split, manifest::read::Style};
 
 /// Takes the line apart from `at` on; `style` is what earlier lines of the file have shown.
 ///

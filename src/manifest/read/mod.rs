@@ -17,10 +17,8 @@ use std::{fmt, io, io::Read, ops::Range};
 
 use memchr::memchr2;
 
-use crate::{
-    hash::Algorithm, hash::Digest, hash::Sha256, manifest::OtherName, manifest::Text,
-    manifest::read::encoding::UTF8_MARK, manifest::read::scan::Line,
-};
+use crate::manifest::{OtherName, Text, read::encoding::UTF8_MARK, read::scan::Line};
+use crate::{hash::Algorithm, hash::Digest, hash::Sha256};
 
 // A manifest, line by line: the scanner and the parser joined.
 //

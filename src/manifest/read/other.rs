@@ -5,10 +5,8 @@
 
 use std::borrow::Cow;
 
-use crate::{
-    hash::Algorithm, hash::Digest, hash::Sha256, manifest::Fault, manifest::read::Split,
-    manifest::read::Style, manifest::read::gnu, manifest::read::scan::MAX_LINE,
-};
+use crate::manifest::{Fault, read::Split, read::Style, read::gnu, read::scan::MAX_LINE};
+use crate::{hash::Algorithm, hash::Digest, hash::Sha256};
 
 /// Further tags, as OpenSSL writes them.
 const ALIASES: [(&str, Algorithm); 2] =

@@ -6,10 +6,8 @@
 
 use std::{os::fd::AsFd, os::fd::AsRawFd, os::unix::ffi::OsStrExt};
 
-use crate::{
-    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::types::NamedInode,
-    sys::unix::dir::Dir,
-};
+use crate::sys::stat::{Identity, Kind, Stat, Time};
+use crate::{sys::types::NamedInode, sys::unix::dir::Dir};
 
 /// `_IOWR(0x94, 17, struct btrfs_ioctl_search_args_v2)` (linux/btrfs.h).
 const TREE_SEARCH_V2: u32 = 0xc070_9411;

@@ -5,10 +5,8 @@ use std::{ffi::OsStr, fs::File, io};
 
 use rustix::{fs::Mode, fs::OFlags, io::Errno};
 
-use crate::{
-    sys::stat::Kind, sys::stat::Stat, sys::types::Lock, sys::unix::dir::Dir, sys::unix::dir::lock,
-    sys::unix::process::acting_as, sys::unix::process::is_root,
-};
+use crate::sys::unix::{dir::Dir, dir::lock, process::acting_as, process::is_root};
+use crate::{sys::stat::Kind, sys::stat::Stat, sys::types::Lock};
 
 impl Dir {
     /// Opens the file `name` for reading and writing, if it is a regular file with one name that

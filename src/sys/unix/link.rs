@@ -7,10 +7,8 @@ use std::{ffi::OsStr, io, os::fd::AsFd, os::fd::BorrowedFd};
 
 use rustix::fs::AtFlags;
 
-use crate::{
-    sys::stat::Stat, sys::unix::attributes::Attributes, sys::unix::dir::Dir,
-    sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::process::is_root,
-};
+use crate::sys::unix::dir::{Dir, owner_of, times_of};
+use crate::{sys::stat::Stat, sys::unix::attributes::Attributes, sys::unix::process::is_root};
 #[cfg(target_os = "linux")]
 use std::ffi::CStr;
 

@@ -4,10 +4,8 @@ use std::{ffi::OsStr, io, mem::MaybeUninit, os::unix::ffi::OsStrExt, sync::Arc};
 
 use rustix::{fs::FileType, fs::RawDir};
 
-use crate::{
-    sys::part_name::PartOwner, sys::stat::Kind, sys::types::ListedEntry, sys::unix::dir::Dir,
-    sys::unix::volume::close_file,
-};
+use crate::sys::unix::{dir::Dir, volume::close_file};
+use crate::{sys::part_name::PartOwner, sys::stat::Kind, sys::types::ListedEntry};
 
 /// Room for the names of about 1,500 entries: one call for nearly every directory, and 60 calls
 /// for 100,000 entries.

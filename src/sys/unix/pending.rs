@@ -1,10 +1,8 @@
 //! The calls that the threads of this process wait for, as the kernel tells: the only way to know, since a thread that
 //! hangs in a call can say nothing.
 
-use std::{
-    ffi::OsStr, fs, fs::File, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path,
-    path::PathBuf,
-};
+use std::os::{unix::ffi::OsStrExt, unix::fs::FileExt};
+use std::{ffi::OsStr, fs, fs::File, path::Path, path::PathBuf};
 
 use rustix::io::Errno;
 

@@ -5,10 +5,8 @@
 //! system: the device, and the path from that file system's own root, as `/proc/self/mountinfo`
 //! (proc_pid_mountinfo(5), fields 3 to 5) and the handle's own path give it.
 
-use std::{
-    ffi::OsStr, ffi::OsString, fs, io, io::Read, os::fd::AsFd, os::fd::AsRawFd,
-    os::unix::ffi::OsStringExt, path::PathBuf,
-};
+use std::os::{fd::AsFd, fd::AsRawFd, unix::ffi::OsStringExt};
+use std::{ffi::OsStr, ffi::OsString, fs, io, io::Read, path::PathBuf};
 
 #[cfg(target_os = "linux")]
 use crate::sys::unix::process::patiently;

@@ -1,12 +1,13 @@
 //! The process as a whole: its signals and limits.
 
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
 use std::{
     ffi::OsString, fs, fs::File, io, os::fd::AsRawFd, os::unix::ffi::OsStrExt,
     os::unix::net::SocketAddr, os::unix::net::UnixDatagram, os::unix::process::CommandExt,
     path::PathBuf, process::Child, process::Command, process::ExitStatus, sync::Arc,
-    sync::OnceLock, sync::atomic::AtomicBool, sync::atomic::AtomicU8, sync::atomic::AtomicU32,
-    sync::atomic::AtomicU64, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed,
-    thread::sleep, time::Duration, time::Instant,
+    sync::OnceLock, thread::sleep, time::Duration, time::Instant,
 };
 
 use rustix::{

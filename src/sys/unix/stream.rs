@@ -6,20 +6,16 @@
 //! other programs may share (a terminal, a pipe of the shell's); so a pipe that was inherited is opened
 //! anew where the system can do that, and anything else is asked first.
 
-use std::{
-    fs::File, io, io::Read, io::Write, os::fd::AsFd, os::fd::AsRawFd, path::Path, sync::OnceLock,
-};
+use std::io::{Read, Write};
+use std::{fs::File, io, os::fd::AsFd, os::fd::AsRawFd, path::Path, sync::OnceLock};
 
 use rustix::{
     fs::AtFlags, fs::CWD, fs::FileType, fs::Mode, fs::OFlags, fs::Timespec, fs::Timestamps,
     fs::UTIME_NOW, fs::UTIME_OMIT, io::Errno,
 };
 
-use crate::{
-    sys::stat::Kind, sys::stat::Stat, sys::unix::attributes::label_written, sys::unix::dir::Dir,
-    sys::unix::process::has_hung_up, sys::unix::process::standard_input,
-    sys::unix::process::wait_readable, sys::unix::process::wait_writable,
-};
+use crate::sys::unix::process::{has_hung_up, standard_input, wait_readable, wait_writable};
+use crate::sys::{stat::Kind, stat::Stat, unix::attributes::label_written, unix::dir::Dir};
 
 /// The flags that every end is opened with: without waiting, and without becoming a terminal's program.
 const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);

@@ -13,11 +13,10 @@ use rustix::{
     pipe::fcntl_setpipe_size, pipe::pipe_with,
 };
 
-use crate::{
-    sys::chunk_size::AdaptiveChunk, sys::interrupted::uninterrupted, sys::types::Cloned,
-    sys::types::KernelCopy, sys::types::Spliced, sys::unix::dir::Dir, sys::unix::dir::PRIVATE,
-    sys::unix::process::kernel_at_least, sys::unix::process::wait_readable,
-    sys::unix::process::wait_writable,
+use crate::sys::{
+    chunk_size::AdaptiveChunk, interrupted::uninterrupted, types::Cloned, types::KernelCopy,
+    types::Spliced, unix::dir::Dir, unix::dir::PRIVATE, unix::process::kernel_at_least,
+    unix::process::wait_readable, unix::process::wait_writable,
 };
 
 /// Makes the empty file `to` share the data of `from`, which changes nothing for either until one

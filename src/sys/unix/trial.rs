@@ -12,14 +12,13 @@ use rustix::{
     fs::AtFlags, fs::Gid, fs::Mode, fs::Timespec, fs::Timestamps, fs::UTIME_NOW, fs::Uid, io::Errno,
 };
 
-use crate::{
-    sys::dir_listing::DirListing, sys::interrupted::Uninterrupted, sys::interrupted::write_all,
-    sys::part_name::PartOwner, sys::part_name::is_part_name, sys::part_name::under_part_name,
-    sys::stat::Kind, sys::stat::Time, sys::traits::LONGEST_NAME, sys::traits::NameTraits,
-    sys::traits::TimeTraits, sys::traits::Traits, sys::traits::TriedName, sys::unix::dir::Dir,
-    sys::unix::dir::LinkTarget, sys::unix::dir::stat_from, sys::unix::process::is_root,
-    sys::unix::volume::close_file, sys::unix::volume::is_kernel_fat, sys::unix::volume::is_on_fuse,
-    sys::unix::volume::may_lack_owners,
+use crate::sys::{
+    dir_listing::DirListing, interrupted::Uninterrupted, interrupted::write_all,
+    part_name::PartOwner, part_name::is_part_name, part_name::under_part_name, stat::Kind,
+    stat::Time, traits::LONGEST_NAME, traits::NameTraits, traits::TimeTraits, traits::Traits,
+    traits::TriedName, unix::dir::Dir, unix::dir::LinkTarget, unix::dir::stat_from,
+    unix::process::is_root, unix::volume::close_file, unix::volume::is_kernel_fat,
+    unix::volume::is_on_fuse, unix::volume::may_lack_owners,
 };
 
 /// A name that has everything that file systems change or refuse: not UTF-8, signs and control characters, a blank

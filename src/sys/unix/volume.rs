@@ -4,11 +4,8 @@ use std::{fs::File, io, os::fd::AsFd, os::fd::IntoRawFd};
 
 use rustix::io::Errno;
 
-use crate::{
-    sys::interrupted::uninterrupted, sys::types::Extent, sys::types::FreeSpace,
-    sys::types::UsedSpace, sys::unix::dir::Dir, sys::unix::place::Place,
-    sys::unix::process::is_root,
-};
+use crate::sys::unix::{dir::Dir, place::Place, process::is_root};
+use crate::sys::{interrupted::uninterrupted, types::Extent, types::FreeSpace, types::UsedSpace};
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 

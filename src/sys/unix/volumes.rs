@@ -3,17 +3,13 @@
 //! The file system itself is asked first, because its answer needs neither udev nor device nodes, which services and
 //! containers do not see. Those that have no such call (FAT and others) are looked up in udev's database.
 
-use std::{
-    ffi::OsString, fmt::Write as _, fs, fs::File, io, os::fd::AsFd, os::fd::AsRawFd,
-    os::unix::ffi::OsStringExt, path::Path,
-};
+use std::os::{fd::AsFd, fd::AsRawFd, unix::ffi::OsStringExt};
+use std::{ffi::OsString, fmt::Write as _, fs, fs::File, io, path::Path};
 
+use crate::sys::types::{MountedVolume, VolumeDetails};
 #[cfg(target_os = "linux")]
 use crate::sys::unix::data_place::ExtentMap;
-use crate::{
-    sys::types::MountedVolume, sys::types::VolumeDetails, sys::unix::dir::Dir,
-    sys::unix::place::MountLine,
-};
+use crate::{sys::unix::dir::Dir, sys::unix::place::MountLine};
 
 /// The file systems that are mounted from block devices as a whole, each once. Where the system does not tell, there
 /// are none.

@@ -16,12 +16,11 @@ use windows_sys::{
     Win32::System::Ioctl::FSCTL_GET_REPARSE_POINT, Win32::System::Ioctl::FSCTL_SET_REPARSE_POINT,
 };
 
-use crate::{
-    sys::stat::Stat, sys::windows::attributes::Attributes, sys::windows::attributes::COPIED,
-    sys::windows::attributes::set_basic, sys::windows::dir::Dir, sys::windows::dir::remove_open,
-    sys::windows::name::component, sys::windows::name::new_component, sys::windows::nt,
-    sys::windows::nt::OpenHow, sys::windows::nt::SHARE_ALL, sys::windows::owner::ask_for_links,
-    sys::windows::stat::stat_of, sys::windows::stat::ticks_of,
+use crate::sys::stat::Stat;
+use crate::sys::windows::{
+    attributes::Attributes, attributes::COPIED, attributes::set_basic, dir::Dir, dir::remove_open,
+    name::component, name::new_component, nt, nt::OpenHow, nt::SHARE_ALL, owner::ask_for_links,
+    stat::stat_of, stat::ticks_of,
 };
 
 /// The most a link can hold (MAXIMUM_REPARSE_DATA_BUFFER_SIZE in ntifs.h).

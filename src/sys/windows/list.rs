@@ -1,18 +1,14 @@
 //! Reading a directory in bounded batches through its handle.
 
-use std::{
-    ffi::OsStr, ffi::OsString, io, mem::offset_of, os::windows::ffi::OsStringExt,
-    os::windows::io::AsHandle,
-};
+use std::ffi::{OsStr, OsString};
+use std::{io, mem::offset_of, os::windows::ffi::OsStringExt, os::windows::io::AsHandle};
 
 use windows_sys::{
     Wdk::Storage::FileSystem::FILE_ID_BOTH_DIR_INFORMATION,
     Win32::Storage::FileSystem::FILE_ATTRIBUTE_REPARSE_POINT,
 };
 
-use crate::{
-    sys::types::ListedEntry, sys::windows::dir::Dir, sys::windows::nt, sys::windows::stat::kind_of,
-};
+use crate::sys::{types::ListedEntry, windows::dir::Dir, windows::nt, windows::stat::kind_of};
 
 /// Room for the names of about 400 entries, in bytes; more than a server gives at once (64 KiB, SMB).
 const BUFFER: usize = 64 * 1024;

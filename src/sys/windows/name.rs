@@ -5,10 +5,8 @@
 //! partner in the three bytes that UTF-8 would have for it if it allowed it (this is called WTF-8, and is
 //! how Rust itself holds them). So every name has exactly one form in bytes, and comes back from it.
 
-use std::{
-    ffi::OsStr, ffi::OsString, io, os::windows::ffi::OsStrExt, os::windows::ffi::OsStringExt,
-    path::Component, path::Path, path::Prefix,
-};
+use std::os::{windows::ffi::OsStrExt, windows::ffi::OsStringExt};
+use std::{ffi::OsStr, ffi::OsString, io, path::Component, path::Path, path::Prefix};
 
 /// A file name from the bytes that a manifest or a [`RelPath`](crate::path::RelPath) holds.
 ///

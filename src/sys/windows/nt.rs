@@ -2,10 +2,8 @@
 //!
 //! Every handle made here is for synchronous use, so each call is over when it returns.
 
-use std::{
-    ffi::c_void, io, mem::offset_of, os::windows::io::AsRawHandle, os::windows::io::BorrowedHandle,
-    os::windows::io::FromRawHandle, os::windows::io::OwnedHandle, ptr::null, ptr::null_mut,
-};
+use std::os::windows::{io::AsRawHandle, io::BorrowedHandle, io::FromRawHandle, io::OwnedHandle};
+use std::{ffi::c_void, io, mem::offset_of, ptr::null, ptr::null_mut};
 
 use windows_sys::{
     Wdk::Foundation::OBJECT_ATTRIBUTES, Wdk::Storage::FileSystem::FILE_ALL_INFORMATION,

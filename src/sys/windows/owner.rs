@@ -1,10 +1,7 @@
 //! Whose a file or directory is.
 
-use std::{
-    mem::size_of_val, os::windows::io::AsHandle, os::windows::io::AsRawHandle,
-    os::windows::io::BorrowedHandle, os::windows::io::FromRawHandle, os::windows::io::OwnedHandle,
-    ptr::null, ptr::null_mut, sync::OnceLock,
-};
+use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
+use std::{mem::size_of_val, ptr::null, ptr::null_mut, sync::OnceLock};
 
 use windows_sys::{
     Win32::Security::AdjustTokenPrivileges, Win32::Security::EqualSid,

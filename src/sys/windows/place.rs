@@ -1,9 +1,7 @@
 //! Where a directory really lies.
 
-use std::{
-    ffi::OsStr, ffi::OsString, io, os::windows::ffi::OsStringExt, os::windows::io::AsRawHandle,
-    os::windows::io::BorrowedHandle, path::Path,
-};
+use std::os::{windows::ffi::OsStringExt, windows::io::AsRawHandle, windows::io::BorrowedHandle};
+use std::{ffi::OsStr, ffi::OsString, io, path::Path};
 
 use windows_sys::{
     Wdk::Foundation::NtQueryObject, Wdk::Foundation::OBJECT_INFORMATION_CLASS,

@@ -1,9 +1,7 @@
 //! Files that the user names for the program itself: a log, a list, a job.
 
-use std::{
-    ffi::OsStr, fs::File, fs::OpenOptions, io, os::windows::fs::FileExt, os::windows::io::AsHandle,
-    path::Path, path::PathBuf,
-};
+use std::os::{windows::fs::FileExt, windows::io::AsHandle};
+use std::{ffi::OsStr, fs::File, fs::OpenOptions, io, path::Path, path::PathBuf};
 
 use windows_sys::{
     Wdk::Storage::FileSystem::FILE_NON_DIRECTORY_FILE, Wdk::Storage::FileSystem::FILE_OPEN,
@@ -12,11 +10,10 @@ use windows_sys::{
     Win32::Storage::FileSystem::FILE_GENERIC_READ, Win32::Storage::FileSystem::FILE_GENERIC_WRITE,
 };
 
-use crate::{
-    sys::stat::Kind, sys::stat::Stat, sys::types::Lock, sys::types::PlainUse,
-    sys::windows::dir::Dir, sys::windows::name::component, sys::windows::nt,
-    sys::windows::nt::OpenHow, sys::windows::nt::SHARE_READ, sys::windows::owner::is_ours,
-    sys::windows::volume::persist_file,
+use crate::sys::{
+    stat::Kind, stat::Stat, types::Lock, types::PlainUse, windows::dir::Dir,
+    windows::name::component, windows::nt, windows::nt::OpenHow, windows::nt::SHARE_READ,
+    windows::owner::is_ours, windows::volume::persist_file,
 };
 
 /// Opens the file at `path`; one that is to be written is made if it is missing. Making links takes a

@@ -18,10 +18,8 @@ use windows_sys::{
     Win32::Storage::FileSystem::GetFileType, Win32::System::SystemServices::IO_REPARSE_TAG_AF_UNIX,
 };
 
-use crate::{
-    sys::stat::Identity, sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
-    sys::windows::dir::Dir, sys::windows::nt,
-};
+use crate::sys::stat::{Identity, Inode, Kind, Stat, Time};
+use crate::{sys::windows::dir::Dir, sys::windows::nt};
 
 /// 100 ns from the start of 1601, where Windows counts from, to that of 1970.
 const EPOCH: i64 = 116_444_736_000_000_000;

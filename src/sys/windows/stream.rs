@@ -9,10 +9,8 @@ use windows_sys::{
     Win32::Foundation::ERROR_PIPE_NOT_CONNECTED, Win32::Storage::FileSystem::FILE_ATTRIBUTE_ARCHIVE,
 };
 
-use crate::{
-    sys::stat::Kind, sys::stat::Stat, sys::windows::dir::Dir,
-    sys::windows::process::standard_input, sys::windows::process::wait_readable,
-};
+use crate::sys::windows::{dir::Dir, process::standard_input, process::wait_readable};
+use crate::{sys::stat::Kind, sys::stat::Stat};
 
 /// An open end of a stream.
 #[derive(Debug)]

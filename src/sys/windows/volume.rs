@@ -1,9 +1,7 @@
 //! The abilities of a volume, and its errors when it cannot go on.
 
-use std::{
-    ffi::OsString, fs::File, io, os::windows::ffi::OsStringExt, os::windows::io::AsHandle,
-    os::windows::io::AsRawHandle, path::PathBuf,
-};
+use std::os::{windows::ffi::OsStringExt, windows::io::AsHandle, windows::io::AsRawHandle};
+use std::{ffi::OsString, fs::File, io, path::PathBuf};
 
 use windows_sys::{
     Wdk::Storage::FileSystem::FILE_BASIC_INFORMATION,
@@ -39,10 +37,8 @@ use windows_sys::{
     Win32::System::Ioctl::FSCTL_QUERY_ALLOCATED_RANGES, Win32::System::Ioctl::FSCTL_SET_SPARSE,
 };
 
-use crate::{
-    sys::types::Durable, sys::types::Extent, sys::types::FreeSpace, sys::types::MountedVolume,
-    sys::types::UsedSpace, sys::types::VolumeDetails, sys::windows::dir::Dir, sys::windows::nt,
-};
+use crate::sys::types::{Durable, Extent, FreeSpace, MountedVolume, UsedSpace, VolumeDetails};
+use crate::{sys::windows::dir::Dir, sys::windows::nt};
 
 /// The next data of a file of `size` bytes at or after `offset`; an extent at `size` without length
 /// when only a hole is left. `None` where the file system keeps no such map, and for files whose

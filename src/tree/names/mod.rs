@@ -8,11 +8,9 @@ use std::{
     path::MAIN_SEPARATOR, path::Path, sync::Arc, sync::Mutex, sync::PoisonError,
 };
 
-use crate::{
-    error::Error, error::Result, path::PathFault, path::RelPath, path::Shown, sys::Uninterrupted,
-    tree::PathRecord, tree::PlannedStat, tree::RecordReader, tree::SortedRecords, tree::Sorter,
-    tree::by_path,
-};
+use crate::error::{Error, Result};
+use crate::tree::{PathRecord, PlannedStat, RecordReader, SortedRecords, Sorter, by_path};
+use crate::{path::PathFault, path::RelPath, path::Shown, sys::Uninterrupted};
 
 // The names that a copy is to take, read from a list of the user's or from one of a plan, in the order of a walk.
 

@@ -5,13 +5,9 @@
 
 use std::{collections::HashMap, collections::HashSet, sync::Arc};
 
-use crate::{
-    error::Error, manifest::OtherName, path::RelPath, tree::Filter, verify::Finding,
-    verify::SeenNames, verify::Target, verify::lines::manifest_lines::ManifestLine,
-    verify::lines::seen::LeftOut, verify::lines::seen::UnhashedFiles,
-    verify::lines::seen::UnhashedLine, verify::lines::seen::UnprovenFiles,
-    verify::lines::seen::is_there,
-};
+use crate::verify::lines::seen::{LeftOut, UnhashedFiles, UnhashedLine, UnprovenFiles, is_there};
+use crate::verify::{Finding, SeenNames, Target, lines::manifest_lines::ManifestLine};
+use crate::{error::Error, manifest::OtherName, path::RelPath, tree::Filter};
 
 /// Number of bytes of names that are kept of files that have other names now. Of more, digests by other algorithms than
 /// those of the new name are not checked.

@@ -9,19 +9,18 @@ use std::{fs::File, io, io::Seek, io::SeekFrom, sync::Arc};
 
 use crossbeam_channel::{Sender, bounded};
 
+use crate::verify::lines::{
+    history_names::Contradiction, history_names::HistoryNames, manifest_lines::ManifestLine,
+    manifest_lines::Meaning, seen::EmptyManifests, seen::FillingBatch, seen::LineBatch,
+    seen::ListedRoot, seen::NamesOf, seen::PassGuard, seen::StoppableReader, seen::UnhashedLine,
+    seen::UnhashedLines, seen::is_there, shards::LineSum, shards::LinesWanted, shards::WantedLines,
+};
 use crate::{
     error::Error, event::Stop, hash::Algorithm, hash::Sha256, manifest::Fault, path::RelPath,
     sys::stat::Identity, tree::Filter, verify::Finding, verify::Findings, verify::ManifestLines,
     verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target, verify::TargetSpec,
-    verify::lines::history_names::Contradiction, verify::lines::history_names::HistoryNames,
-    verify::lines::manifest_lines::ManifestLine, verify::lines::manifest_lines::Meaning,
-    verify::lines::seen::EmptyManifests, verify::lines::seen::FillingBatch,
-    verify::lines::seen::LineBatch, verify::lines::seen::ListedRoot, verify::lines::seen::NamesOf,
-    verify::lines::seen::PassGuard, verify::lines::seen::StoppableReader,
-    verify::lines::seen::UnhashedLine, verify::lines::seen::UnhashedLines,
-    verify::lines::seen::is_there, verify::lines::shards::LineSum,
-    verify::lines::shards::LinesWanted, verify::lines::shards::WantedLines, verify::scrub::Pass,
-    verify::scrub::Scrub, verify::several::RereadableManifest, verify::target::OpenTarget,
+    verify::scrub::Pass, verify::scrub::Scrub, verify::several::RereadableManifest,
+    verify::target::OpenTarget,
 };
 
 // The thread that reads the manifests and hands out their lines to the workers.

@@ -5,20 +5,17 @@
 //! two digests of one name with one of 1 in 4 billion. Names and digests that do cannot be chosen, because the keys are
 //! drawn anew for each run.
 
-use std::{
-    collections::hash_map::Entry, collections::hash_map::RandomState, convert::Infallible,
-    fs::File, hash::BuildHasher, io, io::Read, sync::Arc,
-};
+use std::collections::{hash_map::Entry, hash_map::RandomState};
+use std::{convert::Infallible, fs::File, hash::BuildHasher, io, io::Read, sync::Arc};
 
 use crossbeam_channel::Sender;
 
-use crate::error;
 use crate::{
-    error::Error, event::Stop, hash::Algorithm, hash::Algorithms, hash::Digest, hash::HashTable,
-    hash::HashedSet, hash::Hasher, hash::Sha256, manifest::Fault, manifest::OtherName,
-    path::RelPath, path::Shown, sys, sys::Uninterrupted, sys::stat::Identity, sys::stat::Kind,
-    tree::Filter, tree::LastDir, tree::Pattern, verify::Finding, verify::PartOf, verify::Target,
-    verify::lines::manifest_lines::ManifestLine,
+    error, error::Error, event::Stop, hash::Algorithm, hash::Algorithms, hash::Digest,
+    hash::HashTable, hash::HashedSet, hash::Hasher, hash::Sha256, manifest::Fault,
+    manifest::OtherName, path::RelPath, path::Shown, sys, sys::Uninterrupted, sys::stat::Identity,
+    sys::stat::Kind, tree::Filter, tree::LastDir, tree::Pattern, verify::Finding, verify::PartOf,
+    verify::Target, verify::lines::manifest_lines::ManifestLine,
 };
 
 /// Makes the hashes of a run.

@@ -4,9 +4,8 @@
 //! not opened everywhere, and of every round each shard gets one. The lot depends on the round and the number of shards
 //! alone, so every machine draws the same.
 
-use crate::{
-    hash::Algorithm, hash::Digest, path::RelPath, verify::lines::manifest_lines::ManifestLine,
-};
+use crate::hash::{Algorithm, Digest};
+use crate::{path::RelPath, verify::lines::manifest_lines::ManifestLine};
 
 /// Usual length of a manifest's line; bytes.
 const USUAL_LINE: u64 = 100;

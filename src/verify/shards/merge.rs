@@ -3,21 +3,18 @@
 //!
 //! The manifest is read once. What the lines of each shard come to is summed up, and must be what the shard answered.
 
-use std::{
-    collections::BTreeMap, path::PathBuf, sync::Arc, thread::Builder, thread::scope, time::Instant,
-};
+use std::thread::{Builder, scope};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Instant};
 
 use crossbeam_channel::bounded;
 
-use crate::{
-    error::Deed, error::Error, error::Result, event::Observer, path::Shown, verify::Expanded,
-    verify::Finding, verify::FindingObserver, verify::Findings, verify::ShardCoverage,
-    verify::Target, verify::TargetSpec, verify::VerifyJob, verify::VerifyReport, verify::expand,
-    verify::lines::LineReader, verify::lines::LinesRead, verify::lines::shards::LineSum,
-    verify::lines::shards::LinesWanted, verify::shards::FoundResult, verify::shards::ResultsDir,
-    verify::shards::ShardResult, verify::shards::only_spec, verify::shards::root_inode,
-    verify::work::threads::Collector,
+use crate::verify::{
+    Expanded, Finding, FindingObserver, Findings, ShardCoverage, Target, TargetSpec, VerifyJob,
+    VerifyReport, expand, lines::LineReader, lines::LinesRead, lines::shards::LineSum,
+    lines::shards::LinesWanted, shards::FoundResult, shards::ResultsDir, shards::ShardResult,
+    shards::only_spec, shards::root_inode, work::threads::Collector,
 };
+use crate::{error::Deed, error::Error, error::Result, event::Observer, path::Shown};
 
 const DEED: &str = "merge the results in";
 

@@ -3,10 +3,8 @@
 //! If all links hold, they prove the listed digest. If one does not, the file or the chain is bad: the file is then
 //! read as a whole, and only that decides. Of a file that was found to differ, the chain says where.
 
-use std::{
-    ffi::OsStr, io::Seek, path::Path, path::PathBuf, sync::Arc, sync::Mutex, sync::PoisonError,
-    sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed,
-};
+use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicU64, atomic::Ordering::Relaxed};
+use std::{ffi::OsStr, io::Seek, path::Path, path::PathBuf};
 
 use unicode_normalization::UnicodeNormalization;
 

@@ -6,22 +6,18 @@
 //! cost as much as reading it. There is a token for each thing in the queue: the workers end when all
 //! lines were looked at, no worker can send another token, and none is left.
 
-use std::{
-    mem::size_of, sync::Arc, sync::Mutex, sync::MutexGuard, sync::PoisonError,
-    sync::atomic::Ordering::Relaxed,
-};
+use std::mem::size_of;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
 
-use crate::{
-    error::Error, event::Progress, event::Stop, verify::Finding, verify::Findings,
-    verify::ReadOrder, verify::Target, verify::Verdict,
-    verify::lines::manifest_lines::ManifestLine, verify::lines::seen::LineBatch,
-    verify::lines::seen::PassGuard, verify::scrub::Scrub, verify::shared::Claimed,
-    verify::shared::DataClaim, verify::shared::DataKey, verify::shared::SharedReads,
-    verify::shared::WaitingLine, verify::work::Checker, verify::work::threads::FoundFile,
-    verify::work::threads::ListedFile, verify::work::threads::LookAhead,
+use crate::verify::{
+    Finding, Findings, ReadOrder, Target, Verdict, lines::manifest_lines::ManifestLine,
+    lines::seen::LineBatch, lines::seen::PassGuard, scrub::Scrub, shared::Claimed,
+    shared::DataClaim, shared::DataKey, shared::SharedReads, shared::WaitingLine, work::Checker,
+    work::threads::FoundFile, work::threads::ListedFile, work::threads::LookAhead,
 };
+use crate::{error::Error, event::Progress, event::Stop};
 
 /// A listed file that was opened, or judged because it could not be.
 struct OpenedLine {
