@@ -1,13 +1,19 @@
 //! What people type who know other programs: it is explained, and never becomes a directory.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    path::{Component, Path, PathBuf},
+};
 
 use clap::{Command, error::ContextKind, error::ContextValue, error::ErrorKind};
 
-use crate::path::Shown;
+use crate::{
+    manifest::ManifestName, path::Shown, path::directory_of, state::private_dir::NAME, sys::Dir,
+    sys::DirListing,
+};
 
 /// Options of other programs, and what does the same here. One of `cp` or `rsync` that people type is worth a line.
-const HABITS: [(&[&str], &str); 20] = [
+const HABITS: [(&[&str], &str); 28] = [
     (
         &["-r", "-R", "-a", "-p", "-A", "-X", "--recursive", "--archive", "--preserve", "--times"],
         "leave it out: a directory is always copied with all that is in it, times, permissions and attributes, and as \
@@ -58,6 +64,29 @@ const HABITS: [(&[&str], &str); 20] = [
     (&["-S"], "--sparse always"),
     (&["-D", "--devices"], "--specials copies FIFOs and devices"),
     (&["--bwlimit"], "--limit-rate 50M"),
+    (
+        &["--exclude-from", "--include-from"],
+        "--exclude GLOB or --include GLOB, once for each pattern; a job file keeps them",
+    ),
+    (
+        &["--info", "--stats", "-h"],
+        "leave it out: the summary has the figures, --report FILE has all of them",
+    ),
+    (&["--json"], "--report FILE.json writes the figures of the run"),
+    (&["-y", "--yes", "--no-confirm"], "leave it out: nothing is asked"),
+    (&["--retries"], "leave it out: run the same command again after a failure"),
+    (
+        &["--size-only", "--ignore-times", "-I"],
+        "--overwrite-policy says what happens to files that differ",
+    ),
+    (
+        &["--no-perms", "--chown", "--chmod", "--no-owner"],
+        "leave it out: permissions are copied, and as root owners; change them at the output afterwards",
+    ),
+    (
+        &["--check"],
+        "dircopy verify DIR checks a copy, --verify reads each file back while it is copied",
+    ),
     (&["-e", "--rsh"], "mount the other machine's disk, or run dircopy there"),
 ];
 
@@ -65,7 +94,7 @@ const HABITS: [(&[&str], &str); 20] = [
 const POLICIES: [(&[&str], &str); 3] = [
     (
         &["newer", "new", "changed", "if-newer", "sync"],
-        "update replaces what differs from the source",
+        "update replaces what is older than the source",
     ),
     (&["skip", "keep", "ignore", "no"], "never leaves what is there"),
     (&["overwrite", "force", "replace", "all", "yes"], "always replaces what is there"),
@@ -79,10 +108,12 @@ pub fn explain_habit(error: clap::Error, command: &mut Command) -> clap::Error {
     let text = match error.kind() {
         ErrorKind::UnknownArgument => {
             let option = option.split('=').next().unwrap_or(option);
-            let Some((_, tip)) = HABITS.iter().find(|(names, _)| names.contains(&option)) else {
-                return error;
-            };
-            format!("there is no option {option}\n\n  tip: {tip}")
+            match HABITS.iter().find(|(names, _)| names.contains(&option)) {
+                Some((_, tip)) => format!("there is no option {option}\n\n  tip: {tip}"),
+                // What looks like it is a guess, and as a value it would be a directory.
+                None if is_hidden(&error, command) => format!("there is no option {option}"),
+                None => return without_value_tip(error),
+            }
         }
         ErrorKind::InvalidValue if option.starts_with("--progress") => {
             "--progress says when: auto, always or never\n\n  tip: leave it out: on a terminal it is shown".into()
@@ -99,6 +130,24 @@ pub fn explain_habit(error: clap::Error, command: &mut Command) -> clap::Error {
         _ => return error,
     };
     command.error(error.kind(), text)
+}
+
+/// True if the option that looks like the unknown one is not shown in the help.
+fn is_hidden(error: &clap::Error, command: &Command) -> bool {
+    let Some(ContextValue::String(meant)) = error.get(ContextKind::SuggestedArg) else {
+        return false;
+    };
+    let is_meant = |arg: &&clap::Arg| arg.get_long() == meant.strip_prefix("--");
+    command
+        .get_arguments()
+        .find(is_meant)
+        .is_some_and(|arg| arg.is_hide_set() || arg.is_hide_long_help_set())
+}
+
+/// The error without the advice to give the option as a value, by which it would become a directory.
+fn without_value_tip(mut error: clap::Error) -> clap::Error {
+    error.remove(ContextKind::Suggested);
+    error
 }
 
 /// Switches of robocopy without a value, and what does the same here; "" if nothing is needed.
@@ -149,6 +198,57 @@ pub fn refuse_foreign<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> Resul
         Some(why) => Err(why),
         None => Ok(()),
     }
+}
+
+/// Names that systems put at the root of a disk.
+const OF_DISKS: [&str; 7] = [
+    "lost+found",
+    "System Volume Information",
+    "$RECYCLE.BIN",
+    ".Trashes",
+    ".fseventsd",
+    ".Spotlight-V100",
+    ".DS_Store",
+];
+
+/// Refuses `SRC SRC… DST`, as of cp and rsync: the first is the source, and all others are outputs. Of these each but
+/// the last may be meant as a source: a file, or a directory beside the source, or one with files that no run put there
+/// and that is no disk of its own.
+pub fn refuse_second_source(source: &Path, others: &[PathBuf], last: &Path) -> Result<(), String> {
+    let is_beside = |path: &Path| directory_of(path) == directory_of(source) && path.is_dir();
+    let is_meant_as_source = |path: &&PathBuf| {
+        let Ok(dir) = Dir::open(path) else { return source.is_file() && path.is_file() };
+        if !is_beside(last) && is_beside(path) {
+            return true;
+        }
+        let has_traces = |name: &OsStr| name == NAME || ManifestName::of_any(name).is_some();
+        let is_of_disk = |name: &OsStr| OF_DISKS.iter().any(|of_disk| name == *of_disk);
+        let Ok(listing) = DirListing::of(&dir) else { return false };
+        let mut is_foreign = false;
+        for listed in listing {
+            let Ok(listed) = listed else { return false };
+            match &*listed.name {
+                name if has_traces(name) => return false,
+                name => is_foreign |= !is_of_disk(name),
+            }
+        }
+        is_foreign && !is_disk(&dir, path)
+    };
+    let Some(second) = others.iter().find(is_meant_as_source) else { return Ok(()) };
+    let [source, second, last] =
+        [source, &**second, last].map(|path| Shown::path(path).to_string());
+    Err(format!(
+        "{second} is no output of dircopy, and only the first name is a source\n\n  \
+         tip: copy one at a time, as in dircopy {source} {last}, or what they are in, with --include; if it is meant as \
+         an output: dircopy -i {source} -o {second} -o {last}"
+    ))
+}
+
+/// True if the directory is the root of a file system that is mounted there.
+fn is_disk(dir: &Dir, path: &Path) -> bool {
+    let device = |dir: &Dir| dir.stat_self().ok().map(|stat| stat.id.dev);
+    let above = Dir::open(&path.join(".."));
+    above.is_ok_and(|above| device(&above) != device(dir))
 }
 
 /// `user@host:dir`, `host:/dir`, `ssh://host/dir`: of scp, rsync and URLs. A letter with a colon is a drive of Windows.

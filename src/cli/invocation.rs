@@ -11,9 +11,9 @@ use crate::{
     cli::args::values::ReportArgs, cli::args::verify::HealArgs, cli::args::verify::VerifyArgs,
     cli::cluster::FinishArgs, cli::cluster::MergeArgs, cli::cluster::PlanArgs,
     cli::cluster::ShardArgs, cli::habits::explain_habit, cli::habits::refuse_foreign,
-    cli::restore::ProvenTree, cli::restore::refuse_others, cli::words::OutputName,
-    cli::words::located, copy::CopyJob, error::Error, path::Shown, stream::StreamJob,
-    stream::input::is_stream, sys, tree::Filter, tree::Pattern,
+    cli::habits::refuse_second_source, cli::restore::ProvenTree, cli::restore::refuse_others,
+    cli::words::OutputName, cli::words::located, copy::CopyJob, error::Error, path::Shown,
+    stream::StreamJob, stream::input::is_stream, sys, tree::Filter, tree::Pattern,
 };
 
 /// The command that a command line gives.
@@ -83,7 +83,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
     refuse_tilde(&matches, &mut command)?;
     match matches.subcommand() {
         Some(("verify", matches)) => Ok(Invocation::Verify(VerifyArgs::from_arg_matches(matches)?)),
-        Some(("restore", matches)) => restore(matches, &mut command),
+        Some(("restore", matches)) => {
+            let own = command.find_subcommand("restore").cloned();
+            restore(matches, &mut own.unwrap_or(command))
+        }
         Some(("heal", matches)) => Ok(Invocation::Heal(HealArgs::from_arg_matches(matches)?)),
         Some(("report", matches)) => Ok(Invocation::Report(ReportArgs::from_arg_matches(matches)?)),
         Some(("generations", matches)) => {
@@ -234,7 +237,7 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
         let text = format!("there is no command and no file {word}\n\n  tip: dircopy {meant}");
         return Err(command.error(ErrorKind::InvalidSubcommand, text));
     }
-    take_positionals(&mut args)
+    take_positionals(&mut args, command.get_name() == "restore")
         .map_err(|text| command.error(ErrorKind::MissingRequiredArgument, text))?;
     let paths = || args.input.iter().chain(&args.output);
     refuse_foreign(paths()).map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
@@ -278,29 +281,20 @@ fn meant_command<'c>(word: &OsStr, command: &'c Command) -> Option<&'c str> {
 }
 
 /// Takes `SRC DST…` for `-i SRC -o DST…`.
-fn take_positionals(args: &mut CopyArgs) -> Result<(), String> {
+fn take_positionals(args: &mut CopyArgs, is_restore: bool) -> Result<(), String> {
     let (input, output) = (args.input.first(), args.output.first());
     let shown = |path: &PathBuf| Shown::path(path).to_string();
     match (&args.source, &*args.destinations) {
         (Some(source), [others @ .., last]) if input.is_none() && output.is_none() => {
-            // As with cp, but here it would be an output.
-            if let Some(second) =
-                others.iter().find(|it| source.is_file() && it.is_file() && last.is_dir())
-            {
-                let [source, second, last] = [source, second, last].map(shown);
-                return Err(format!(
-                    "{source} and {second} are files, and there is one source\n\n  \
-                     tip: copy one at a time, as in dircopy {source} {last}, or the directory that they are in, with \
-                     --include"
-                ));
-            }
+            refuse_second_source(source, others, last)?;
             args.input = vec![source.clone()];
             args.output = std::mem::take(&mut args.destinations);
         }
         (Some(source), []) if input.is_none() && output.is_none() => {
             let source = shown(source);
+            let verb = if is_restore { "restore " } else { "" };
             return Err(format!(
-                "there is no output\n\n  tip: name it after the source: dircopy {source} DST"
+                "there is no output\n\n  tip: name it after the source: dircopy {verb}{source} DST"
             ));
         }
         (Some(stray), _) => {

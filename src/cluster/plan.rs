@@ -69,7 +69,7 @@ impl PlanJob {
         let (slot, reservations, read) = (None, &Reservations::default(), &FirstRead::default());
         let run = OutputRun { job, observer, slot, reservations, read };
         let too_large = if job.options.check_space { run.check_space(patience)? } else { None };
-        job.refuse_bag()?;
+        job.refuse_other_layout()?;
         let prepared = job.prepare(false, patience)?;
         let plan = self.directory(&prepared)?;
         if let Some(private) = &prepared.private {

@@ -40,6 +40,8 @@ pub struct Counts {
     pub left: u64,
     /// Entries that are not at the output because of an error.
     pub failed: u64,
+    /// Those among the failed ones for which there was no room.
+    pub without_room: u64,
     /// Files among the failed ones whose copy was not on the medium as it was written and whose second
     /// copy came to nothing either (only when copies are verified).
     pub damaged: u64,
@@ -348,7 +350,14 @@ impl Report {
 
     /// What the run lost, if that is why it was given up.
     pub fn lost(&self) -> Option<Lost<'_>> {
-        let Ending::Stopped(error) = &self.ending else { return None };
+        let Counts { failed, without_room, left, .. } = self.counts;
+        let error = match &self.ending {
+            Ending::Incomplete if without_room > 0 && without_room == failed && left == 0 => {
+                return Some(Lost::Room);
+            }
+            Ending::Stopped(error) => error,
+            _ => return None,
+        };
         match (error.cause(), error.deed()) {
             (Cause::Io(cause), _) if sys::is_disk_full(cause) => Some(Lost::Room),
             (Cause::Finding(_), GO_ON_READING | GO_ON_WRITING) => Some(Lost::Disk(error.path())),

@@ -74,6 +74,8 @@ pub enum EndState {
     Amiss,
     /// Everything, and what of it was written may not be on the disk yet.
     Written,
+    /// Everything, and a sync of it went well of which it is not known, or only from a server, what it is worth.
+    Synced,
     /// Everything, durably.
     Durable,
     /// Everything, durably, and all of it was read back from the device.

@@ -19,7 +19,7 @@ mod source_mark;
 
 pub use knowledge::{Belief, Knowledge, Remembered, RowPlace, Unsettled};
 pub use note::{Bound, Note};
-pub use notes::{Departing, MovedTimes, NewRoot, NotePlace, OpenedDir, OtherOutputs};
+pub use notes::{Departing, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir, OtherOutputs};
 pub use private_dir::{Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use receipts::{CountedRun, KnownReceipt, ReceiptPlace, ReceiptSequence};
 pub use record::RecordFile;

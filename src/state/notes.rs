@@ -345,6 +345,20 @@ impl Note for NewRoot {
     const HEAD: &str = "dircopy new root 1";
 }
 
+// What the last run did not bring over, for checks: its manifest lists only what is there, and all of that may be good.
+
+/// The note of a run that came to its end and left entries out. A complete one removes it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotAll {
+    /// Entries that are not at the output as in the source.
+    pub missing: u64,
+}
+
+impl Note for NotAll {
+    const FILE: &str = "not-all";
+    const HEAD: &str = "dircopy not all 1";
+}
+
 #[cfg(test)]
 mod traits_note_tests {
     use super::*;

@@ -17,12 +17,12 @@ use crate::{
 // A file that is at the output already, with the size and time of the source's: is it kept?
 //
 // A file that a private record shows to be untouched is kept unread; with `--verify` it is read from its
-// medium. Any other is read, and so is the source where its time may be another that the output shows alike: then
-// content decides what the policies take for the same. If it is what was recorded, it is good. If it is not, the
-// source is read too and decides: a copy that is not what the source is was damaged; a source that is not what was
-// recorded, and whose copy is the same, was edited in both places. If all three differ, the file stays and is
-// reported: a digest that was known is never replaced in silence. Where a manifest that is newer than the record lists
-// another digest than that, both are known, and the source decides whatever is there.
+// medium. Any other is read, and so is the source where no run listed the file, or where its time may be another that
+// the output shows alike: then content decides what the policies take for the same. If it is what was recorded, it is
+// good. If it is not, the source is read too and decides: a copy that is not what the source is was damaged; a source
+// that is not what was recorded, and whose copy is the same, was edited in both places. If all three differ, the file
+// stays and is reported: a digest that was known is never replaced in silence. Where a manifest that is newer than the
+// record lists another digest than that, both are known, and the source decides whatever is there.
 
 /// A file, and what is known of its copy.
 pub struct ExistingFile<'a> {
@@ -37,6 +37,11 @@ pub struct ExistingFile<'a> {
     pub source_digest: Option<Digest>,
     /// The decision if its content is not the source's, where equal times do not demand equal content.
     pub if_unlike: Option<Decision>,
+}
+
+/// True if the digest in a row was never held against the source.
+fn is_of_copy_alone(row: Row) -> bool {
+    row.origin == Origin::There
 }
 
 impl ExistingFile<'_> {
@@ -68,7 +73,11 @@ impl ExistingFile<'_> {
                 CopyRead::Unreadable(error) => return Ok(copy_anew(error)),
                 CopyRead::Abandoned => return Ok(Action::Settled(Outcome::Abandoned)),
             };
-        let asks_source = if self.is_known() { !is_as_known } else { verify };
+        // A digest of the copy alone says nothing of the source: size and time are no proof that it is the same.
+        let asks_source = match self.belief.remembered() {
+            None => true,
+            Some(known) => !is_as_known || (verify && known.row.is_some_and(is_of_copy_alone)),
+        };
         let source = match self.source_digest {
             None if asks_source => match self.hash_source(read_back)? {
                 None => return Ok(Action::Settled(Outcome::Abandoned)),

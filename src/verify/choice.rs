@@ -14,10 +14,11 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Sha256,
     io::ReadBack, manifest::Entries, manifest::Form, manifest::ManifestName, manifest::Parsed,
     manifest::Scanner, manifest::Text, manifest::archive::mhl::is_legacy_of_ours, manifest::lists,
-    path::RelPath, path::Shown, state::FinishedManifest, state::Missing, state::PrivateDir,
-    state::record::FIRST, state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing,
-    sys::Medium, sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::expand::open,
-    verify::expand::read_begin, verify::lines::seen::ListedRoot, verify::unlisted::lists_by_name,
+    path::RelPath, path::Shown, state::FinishedManifest, state::Missing, state::NotAll,
+    state::Note, state::PrivateDir, state::record::FIRST, state::record::measure,
+    state::row::FINISHED, sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir,
+    verify::NameHasher, verify::expand::open, verify::expand::read_begin,
+    verify::lines::seen::ListedRoot, verify::unlisted::lists_by_name,
 };
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
@@ -39,6 +40,8 @@ pub enum Rival {
     Unlike(ManifestName),
     /// So many files are there that earlier ones list, and the one that is checked does not: runs left them out.
     Dropped(u64),
+    /// The last run finished the one that is checked, and left out so many entries of its source.
+    NotAll(u64),
 }
 
 /// Number of bytes of earlier manifests that are looked through, the newest first.
@@ -64,6 +67,8 @@ pub struct OwnManifests {
     unfinished: Vec<ManifestName>,
     /// The answer of the private record.
     record: Recorded,
+    /// Entries that the last run left out, if it noted any.
+    missing: Option<u64>,
 }
 
 /// The answer of a private record about the manifest that it was finished with.
@@ -91,7 +96,8 @@ impl OwnManifests {
         };
         let here = Dir::open(dir).map_err(fail)?;
         let record = Recorded::Nothing;
-        let mut found = Self { finished: Vec::new(), unfinished: Vec::new(), record };
+        let mut found =
+            Self { finished: Vec::new(), unfinished: Vec::new(), record, missing: None };
         found.list(&here).map_err(fail)?;
         let is_file = |name: &ManifestName| {
             let stat = here.stat(name.to_string().as_ref(), false);
@@ -100,6 +106,8 @@ impl OwnManifests {
         found.finished.retain(is_file);
         found.unfinished.retain(is_file);
         found.record = recorded(&here, dir, state);
+        let private = PrivateDir::open(&here, dir, state, Missing::Leave).ok().flatten();
+        found.missing = private.and_then(|private| NotAll::read(&private)).map(|it| it.missing);
         found.drop_lists();
         ManifestName::newest_first(&mut found.finished);
         Ok(found)
@@ -167,6 +175,7 @@ impl OwnManifests {
                     return Err(Error::finding("check against", dir.join(&file_name), finding));
                 }
                 rivals.extend(later.map(Rival::Unrecorded));
+                rivals.extend(self.missing.map(Rival::NotAll));
             }
             Recorded::Manifest(recorded, _) => rivals.push(Rival::Gone(recorded)),
             Recorded::Nothing | Recorded::Unfinished => {

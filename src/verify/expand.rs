@@ -78,12 +78,18 @@ fn archive_by(spec: &TargetSpec, path: &Path) -> Archive {
     let above = directory_of(path);
     let is_in_history = mhl::is_mhl(&start) && above.file_name().is_some_and(|it| it == HISTORY);
     let is_chain = is_in_history && path.file_name().is_some_and(|name| name == CHAIN);
+    let is_of_bag =
+        start.starts_with(START) && path.file_name().is_some_and(|name| name == DECLARATION);
     if let Some(dir) = spec.root.as_ref().or(spec.dir.as_ref()) {
-        // A chain lists what lies beside it; with any other directory, its history is held against that.
         let id = |dir: &Path| Dir::open(dir).and_then(|dir| dir.identity()).ok();
-        return if is_chain && id(dir) != id(above) { Archive::History } else { Archive::None };
+        return match id(dir) == id(above) {
+            true if is_of_bag => Archive::Bag,
+            // A chain lists what lies beside it; with any other directory, its history is held against that.
+            false if is_chain => Archive::History,
+            _ => Archive::None,
+        };
     }
-    if start.starts_with(START) && path.file_name().is_some_and(|name| name == DECLARATION) {
+    if is_of_bag {
         return Archive::Bag;
     }
     match (is_in_history, is_chain) {

@@ -241,7 +241,9 @@ pub fn end_note(RunEnd { state, .. }: RunEnd) -> &'static str {
         EndState::Refused | EndState::Amiss => "",
         EndState::Written => "not synced",
         EndState::ReadThroughCache => "read through a cache",
-        EndState::Durable | EndState::ReadBack => "safe to remove",
+        EndState::Synced => "not known to be on a disk",
+        EndState::Durable => "on its disk",
+        EndState::ReadBack => "read back from its disk",
     }
 }
 
@@ -368,13 +370,13 @@ mod snapshot_tests {
     }
 
     #[test]
-    fn only_what_is_durable_and_proven_is_safe_to_remove() {
+    fn only_what_a_disk_said_to_have_is_on_it() {
         let note = |state| end_note(RunEnd { state, elapsed: Duration::from_secs(25) });
-        let safe = [EndState::Durable, EndState::ReadBack].map(note);
-        assert_eq!(safe, ["safe to remove"; 2]);
-        use EndState::{Amiss, ReadThroughCache, Refused, Written};
-        let others = [Refused, Amiss, Written, ReadThroughCache].map(note);
-        assert!(others.iter().all(|note| !note.contains("safe")), "{others:?}");
+        let durable = [EndState::Durable, EndState::ReadBack].map(note);
+        assert!(durable.iter().all(|note| note.ends_with("its disk")), "{durable:?}");
+        use EndState::{Amiss, ReadThroughCache, Refused, Synced, Written};
+        let others = [Refused, Amiss, Written, Synced, ReadThroughCache].map(note);
+        assert!(others.iter().all(|note| !note.ends_with("its disk")), "{others:?}");
     }
 
     #[test]
@@ -387,7 +389,7 @@ mod snapshot_tests {
         let names = ["/a".to_owned(), "/b".to_owned()];
         let line = Tracker::new(&names, &progress).look().line();
         assert!(line.starts_with("/a: 50%, 1.0 of 2.0 MiB, "), "{line}");
-        assert!(line.ends_with("; /b: DONE 0:25 safe to remove"), "{line}");
+        assert!(line.ends_with("; /b: DONE 0:25 on its disk"), "{line}");
         assert_eq!(Tracker::new(&[], &[]).look().line(), "");
     }
 }

@@ -194,7 +194,11 @@ fn ended(report: &Report, output: &Path) -> Ended {
             format!("all of {} were written, but may not be on it", count(total, noun))
         }
         Some(total) => format!("{there} of {}", count(total, noun)),
-        None => format!("{there} of {} found so far", count(report.counts.seen, noun)),
+        None => {
+            let is_all = matches!(report.ending, Ending::Incomplete);
+            let so_far = if is_all { "" } else { " found so far" };
+            format!("{there} of {}{so_far}", count(report.counts.seen, noun))
+        }
     };
     match lost {
         Lost::Disk(path) => Ended {

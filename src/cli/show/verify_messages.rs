@@ -285,6 +285,12 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
             count(files, "file"),
             if files == 1 { "is" } else { "are" }
         ),
+        Rival::NotAll(entries) => format!(
+            "the last copy here was not complete: {} of its source {} not here as there; the same command again brings \
+             over what can be",
+            count(entries, "entry"),
+            if entries == 1 { "is" } else { "are" }
+        ),
         Rival::Gone(name) => {
             format!("{name}, which the last run finished, is gone; {manifest} is checked instead")
         }

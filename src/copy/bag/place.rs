@@ -5,7 +5,7 @@
 //! in its private directory. Without one, on a file system without owners, only a bag that is begun can be told: it
 //! has nothing but its payload and the lists of the run.
 
-use std::{ffi::OsStr, io, io::Read, path::Path, path::PathBuf, sync::Arc};
+use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,11 +15,11 @@ use crate::{
     copy::before::check::Opened, copy::before::check::new_name, copy::list_file::ListFile,
     copy::list_file::ListWriting, copy::list_file::remove_all, error::Error, error::Result,
     hash::Algorithms, hash::Digests, manifest::ManifestName, manifest::archive::bag::DECLARATION,
-    manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name, path::Shown,
-    state::Bound, state::Missing, state::Note, state::PrivateDir, state::private_dir::NAME, sys,
-    sys::Attributes, sys::Dir, sys::DirListing, sys::PartOwner, sys::PlainUse, sys::is_part_name,
-    tree::Patience, tree::anew::make_anew, tree::hand_over::is_of_stranger,
-    tree::hand_over::is_open_to_strangers, tree::hand_over::tells_owners,
+    manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name, state::Bound,
+    state::Missing, state::Note, state::PrivateDir, state::private_dir::NAME, sys, sys::Attributes,
+    sys::Dir, sys::DirListing, sys::PartOwner, sys::is_part_name, tree::Patience,
+    tree::anew::make_anew, tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
+    tree::hand_over::tells_owners,
 };
 
 /// Notes in the private directory that the directory is a bag of this user's runs.
@@ -117,38 +117,6 @@ pub struct BagRoot {
     parent: Option<Dir>,
     /// Why there is no private directory.
     pub warning: Option<Error>,
-}
-
-impl CopyJob {
-    /// Refuses an output that is a bag where none was asked for: what comes to lie beside its payload is no part of it.
-    /// A source that has a declaration itself is copied with it, as any tree.
-    ///
-    /// # Errors
-    /// It is a bag, or that cannot be read.
-    pub(crate) fn refuse_bag(&self) -> Result<()> {
-        if self.bag.is_some() || self.payload.is_some() || self.held.is_some() {
-            return Ok(());
-        }
-        let path = self.output.join(DECLARATION);
-        let is_of_source = self.source.join(DECLARATION).symlink_metadata().is_ok();
-        if is_of_source || !path.is_file() {
-            return Ok(());
-        }
-        let mut begin = [0; 64];
-        let read = sys::open_plain(&path, PlainUse::Read)
-            .and_then(|file| sys::uninterrupted(|| (&file).read(&mut begin)));
-        let read = read.map_err(|error| Error::io("read", &path, error))?;
-        let begin = String::from_utf8_lossy(&begin[..read]);
-        if !begin.trim_start_matches('\u{feff}').trim_start().starts_with("BagIt-Version") {
-            return Ok(());
-        }
-        let payload = Shown::path(&self.output.join(PAYLOAD)).to_string();
-        let finding = format!(
-            "it is a bag, and what lies beside its payload is no part of it; --bag brings the bag up to date, and \
-             {payload} as the output copies into its payload, which its lists do not know of then"
-        );
-        Err(Error::finding("copy to", &self.output, finding))
-    }
 }
 
 impl BagRoot {

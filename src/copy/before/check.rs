@@ -25,7 +25,7 @@ impl CopyJob {
     /// Why the job would be refused.
     pub fn check(&self) -> Result<()> {
         self.check_options()?;
-        self.refuse_bag()?;
+        self.refuse_other_layout()?;
         let stop = Stop::default();
         let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: &stop };
         let expected = self

@@ -2,6 +2,7 @@
 
 pub mod check;
 mod exchange;
+mod layout;
 pub mod space;
 
 use std::{io, path::Path, sync::Arc};

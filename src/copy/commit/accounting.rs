@@ -9,7 +9,7 @@ use crate::{
     copy::record::rotation::Rotation, copy::report::GO_ON_READING, copy::report::GO_ON_WRITING,
     error::Cause, error::Error, event::Done, event::Event, event::EventListener, event::Stop,
     hash::Digest, hash::Digests, io::Durability, part::Tally, part::content::Method, path::DirPath,
-    path::RelPath, state::Mounts, state::Row, sys::stat::Kind, transfer::Context,
+    path::RelPath, state::Mounts, state::Row, sys, sys::stat::Kind, transfer::Context,
     transfer::KeptRow, transfer::Labels, tree::OutputDir, tree::SourceDir, tree::SourceEntry,
 };
 
@@ -307,23 +307,28 @@ impl<'a> Accounting<'a> {
         self.context.control.progress.failed.fetch_add(1, Relaxed);
         let is_of_output = error.path().starts_with(&self.root.root);
         let is_of_source = !is_of_output && error.path().starts_with(&self.source.root().root);
-        match error.cause() {
-            // It has been told why the run ends: failures that follow are marked as part of that.
-            Cause::Io(cause) if (is_of_output || is_of_source) && self.is_broken() => {
-                let same = Error::io(error.deed(), error.path(), copy_of(cause));
-                let same = same.with_note(error.note()).of_all();
-                self.events.tell(&Event::Failed(&same));
-            }
-            Cause::Io(cause) => {
-                self.events.tell(&Event::Failed(error));
-                if is_of_output && self.health.is_lost(&self.root, cause) {
-                    self.give_up(Error::io(GO_ON_WRITING, self.root.path(), copy_of(cause)));
-                }
-                if is_of_source && self.source.is_gone(cause) {
-                    self.give_up(self.source_gone());
-                }
-            }
-            Cause::Finding(_) => self.events.tell(&Event::Failed(error)),
+        let Cause::Io(cause) = error.cause() else {
+            self.events.tell(&Event::Failed(error));
+            return;
+        };
+        let is_full = is_of_output && sys::is_disk_full(cause);
+        let is_told = is_full && self.counts.without_room > 0;
+        self.counts.without_room += u64::from(is_full);
+        // It has been told why the run ends, or that there is no room: failures that follow are part of that.
+        if is_told || (is_of_output || is_of_source) && self.is_broken() {
+            let same = Error::io(error.deed(), error.path(), copy_of(cause));
+            self.events.tell(&Event::Failed(&same.with_note(error.note()).of_all()));
+        } else {
+            self.events.tell(&Event::Failed(error));
+        }
+        if self.is_broken() {
+            return;
+        }
+        if is_of_output && self.health.is_lost(&self.root, cause) {
+            self.give_up(Error::io(GO_ON_WRITING, self.root.path(), copy_of(cause)));
+        }
+        if is_of_source && self.source.is_gone(cause) {
+            self.give_up(self.source_gone());
         }
     }
 

@@ -6,13 +6,13 @@ use crate::copy::mirror::search::is_no_directory;
 use crate::{
     copy::CopyJob, copy::Counts, copy::Prepared, copy::commit::Committer, copy::mirror::Removal,
     copy::mirror::departures::Departures, copy::mirror::look::BackgroundLook,
-    copy::mirror::look::LookResult, error::Error, error::Result, event::Event,
+    copy::mirror::look::LookResult, error::Deed, error::Error, error::Result, event::Event,
     event::EventListener, event::Gate, event::Stop, hash::Algorithm, io::Reflink, io::Renamed,
     io::Sparse, path::DirPath, path::RelPath, state::CountedRun, state::Knowledge, state::Mounts,
-    state::NewRoot, state::Note, state::PrivateDir, state::SourceMark, sys::name_from_bytes,
-    transfer::OtherTree, transfer::RecordedTree, transfer::baseline::Baseline,
-    transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion, tree::OutputDir,
-    tree::SourceDir,
+    state::NewRoot, state::NotAll, state::Note, state::PrivateDir, state::SourceMark,
+    sys::name_from_bytes, transfer::OtherTree, transfer::RecordedTree,
+    transfer::baseline::Baseline, transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion,
+    tree::OutputDir, tree::SourceDir,
 };
 
 /// The records of earlier runs, as far as this run needs them.
@@ -161,19 +161,33 @@ impl EarlierRecords {
         }
     }
 
-    /// Notes for later runs what the source of a complete run is; how many warnings there are for that.
-    pub fn note_source(
+    /// Notes for later runs what the source of a complete run is, and for checks how much another did not bring over;
+    /// how many warnings there are for that.
+    pub fn note_end(
         &self,
         job: &CopyJob,
         tree: Option<&SourceDir>,
         counts: &Counts,
         committer: &mut Committer<'_>,
     ) -> u64 {
-        if !counts.is_whole() || committer.is_cut_short() {
+        if committer.is_cut_short() {
             return 0;
         }
-        let noted = self.know_source(job, tree, committer);
+        let noted = self.note_missing(job, counts).and_then(|()| match counts.is_whole() {
+            true => self.know_source(job, tree, committer),
+            false => Ok(()),
+        });
         noted.inspect_err(|error| committer.accounting.warn(error)).is_err().into()
+    }
+
+    fn note_missing(&self, job: &CopyJob, counts: &Counts) -> Result<()> {
+        let private = self.private.as_ref().filter(|_| job.shard.is_none());
+        let Some(private) = private else { return Ok(()) };
+        let noted = match counts.failed + counts.left {
+            0 => NotAll::forget(private),
+            missing => NotAll { missing }.write(private, job.options.sync),
+        };
+        noted.deed_at("write the private note of what is missing in", || private.path())
     }
 
     /// The run is complete: later ones are to know its source again, in which the walk met these

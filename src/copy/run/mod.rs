@@ -52,7 +52,7 @@ impl CopyJob {
     pub fn run(&self, observer: &EventObserver<'_>) -> Result<Report> {
         self.check_options()?;
         if let Some(generations) = &self.generations {
-            self.refuse_bag()?;
+            self.refuse_other_layout()?;
             return GenerationRun { job: self, generations, observer }.run();
         }
         let (slot, reservations, read) = (None, &Reservations::default(), &FirstRead::default());
@@ -79,7 +79,7 @@ impl OutputRun<'_> {
     /// The job was refused and nothing was touched.
     pub fn run(&self) -> Result<Report> {
         let Self { job, observer, .. } = *self;
-        job.refuse_bag()?;
+        job.refuse_other_layout()?;
         if job.shard.is_none()
             && let Some(nothing) = job.of_nothing(Instant::now(), &observer.stop)?
         {
@@ -304,7 +304,7 @@ impl OutputRun<'_> {
         let mut counts = Counts { seen: found, ..committer.accounting.counts };
         counts.foreign = earlier.departures().map_or(0, |found| found.others);
         counts.take_over(slot, progress);
-        counts.warnings += earlier.note_source(job, tree.as_deref(), &counts, &mut committer);
+        counts.warnings += earlier.note_end(job, tree.as_deref(), &counts, &mut committer);
         earlier.tell_links(job, renamed, &observer.listen);
         Report {
             counts,

@@ -18,9 +18,9 @@ use crate::{
     error::Result, event::EndState, event::Event, event::EventObserver, event::Progress,
     event::Stop, fanout::Hub, fanout::Slot, hash::Backend, io::Durability, io::Options,
     io::Reflink, io::SharedBlocks, io::Sparse, state::Knowledge, state::Missing, state::Note,
-    state::OtherOutputs, state::PrivateDir, sys, sys::Cloned, sys::Dir, transfer::FirstRead,
-    transfer::share::RenamedFiles, tree::Batch, tree::Cleanup, tree::OutputDir, tree::Patience,
-    tree::Walk, tree::WalkEvent, tree::walk::most_levels,
+    state::OtherOutputs, state::PrivateDir, sys, sys::Cloned, sys::Dir, sys::Durable,
+    transfer::FirstRead, transfer::share::RenamedFiles, tree::Batch, tree::Cleanup,
+    tree::OutputDir, tree::Patience, tree::Walk, tree::WalkEvent, tree::walk::most_levels,
 };
 
 /// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
@@ -153,13 +153,16 @@ fn one_by_itself(
 fn end_state(job: &CopyJob, report: &Result<Report>) -> EndState {
     match report {
         Err(_) => EndState::Refused,
-        Ok(Report { ending: Ending::Complete, counts, .. }) => match job.options.verify {
-            Some(_) if !job.options.verifies_kept() => EndState::Durable,
-            Some(_) if counts.from_cache == 0 => EndState::ReadBack,
-            Some(_) => EndState::ReadThroughCache,
-            None if job.options.sync => EndState::Durable,
-            None => EndState::Written,
-        },
+        Ok(Report { ending: Ending::Complete, durable: None, .. }) => EndState::Written,
+        Ok(Report { ending: Ending::Complete, durable: Some(durable), counts, .. }) => {
+            match job.options.verify {
+                _ if *durable != Durable::Device => EndState::Synced,
+                Some(_) if !job.options.verifies_kept() => EndState::Durable,
+                Some(_) if counts.from_cache == 0 => EndState::ReadBack,
+                Some(_) => EndState::ReadThroughCache,
+                None => EndState::Durable,
+            }
+        }
         Ok(_) => EndState::Amiss,
     }
 }

@@ -434,6 +434,21 @@ fn after_a_kill_there_is_no_bag_and_one_run_makes_it() {
     }
 }
 
+/// A copy of a bag has a manifest of its own; the bag in it is checked by its declaration, as a check advises.
+#[test]
+fn a_bag_is_checked_by_its_declaration_where_its_directory_is_named() {
+    let scene = Scene::new();
+    scene.src.file("a", "one");
+    bag(&scene, &[]).assert_code(0);
+    shell(&scene, "printf x >>dst/data/a");
+    scene.bare(["dst", "copy"]).run().assert_code(0);
+    let run = scene.bare(["verify", "copy"]).run();
+    run.assert_code(0);
+    assert!(run.out().contains("not checked (--manifest copy/bagit.txt)"), "{}", run.out());
+    let run = scene.bare(["verify", "copy", "--manifest", "copy/bagit.txt"]).run();
+    run.assert_code(4).assert_says("data/a");
+}
+
 /// Whichever of its syncs a signal arrives at, also those before a list is read back.
 #[test]
 fn a_signal_is_no_lie_of_the_disk() {

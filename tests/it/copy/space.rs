@@ -1,6 +1,8 @@
 //! Room is looked at before anything is touched, and a disk that would not fill up refuses nobody.
 
-use crate::harness::{Mount, Scene, Strace, content, ctimes, leftover_name, need, shell};
+use crate::harness::{
+    Judge, Mount, NONE, Scene, Strace, Tree, content, ctimes, leftover_name, need, shell,
+};
 
 /// A source that needs 6 MiB, and an output on a tmpfs with these options.
 fn six_mib(options: &str) -> (Scene, Mount) {
@@ -34,6 +36,32 @@ fn as_much_as_fits_when_asked() {
     let (scene, _mount) = six_mib("4200k");
     let run = scene.command_to(scene.src.root(), scene.path("mnt"), ["--no-space-check"]).run();
     run.assert_code_in(&[1, 3]).assert_says("o space left");
+}
+
+/// Fewer files than end a run early, but each for the same reason.
+#[test]
+fn an_output_that_filled_up_is_named_once_as_full() {
+    need!(Mount);
+    let scene = Scene::new();
+    for name in 0..12 {
+        scene.src.file(name.to_string(), content(5 << 20));
+    }
+    let _mount = Mount::tmpfs(&scene.path("mnt"), "24m");
+    let to = scene.path("mnt/o");
+    let run = scene.command_to(scene.src.root(), &to, ["--no-space-check", "-j1"]).run();
+    run.assert_code(1).assert_says("more like one above");
+    let last = run.err().lines().chain(run.out().lines()).last().unwrap_or_default().to_owned();
+    let full = format!("NOT COMPLETE (exit 1): {} is full: ", to.display());
+    assert!(last.starts_with(&full), "{last}");
+    assert!(last.ends_with("of 12 files are there; make room and run the same command"), "{last}");
+    Judge::new(&scene.src, Tree::of(&to), &run).sound();
+    // A check of what is there says that it is not all, until it is.
+    let check = || scene.bare(["verify".as_ref(), to.as_os_str()]).run();
+    check().assert_code(0).assert_says("the last copy here was not complete: ");
+    shell(&scene, "mount -o remount,size=128m mnt");
+    scene.command_to(scene.src.root(), &to, NONE).run().assert_code(0);
+    let run = check();
+    assert!(!run.err().contains("not complete"), "{}", run.err());
 }
 
 /// xfs sets much more room aside for what waits to be written than that takes in the end, and does not

@@ -184,6 +184,30 @@ fn generations_are_listed_and_removed() {
 }
 
 /// Each was replaced by the link to the new generation, and nothing said so.
+/// A plain run that forgets `--generations` is no night, and changes none.
+#[test]
+fn a_plain_run_goes_neither_beside_generations_nor_into_one() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    night(&scene, &[], 0);
+    scene.src.file("a", "22");
+    let before = digests(&scene);
+    let generation = generations(&scene).pop().unwrap();
+    let within = ["dst", "dst/latest", "dst/latest/new", generation.to_str().unwrap()];
+    for (output, options) in within.iter().flat_map(|it| [(it, ""), (it, "-n"), (it, "--mirror")]) {
+        let run =
+            scene.bare(["src", output].into_iter().chain(options.split_terminator(' '))).run();
+        run.assert_code(2).assert_says("--generations");
+        is_as_before(&scene, &before, &run);
+    }
+    let run = scene.bare(["--generations", "src", "dst/latest"]).run();
+    run.assert_code(2).assert_says("it is in the generation");
+    is_as_before(&scene, &before, &run);
+    // A copy of them is a tree like any other.
+    scene.bare(["dst", "copy"]).run().assert_code(0);
+    scene.bare(["dst", "copy"]).run().assert_code(0);
+}
+
 #[test]
 fn what_else_is_called_latest_stays() {
     for make in [

@@ -1,6 +1,6 @@
 //! What people type who know other programs.
 
-use crate::harness::Scene;
+use crate::harness::{Scene, shell};
 
 #[test]
 fn options_of_other_programs_name_ours() {
@@ -20,6 +20,10 @@ fn options_of_other_programs_name_ours() {
         ("--remove-source-files", "nothing of a source is ever removed"),
         ("--md5", "--hash sha256,md5"),
         ("--threads=4", "-j N"),
+        ("--exclude-from=list", "--exclude GLOB"),
+        ("--stats", "the summary has the figures"),
+        ("--yes", "nothing is asked"),
+        ("--chown=me", "permissions are copied"),
     ] {
         let run = scene.bare(["src", "dst", option]).run();
         run.assert_code(2).assert_says("there is no option").assert_says(tip);
@@ -28,6 +32,15 @@ fn options_of_other_programs_name_ours() {
     }
     let run = scene.bare(["--progress", "src", "dst"]).run();
     run.assert_code(2).assert_says("auto, always or never").assert_says("leave it out");
+    // As a value it would be a directory, and what is not in the help is no advice.
+    for option in ["--what", "--stat", "--simdd"] {
+        let run = scene.bare(["src", "dst", option]).run();
+        run.assert_code(2).assert_says(option);
+        let hidden = ["as a value", "--states", "'--simd'"];
+        assert!(hidden.iter().all(|text| !run.err().contains(text)), "{}", run.err());
+    }
+    let run = scene.bare(["restore", "src"]).run();
+    run.assert_code(2).assert_says("dircopy restore src DST").assert_says("Usage: dircopy restore");
     let run = scene.bare(["sync", "src", "dst"]).run();
     run.assert_code(2).assert_says("tip: dircopy SRC DST");
 }
@@ -131,13 +144,40 @@ fn two_files_are_not_source_and_output() {
     scene.output();
     for (first, second) in [("a/x", "b/x"), ("a/x", "b/y")] {
         let run = scene.bare([first, second, "dst", "--overwrite-policy", "always"]).run();
-        run.assert_code(2).assert_says("there is one source").assert_says("tip:");
+        run.assert_code(2).assert_says("only the first name is a source").assert_says("tip:");
         assert_eq!(scene.tree("b").read("x"), b"2");
         assert_eq!(scene.tree("b").read("y"), b"4");
         assert!(std::fs::read_dir(&scene.dst).unwrap().next().is_none());
     }
     scene.bare(["a/x", "dst"]).run().assert_code(0);
     assert_eq!(scene.output().read("x"), b"1");
+}
+
+/// `cp -r a b dir`, and `*` of a card: only the last directory would be meant as an output.
+#[test]
+fn directories_before_the_last_are_not_taken_for_outputs() {
+    let scene = Scene::new();
+    for name in ["card/A", "card/B", "other/C", "used"] {
+        scene.tree(name).file("x", name);
+    }
+    let before = shell(&scene, "find card other used | sort");
+    for first in [&["card/A", "card/B"][..], &["card/A", "other/C"], &["card/A/x", "card/B/x"]] {
+        for last in ["used", "new"] {
+            let names: Vec<_> = first.iter().copied().chain([last]).collect();
+            let run = scene.bare([&*names, &["--overwrite-policy", "always"]].concat()).run();
+            run.assert_code(2).assert_says("only the first name is a source").assert_says("-o");
+            assert_eq!(shell(&scene, "find card other used | sort"), before);
+        }
+    }
+    shell(&scene, "mkdir card/empty; mkdir -p 'old/lost+found'");
+    let run = scene.bare(["card/A", "card/empty", "new"]).run();
+    run.assert_code(2).assert_says("only the first name is a source");
+    // With their option, new, empty, and by a run: outputs.
+    let outputs = ["-i", "card/A", "-o", "card/B", "-o", "o1", "--overwrite-policy", "always"];
+    scene.bare(outputs).run().assert_code(0);
+    for _ in 0..2 {
+        scene.bare(["card/A", "old", "o2", "o3"]).run().assert_code(0);
+    }
 }
 
 #[test]
