@@ -7,7 +7,7 @@
 
 use dircopy::Algorithm;
 use dircopy::internals::archive::bag::{self, Declaration};
-use dircopy::internals::archive::bag_info::InfoTag;
+use dircopy::internals::archive::bag_list::InfoTag;
 use dircopy::internals::scan::{Scanner, Separator, Text};
 use libfuzzer_sys::fuzz_target;
 
@@ -36,6 +36,5 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(tags) = InfoTag::read_all(&text) {
         let written = InfoTag::write_all(&tags);
         assert_eq!(InfoTag::read_all(&written).as_ref(), Ok(&tags));
-        assert!(tags.is_empty() || InfoTag::read_written(&written) == Some(tags));
     }
 });

@@ -13,8 +13,8 @@ use clap::{Arg, Command, CommandFactory, value_parser};
 
 use crate::cli::{
     args::copy::CopyArgs, args::mirror::GenerationsArgs, args::values::ReportArgs,
-    args::verify::HealArgs, args::verify::VerifyArgs, cluster, cluster::FinishArgs,
-    cluster::MergeArgs, cluster::PlanArgs, cluster::ShardArgs, restore,
+    args::values::SHORT_REPORT, args::verify::HealArgs, args::verify::VerifyArgs, cluster,
+    cluster::FinishArgs, cluster::MergeArgs, cluster::PlanArgs, cluster::ShardArgs, restore,
 };
 
 // The definition of the command line: the options of all commands, and the ends of their help.
@@ -109,8 +109,9 @@ Exit code 0: every listed file was read and is as listed; 4: one is not.
 ";
 
 /// The texts of `-h` of commands; the help of others fits on one screen as it is.
-const SHORT: [(&str, &str); 6] = [
+const SHORT: [(&str, &str); 7] = [
     ("verify", SHORT_VERIFY),
+    ("report", SHORT_REPORT),
     ("restore", restore::SHORT),
     ("heal", verify::SHORT),
     ("plan", cluster::SHORT_PLAN),

@@ -259,6 +259,28 @@ The newest run is shown in full, and of several a history. The page is one file
 that needs neither script nor network, and prints on A4. Sizes of files are
 looked up where the manifest is.";
 
+/// The text of `dircopy report -h`.
+pub const SHORT_REPORT: &str = "\
+Make a page of the receipts of runs, or check them
+
+Usage: dircopy report <RECEIPT>... -o FILE.html
+       dircopy report --check [OPTIONS] <RECEIPT>...
+
+Options:
+  -o, --output FILE.html  The page; only a page of dircopy is replaced
+      --check             Is a receipt missing, changed or of another output?
+      --at OUTPUT         … and the last one, which the output knows?
+      --state DIR         Private records are below DIR, not in OUTPUT
+      --signers FILE      Each must be signed by someone in FILE
+      --identity NAME     … by this one alone
+  -h; --help              This; all options and exit codes
+
+The newest run is shown in full, and of several a history. The page is one file
+that needs neither script nor network, and prints on A4.
+
+Exit code 0: the page has every receipt, or none is missing or changed.
+";
+
 /// Make a page of the receipts that --report left, or check them
 #[derive(Debug, Parser)]
 #[command(name = "report", after_help = EXIT_CODES)]
