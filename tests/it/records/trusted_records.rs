@@ -410,5 +410,8 @@ fn a_run_that_changes_nothing_writes_no_new_record() {
     let run = scene.copy(&[]);
     run.assert_says("no longer there");
     assert!(!look().contains("  2/2\n"), "what is gone is recorded no more");
-    assert_eq!(shell(&scene, "ls dst/.dircopy"), "record\nsecret\nsource\ntime.0\n");
+    assert_eq!(
+        shell(&scene, "ls dst/.dircopy"),
+        "receipts\nreceipts.lock\nrecord\nsecret\nsource\ntime.0\n"
+    );
 }
