@@ -4,7 +4,7 @@
 //! file that only this user may change, or a FIFO at which the program waits for ever.
 
 use std::{
-    fs::File, fs::Metadata, io, os::unix::fs::FileExt, os::unix::fs::MetadataExt, path::Path,
+    fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt, os::unix::fs::MetadataExt, path::Path,
     path::PathBuf,
 };
 
@@ -19,7 +19,8 @@ use crate::{
 const GIVEN: [&str; 3] = ["/dev", "/dev/fd", "/proc/self/fd"];
 
 /// Opens the regular file at `path`; one that is to be written is made if it is missing, for its owner only, because
-/// it will tell names, and a link in its place is not followed. Names directly in `/dev`, `/dev/fd` and
+/// it will tell names, and a link in its place is not followed. Another user's file is not written to, nor one that is
+/// reached through a link of his: he would read what is written, or say where. Names directly in `/dev`, `/dev/fd` and
 /// `/proc/self/fd` are opened as what they are.
 ///
 /// # Errors
@@ -37,6 +38,16 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
         flags |= OFlags::NONBLOCK;
         flags.set(OFlags::NOFOLLOW, purpose != PlainUse::Read);
     }
+    let is_written = purpose != PlainUse::Read && !is_given;
+    if is_written
+        && let Some(link) = strange_link(&std::path::absolute(directory_of(path))?, MOST_LINKS)?
+    {
+        let link = link.display();
+        let finding = format!(
+            "{link} is a symbolic link of another user, who says where it leads: give the path that is meant"
+        );
+        return Err(io::Error::other(finding));
+    }
     let opened = rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(PRIVATE as _));
     let file = File::from(opened.map_err(|error| match error {
         Errno::LOOP if flags.contains(OFlags::NOFOLLOW) => is_not_plain(Kind::Symlink),
@@ -50,10 +61,40 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
     if kind != Kind::File && !is_given {
         return Err(is_not_plain(kind));
     }
+    let found = file.metadata()?;
+    if is_written && (!is_ours(&found) || found.mode() & EVERYONE_WRITES != 0) {
+        let finding = format!(
+            "it belongs to another user ({}), or everyone may write to it: give another name, or chown it and close it \
+             to others (chmod) if all in it may be trusted",
+            found.uid()
+        );
+        return Err(io::Error::other(finding));
+    }
     if purpose == PlainUse::Replace && kind == Kind::File {
         file.set_len(0)?;
     }
     Ok(file)
+}
+
+/// The most links on the way to a file that is written, one in the target of another.
+const MOST_LINKS: u32 = 8;
+
+/// The first link on the way to the directory `path` that belongs to neither this user nor root, or is one too many.
+fn strange_link(path: &Path, most: u32) -> io::Result<Option<PathBuf>> {
+    for above in path.ancestors() {
+        let Ok(entry) = above.symlink_metadata() else { continue };
+        if !entry.is_symlink() {
+            continue;
+        }
+        let Some(left) = most.checked_sub(1).filter(|_| is_ours(&entry)) else {
+            return Ok(Some(above.to_path_buf()));
+        };
+        let target = above.parent().unwrap_or(above).join(fs::read_link(above)?);
+        if let Some(link) = strange_link(&target, left)? {
+            return Ok(Some(link));
+        }
+    }
+    Ok(None)
 }
 
 /// Reads what a file has from `at` on, wherever others read it; 0 at its end.
@@ -72,6 +113,9 @@ fn is_not_plain(kind: Kind) -> io::Error {
 
 /// Others may write.
 const OTHERS_WRITE: u32 = 0o022;
+
+/// Everyone may.
+const EVERYONE_WRITES: u32 = 0o002;
 
 /// In such a directory only the owner of an entry may replace it.
 const STICKY: u32 = 0o1000;

@@ -1,6 +1,6 @@
 //! What a record must never take the place of: files of the source, copies, and files that no run wrote.
 
-use crate::harness::{Scene, inventory, names_below, shell};
+use crate::harness::{Scene, inventory, names_below, need, shell};
 
 const RECORDS: [&str; 3] = ["--report", "--metrics", "--log"];
 
@@ -144,4 +144,37 @@ fn a_log_with_further_names_is_refused() {
     scene.copy(&["--log", "log"]).assert_code(2).assert_says("it has further names (hard links)");
     assert_eq!(scene.src.read("a"), b"a");
     assert!(!scene.path("dst").exists());
+}
+
+/// Whoever owns the file, or a link on the way to it, would read what is written, or say where it goes.
+#[test]
+fn what_is_written_goes_to_no_file_of_another_user() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    scene.copy(&[]).assert_code(0);
+    let hers = "mkdir hers; chmod 755 . hers; echo hers > hers/file; ln -s .. hers/link; ln -s hers/link mine
+                echo hers > closed; chmod 600 closed; chown -Rh 1002:1002 hers closed; echo open > open; chmod 666 open";
+    shell(&scene, hers);
+    for (path, why) in [
+        ("hers/file", "it belongs to another user (1002)"),
+        ("closed", "it belongs to another user (1002)"),
+        ("open", "everyone may write to it"),
+        ("hers/link/new", "is a symbolic link of another user"),
+        ("mine/new", "is a symbolic link of another user"),
+    ] {
+        let before = shell(&scene, "cat hers/file closed open");
+        let run = scene.copy(&["--log", path]);
+        run.assert_code(2).assert_says(why);
+        let run = scene.bare(["verify", "dst", "--list-failed", path]).run();
+        run.assert_code(2).assert_says(why);
+        assert_eq!(shell(&scene, "cat hers/file closed open"), before);
+        assert!(!scene.path("new").exists(), "{path}");
+    }
+    // A new file in her directory is root's, and closed.
+    scene.copy(&["--log", "hers/new"]).assert_code(0);
+    assert_eq!(shell(&scene, "stat -c '%u %a' hers/new"), "0 600\n");
+    shell(&scene, "ln -s . own; chown -h 0:0 own");
+    scene.copy(&["--log", "own/new"]).assert_code(0);
+    assert!(scene.path("new").exists());
 }
