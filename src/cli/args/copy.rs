@@ -85,6 +85,9 @@ pub struct CopyArgs {
     pub null: bool,
 
     /// Copy the targets of symbolic links instead of the links
+    ///
+    /// Whoever may write to SRC chooses by links which files this user reads: as root any file of the machine, and the
+    /// copy is as open as the target and the directory of the link are.
     #[arg(long, hide_short_help = true, help_heading = "What is copied")]
     pub follow_links: bool,
 
