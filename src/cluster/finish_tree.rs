@@ -217,7 +217,8 @@ impl<'a> FinishTree<'a> {
         let follow = self.plan.plan.options.selection.follow_links;
         let enter = |dir: Dir, name: &[u8]| {
             let dir = dir.open_dir(sys::name_from_bytes(name)?, follow)?;
-            output.ways = output.ways.into_source(&dir.stat_self()?);
+            let ways = output.ways.into_source(&dir.stat_self()?);
+            output.ways = ways.with_lists(&Attributes::read(&dir)?);
             Ok(dir)
         };
         let root = source.handle.try_clone();

@@ -98,7 +98,7 @@ impl<'a> GoodDir<'a> {
     /// The root of a tree.
     fn root_of(source: Source<'a>) -> io::Result<Self> {
         let dir = source.tree.dir.try_clone()?;
-        let is_closed = !dir.stat_self()?.is_open_to_everyone();
+        let is_closed = !dir.shows_everyone()?;
         Ok(Self { source, dir, is_closed })
     }
 
@@ -161,7 +161,7 @@ impl<'a> Way<'a> {
     fn go(place: DirPlace<'a>, good: &[Source<'a>]) -> io::Result<Self> {
         let there = place.tree.dir.try_clone()?;
         // What the user lets everyone into is closed to nobody.
-        let is_shown = there.stat_self()?.is_open_to_everyone();
+        let is_shown = there.shows_everyone()?;
         let open = |source: &Source<'a>| {
             let root = GoodDir::root_of(*source)?;
             Ok(GoodDir { is_closed: root.is_closed && !is_shown, ..root })
@@ -219,7 +219,7 @@ impl<'a> Way<'a> {
     fn descend(&mut self, name: &OsStr) -> io::Result<()> {
         for good in &mut self.good {
             good.dir = good.dir.open_dir(name, false)?;
-            good.is_closed |= !good.dir.stat_self()?.is_open_to_everyone();
+            good.is_closed |= !good.dir.shows_everyone()?;
         }
         Ok(())
     }

@@ -40,10 +40,12 @@ impl Readers {
         // A directory is to be listed and entered.
         let needed = if stat.kind == Kind::Dir { 0o5 } else { 0o4 };
         let may = |bits: u32| stat.mode & bits == bits;
+        let (others, group) = (may(needed), may(needed << 3));
         *self = match *self {
-            all if may(needed) => all,
-            Self::All if may(needed << 3) => Self::Group(stat.gid),
-            Self::Group(group) if group == stat.gid && may(needed << 3) => Self::Group(group),
+            // Who is in the group is not asked for the permissions of others.
+            all if others && group => all,
+            Self::All if group => Self::Group(stat.gid),
+            Self::Group(readers) if readers == stat.gid && group => Self::Group(readers),
             _ => Self::Owner,
         };
     }

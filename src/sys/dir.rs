@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 
+use crate::sys::Attributes;
 use crate::sys::dir_listing::DirListing;
 use crate::sys::part_name::{PartOwner, under_part_name};
 #[cfg(unix)]
@@ -32,6 +33,14 @@ impl Dir {
             }
         }
         Ok(false)
+    }
+
+    /// True if everyone may list and enter this directory: no permission and no access list keeps anybody out.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn shows_everyone(&self) -> io::Result<bool> {
+        Ok(self.stat_self()?.is_open_to_everyone() && !Attributes::read(self)?.deny_somebody())
     }
 
     /// Makes a new, empty file under a random name that no other program uses, readable by its

@@ -126,9 +126,10 @@ impl Stat {
         Self { kind, size, allocated, mtime, ctime, id, links: 1, mode: 0, uid: 0, gid: 0 }
     }
 
-    /// True if the permissions of a directory let everyone list and enter it.
+    /// True if the permissions of a directory let everyone list and enter it. Those of its group are meant before those
+    /// of all others; an access list may deny single users the same.
     pub fn is_open_to_everyone(&self) -> bool {
-        self.mode & 0o005 == 0o005
+        self.mode & 0o055 == 0o055
     }
 
     /// The change of the file from `self` to `later`, in words; `None` when nothing changed that a copy can notice.

@@ -27,8 +27,8 @@ use crate::{
 const DEED: &str = "copy into";
 
 /// True if a directory of the output, which is `there`, belongs to a user from whom its counterpart `source` is kept:
-/// neither this user, root nor the source's owner, and `is_closed` says that not everyone may go down to that. Whether
-/// owners are told there is for the caller to ask.
+/// neither this user, root nor the source's owner, and `is_closed` says that not everyone may go down to that, or into
+/// it by its access lists. Whether owners are told there is for the caller to ask.
 pub fn is_of_stranger(there: &Stat, source: &Stat, is_closed: bool) -> bool {
     Dir::is_strange(there, source) && (is_closed || !source.is_open_to_everyone())
 }
@@ -45,6 +45,7 @@ pub fn is_open_to_strangers(
     is_closed: bool,
     owners: bool,
 ) -> io::Result<bool> {
+    let is_closed = is_closed || lists.deny_somebody();
     let is_strangers = owners && is_of_stranger(&output.stat_self()?, source, is_closed);
     Ok(is_strangers || output.lets_in_more_than(source, lists, owners)?)
 }
@@ -116,7 +117,8 @@ pub fn close_anew(
     let Some((source, attributes)) = output.finish.as_ref().filter(|_| traits.permissions) else {
         return Ok(None);
     };
-    if Attributes::are_labelled(there, &label_like(output, there, source)) {
+    let is_denied_more = attributes.deny_somebody() && attributes.open_more_than(handle);
+    if !is_denied_more && Attributes::are_labelled(there, &label_like(output, there, source)) {
         return Ok(None);
     }
     let look = |looked: io::Result<bool>| looked.deed_at("look at", || output.path());

@@ -363,6 +363,7 @@ impl Walk<'_> {
             Ok(Attributes::default())
         })?;
         let mut output = OutputDir::below(&parent.output, name, &stat);
+        output.ways = output.ways.with_lists(&attributes);
         output.finish = Some((stat, attributes)).filter(|_| !self.leaves_dirs);
         if let Some(opened) = self.open_output(&parent.output, name)? {
             let is_source = |id| id == stat.id || stack.iter().any(|above| above.id == id);

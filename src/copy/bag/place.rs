@@ -204,7 +204,8 @@ impl BagRoot {
         let look = |source: &Dir| Ok((source.stat_self()?, Attributes::read(source)?));
         let (label, lists) = look(source).map_err(fail)?;
         let mut is_open = is_open_to_strangers(&dir, &label, &lists, false, true).map_err(fail)?;
-        let is_strange = is_of_stranger(&dir.stat_self().map_err(fail)?, &label, false);
+        let is_strange =
+            is_of_stranger(&dir.stat_self().map_err(fail)?, &label, lists.deny_somebody());
         let may_close = is_open && !is_strange;
         let anew = may_close.then(|| make_anew(&self.dir, name, &dir, durable).ok()).flatten();
         let is_closed = anew.is_some();

@@ -108,7 +108,9 @@ pub fn prepare(
         // Another run made the output meanwhile.
         return prepare(from, to, demands, patience);
     };
-    let ways = Ways::default().into_source(&source_stat);
+    let mut ways = Ways::default().into_source(&source_stat);
+    // What cannot be read is told where it is to be given to the output.
+    Attributes::read(&source).iter().for_each(|lists| ways = ways.with_lists(lists));
     let mut output = OutputDir { ways, gid: source_stat.gid, ..OutputDir::absent(to.into()) };
     let (mut output_id, mut warnings) = (None, std::mem::take(&mut root.warnings));
     let secret = root.secret(demands, &mut warnings)?;

@@ -203,7 +203,8 @@ impl Committer<'_> {
         let (Some(handle), Some((stat, attributes))) = (&output.handle, &output.finish) else {
             return;
         };
-        self.lists(stat);
+        let readers = if attributes.deny_somebody() { stat.mode & !0o077 } else { stat.mode };
+        self.lists(&Stat { mode: readers, ..*stat });
         // A later run must be able to add what is missing.
         let mode = if output.is_left_open() { stat.mode | 0o300 } else { stat.mode };
         let stat = &Stat { mode, ..*stat };

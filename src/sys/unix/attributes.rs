@@ -9,9 +9,9 @@ use std::{ffi::CStr, ffi::CString, fs::File, io, os::fd::AsFd, os::fd::BorrowedF
 use rustix::{fs::Mode, fs::XattrFlags, io::Errno};
 
 use crate::{
-    sys::interrupted::uninterrupted, sys::stat::Stat, sys::unix::dir::owner_of,
-    sys::unix::dir::times_of, sys::unix::process::acting_as, sys::unix::process::is_root,
-    sys::unix::volume::flush_file,
+    sys::interrupted::uninterrupted, sys::stat::Stat, sys::unix::dir::Dir,
+    sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::process::acting_as,
+    sys::unix::process::is_root, sys::unix::volume::flush_file,
 };
 
 /// The extended attributes of a file or directory that a copy should have too.
@@ -164,6 +164,14 @@ impl Attributes {
         lists.any(|list| !held.0.contains(list))
     }
 
+    /// True if an access list of a directory among them keeps somebody from listing or entering it whom its permissions
+    /// for all others would let in: who is named in it, or in a group that is, is not asked for those. A list that
+    /// cannot be taken apart may.
+    pub fn deny_somebody(&self) -> bool {
+        let list = self.0.iter().find(|(name, _)| name.as_c_str() == c"system.posix_acl_access");
+        list.is_some_and(|(_, list)| denies(list).unwrap_or(true))
+    }
+
     /// True if they have access lists that `others` lack.
     pub(super) fn open_more_than_those(&self, others: &Self) -> bool {
         self.access_lists().any(|list| !others.0.contains(list))
@@ -218,6 +226,84 @@ impl Attributes {
     /// Gives an open file, which is `there`, `source`'s modification time and nothing else.
     pub fn set_time(to: impl AsFd, _there: &Stat, source: &Stat) -> io::Result<()> {
         Ok(rustix::fs::futimens(to, &times_of(source))?)
+    }
+}
+
+/// True if an access list keeps its group, or a user or group that it names, from reading or entering. `None` if it is
+/// none as linux/posix_acl_xattr.h has it: a version, and of each entry its tag, permissions and number.
+fn denies(list: &[u8]) -> Option<bool> {
+    const USER: u16 = 0x02;
+    const GROUP_OBJ: u16 = 0x04;
+    const GROUP: u16 = 0x08;
+    const MASK: u16 = 0x10;
+    let (version, entries) = list.split_first_chunk()?;
+    let (entries, rest) = entries.as_chunks::<8>();
+    if u32::from_le_bytes(*version) != 2 || !rest.is_empty() {
+        return None;
+    }
+    let entries = entries.iter().map(|&[tag, tag_high, given, given_high, ..]| {
+        (u16::from_le_bytes([tag, tag_high]), u16::from_le_bytes([given, given_high]))
+    });
+    let mask = entries.clone().find(|(tag, _)| *tag == MASK).map_or(0o7, |(_, mask)| mask);
+    let mut limited = entries.filter(|(tag, _)| [USER, GROUP_OBJ, GROUP].contains(tag));
+    Some(limited.any(|(_, given)| given & mask & 0o5 != 0o5))
+}
+
+// Who may enter a directory, by its permissions and access lists.
+
+impl Dir {
+    /// True if users may enter or list this directory for whom one that is `other` and has these `lists` is closed: its
+    /// owner, if that is a [stranger](Self::is_strange); its group; everyone; or those whom its access lists name.
+    /// Without `owners`, of which `other` may tell nothing, permissions alone are compared.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn lets_in_more_than(
+        &self,
+        other: &Stat,
+        lists: &Attributes,
+        owners: bool,
+    ) -> io::Result<bool> {
+        let now = self.stat_self()?;
+        let everyone = other.mode & 0o005;
+        // What root copies keeps its group; of others it may be that of the directory that it was made in.
+        let is_same_group = !owners || now.gid == other.gid || !is_root();
+        let of_group = other.mode >> 3 & 0o005;
+        let group = if is_same_group { of_group } else { everyone & of_group };
+        let is_owner_known = !owners || !Self::is_strange(&now, other);
+        let is_wider = now.mode & 0o005 & !everyone != 0
+            || now.mode >> 3 & 0o005 & !group != 0
+            // Those of the group whom the other keeps out come as all others.
+            || !is_same_group && now.mode & 0o005 & !of_group != 0;
+        let denies = lists.deny_somebody();
+        let is_open_to_owner = is_owner_known || other.is_open_to_everyone() && !denies;
+        let held = Attributes::read(self)?;
+        Ok(is_wider
+            || !is_open_to_owner
+            || held.open_more_than_those(lists)
+            || denies && lists.open_more_than_those(&held))
+    }
+
+    /// True if the owner of what is `now` is neither this user, root nor the owner of what is `like`.
+    pub fn is_strange(now: &Stat, like: &Stat) -> bool {
+        ![acting_as().0, 0, like.uid].contains(&now.uid)
+    }
+
+    /// True if everyone may list this directory, and enter it and all that are above it.
+    ///
+    /// # Errors
+    /// One of them cannot be looked at.
+    pub fn is_open_to_everyone(&self) -> io::Result<bool> {
+        let mut stat = self.stat_self()?;
+        let (mut above, mut is_open) = (self.parent()?, self.shows_everyone()?);
+        loop {
+            let next = above.stat_self()?;
+            if !is_open || next.id == stat.id {
+                return Ok(is_open);
+            }
+            is_open = next.mode & 0o011 == 0o011 && !Attributes::read(&above)?.deny_somebody();
+            (above, stat) = (above.parent()?, next);
+        }
     }
 }
 

@@ -16,8 +16,8 @@ use rustix::{
 use crate::{
     path::RelPath, sys::part_name::PartOwner, sys::part_name::under_part_name, sys::stat::Identity,
     sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::types::Lock,
-    sys::unix::attributes::Attributes, sys::unix::process::acting_as, sys::unix::process::is_root,
-    sys::unix::process::patiently, sys::unix::volume::is_on_fuse,
+    sys::unix::process::acting_as, sys::unix::process::is_root, sys::unix::process::patiently,
+    sys::unix::volume::is_on_fuse,
 };
 
 /// A directory that is open, so that names below it are looked up there whatever its own path leads to later.
@@ -530,51 +530,6 @@ impl Dir {
         let (uid, gid) = acting_as();
         let others = if stat.gid == gid && gid == uid { 0o002 } else { 0o022 };
         stat.uid == uid && stat.mode & others == 0
-    }
-
-    /// True if users may enter or list this directory for whom one that is `other` and has these `lists` is closed: its
-    /// owner, if that is a [stranger](Self::is_strange); its group; everyone; or those whom its access lists name.
-    /// Without `owners`, of which `other` may tell nothing, permissions alone are compared.
-    ///
-    /// # Errors
-    /// It cannot be looked at.
-    pub fn lets_in_more_than(
-        &self,
-        other: &Stat,
-        lists: &Attributes,
-        owners: bool,
-    ) -> io::Result<bool> {
-        let now = self.stat_self()?;
-        let everyone = other.mode & 0o005;
-        // What root copies keeps its group; of others it may be that of the directory that it was made in.
-        let is_same_group = !owners || now.gid == other.gid || !is_root();
-        let group = if is_same_group { other.mode >> 3 & 0o005 } else { everyone };
-        let is_owner_known = !owners || !Self::is_strange(&now, other);
-        let is_wider = now.mode & 0o005 & !everyone != 0 || now.mode >> 3 & 0o005 & !group != 0;
-        let is_open_to_owner = is_owner_known || everyone == 0o005;
-        Ok(is_wider || !is_open_to_owner || Attributes::read(self)?.open_more_than_those(lists))
-    }
-
-    /// True if the owner of what is `now` is neither this user, root nor the owner of what is `like`.
-    pub fn is_strange(now: &Stat, like: &Stat) -> bool {
-        ![acting_as().0, 0, like.uid].contains(&now.uid)
-    }
-
-    /// True if everyone may list this directory, and enter it and all that are above it.
-    ///
-    /// # Errors
-    /// One of them cannot be looked at.
-    pub fn is_open_to_everyone(&self) -> io::Result<bool> {
-        let mut stat = self.stat_self()?;
-        let (mut above, mut is_open) = (self.parent()?, stat.is_open_to_everyone());
-        loop {
-            let next = above.stat_self()?;
-            if !is_open || next.id == stat.id {
-                return Ok(is_open);
-            }
-            is_open = next.mode & 0o001 != 0;
-            (above, stat) = (above.parent()?, next);
-        }
     }
 
     /// True if a file that is made here for this user only shows that it is.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, path::RelPath,
-    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::ListedEntry,
+    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes, sys::ListedEntry,
     sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Batch,
     tree::ChangedFiles, tree::Classifier, tree::NameList, tree::PathRecord, tree::SourceEntry,
     tree::Unclassified, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::classify::Subdir,
@@ -456,6 +456,11 @@ impl Ways {
         let known_by = [dir.id.ino, dir.mode.into(), dir.uid.into(), dir.gid.into()];
         let is_closed = self.is_closed || !dir.is_open_to_everyone();
         Self { source: self.source.into_dir(known_by), is_closed, ..self }
+    }
+
+    /// … whose attributes are these: an access list among them may keep somebody out.
+    pub fn with_lists(self, lists: &Attributes) -> Self {
+        Self { is_closed: self.is_closed || lists.deny_somebody(), ..self }
     }
 
     /// Into the directory of the output that is `dir`. Its label is set when all is in it, so that is left out.

@@ -141,6 +141,67 @@ fn a_directory_that_was_taken_over_is_made_anew_when_it_is_closed() {
     assert_eq!(label(&scene, "d"), (0, 0, 0o700));
 }
 
+/// Who is named in an access list, or in the group, is kept out although all others may enter.
+const DENIALS: [&str; 3] = [
+    "setfacl -m u:1002:--- src/d",
+    "setfacl -m g:1002:--x src/d",
+    "chgrp 1002 src/d; chmod 705 src/d",
+];
+
+#[test]
+fn what_is_denied_to_one_user_gets_into_no_directory_of_his() {
+    need!(Root, Attr);
+    for denial in DENIALS {
+        let scene = Scene::on_disk();
+        scene.src.file("d/sub/key", "secret").file("e", "e");
+        shell(
+            &scene,
+            "chmod -R a+rX . src; mkdir -p dst/d/sub; chown -R 1002:1002 dst/d; chmod 755 dst",
+        );
+        shell(&scene, denial);
+        let run = scene.copy(&[]);
+        run.assert_code(1).assert_says("dst/d: it belongs to another user");
+        assert_eq!(shell(&scene, "find dst/d -type f"), "", "{denial}");
+        shell(&scene, "mv dst/d theirs");
+        scene.copy(&[]).assert_code(0);
+        assert_eq!(fs::read(scene.dst.join("d/sub/key")).unwrap(), b"secret");
+        // It tells its name, and what is in it.
+        let list = "stat -c %a $(ls dst/dircopy-*.sha256sum | tail -n 1)";
+        assert_eq!(shell(&scene, list), "600\n", "{denial}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_denied_to_one_user_is_made_anew() {
+    need!(Root, Attr);
+    for denial in DENIALS {
+        let scene = open_directory();
+        let held = ["d", "d/sub"].map(|name| Held::open(&scene, name));
+        shell(&scene, denial);
+        scene.src.file("d/sub/key", "secret");
+        scene.copy(&[]).assert_code(0);
+        held.iter().for_each(Held::gets_nothing);
+        let look = |dir: &str| shell(&scene, &format!("cd {dir}; getfacl d; stat -c '%u %g %a' d"));
+        assert_eq!(look("dst"), look("src"), "{denial}");
+        let id = || fs::metadata(scene.dst.join("d")).unwrap().ino();
+        let before = id();
+        scene.copy(&[]).assert_code(0);
+        assert_eq!(id(), before, "{denial}");
+    }
+}
+
+/// A list that denies nobody what all others may does not stand in the way.
+#[test]
+fn an_access_list_that_only_grants_keeps_nobody_out() {
+    need!(Root, Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("d/sub/key", "key");
+    shell(&scene, "chmod -R a+rX . src; setfacl -m u:1001:rwx src/d");
+    shell(&scene, "mkdir -p dst/d/sub; chown -R 1002:1002 dst/d; chmod 755 dst");
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(fs::read(scene.dst.join("d/sub/key")).unwrap(), b"key");
+}
+
 /// Neither is the payload of a bag.
 #[test]
 fn a_payload_that_is_closed_is_made_anew() {
