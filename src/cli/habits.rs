@@ -8,8 +8,8 @@ use std::{
 use clap::{Command, error::ContextKind, error::ContextValue, error::ErrorKind};
 
 use crate::{
-    manifest::ManifestName, path::Shown, path::directory_of, state::private_dir::NAME, sys::Dir,
-    sys::DirListing,
+    manifest::ManifestName, manifest::archive::bag::DECLARATION, path::Shown, path::directory_of,
+    state::private_dir::NAME, sys::Dir, sys::DirListing,
 };
 
 /// Options of other programs, and what does the same here. One of `cp` or `rsync` that people type is worth a line.
@@ -221,7 +221,9 @@ pub fn refuse_second_source(source: &Path, others: &[PathBuf], last: &Path) -> R
         if !is_beside(last) && is_beside(path) {
             return true;
         }
-        let has_traces = |name: &OsStr| name == NAME || ManifestName::of_any(name).is_some();
+        let has_traces = |name: &OsStr| {
+            name == NAME || name == DECLARATION || ManifestName::of_any(name).is_some()
+        };
         let is_of_disk = |name: &OsStr| OF_DISKS.iter().any(|of_disk| name == *of_disk);
         let Ok(listing) = DirListing::of(&dir) else { return false };
         let mut is_foreign = false;

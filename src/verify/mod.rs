@@ -33,6 +33,7 @@ pub use lines::{
 pub use scrub::{Budget, Coverage};
 pub use shards::{ShardOfCheck, merge::MergeJob};
 pub use target::{ManifestAt, Target, TargetSpec};
+pub(crate) use unlisted::lists_by_name;
 pub use work::{ReadFrom, threads::ReadOrder};
 
 use std::{path::Path, path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed, time::Instant};

@@ -9,8 +9,9 @@ use crate::{
     cli::show::rows::per_second, cli::show::rows::proven, cli::show::rows::size,
     cli::show::rows::span, cli::show::rows::typed, cli::show::stream_summary::busy,
     cli::show::stream_summary::limit, cli::show::stream_summary::waiting, copy::Counts,
-    copy::Ending, copy::Report, error::Error, error::Result, io::HashedFrom, part::Tally,
-    part::content::Method, path::Shown, sys::ResidentBytes,
+    copy::Ending, copy::Report, error::Error, error::Result, io::HashedFrom,
+    manifest::ManifestName, manifest::archive::bag::DECLARATION, part::Tally,
+    part::content::Method, path::Shown, sys::Dir, sys::ResidentBytes, verify::lists_by_name,
 };
 
 /// Below this, the shares of the stages say nothing.
@@ -73,6 +74,7 @@ impl CopySummary<'_> {
         lists.for_each(|path| rows.row("media list", Shown::path(path)));
         if let Some(command) = self.check() {
             rows.row("to check", command);
+            self.proof_in_source().iter().for_each(|text| rows.row("also here", text));
         }
         if !self.args.dry_run {
             let names = self.outputs.iter().map(|output| Shown::path(output).to_string());
@@ -304,6 +306,22 @@ impl CopySummary<'_> {
             }
             _ => verify,
         })
+    }
+}
+
+impl CopySummary<'_> {
+    /// What to add to hold the copy against what came with the source, if that was not done.
+    fn proof_in_source(&self) -> Option<String> {
+        let source = self.args.input.first().filter(|_| self.args.expect.is_none())?;
+        if source.join(DECLARATION).is_file() {
+            let command = format!("--expect {}", typed(source));
+            return Some(format!("the source is a bag, and was not held against that: {command}"));
+        }
+        let lists = lists_by_name(&Dir::open(source).ok()?);
+        let first = lists.iter().find(|name| ManifestName::of_any(name.as_ref()).is_none())?;
+        let command = format!("--expect {} --expect-all", typed(&source.join(first)));
+        let first = Shown::path(Path::new(first));
+        Some(format!("{first} in the source, which was not held against that: {command}"))
     }
 }
 

@@ -66,7 +66,13 @@ impl CopySummary<'_> {
             // The source was changed while it was copied.
             _ => "everything".to_owned(),
         };
-        format!("{what} at {}{}{}", self.place(), self.proof_of_all(), self.places())
+        format!(
+            "{what} at {}{}{}{}",
+            self.place(),
+            self.proof_of_all(),
+            self.places(),
+            self.unlike_listed()
+        )
     }
 
     fn place(&self) -> String {
@@ -92,6 +98,19 @@ impl CopySummary<'_> {
             (0, number) => format!(", read back from all {number} disks"),
             (cached, _) => {
                 format!(", read back, {} only through a cache", count(cached, "file"))
+            }
+        }
+    }
+
+    /// The remark that not all is as the manifest of `--expect` lists it, which counts as done on purpose.
+    fn unlike_listed(&self) -> String {
+        let Some(Ok(report)) = self.reports.first() else { return String::new() };
+        match (report.counts.edited, report.counts.gone) {
+            (0, 0) => String::new(),
+            (edited, 0) => format!("; {} edited since the list", count(edited, "file")),
+            (0, gone) => format!("; {} of the list gone", count(gone, "file")),
+            (edited, gone) => {
+                format!("; {} edited since the list, {gone} gone", count(edited, "file"))
             }
         }
     }

@@ -441,7 +441,9 @@ fn a_bag_is_checked_by_its_declaration_where_its_directory_is_named() {
     scene.src.file("a", "one");
     bag(&scene, &[]).assert_code(0);
     shell(&scene, "printf x >>dst/data/a");
-    scene.bare(["dst", "copy"]).run().assert_code(0);
+    let run = scene.bare(["dst", "copy"]).run();
+    run.assert_code(0).assert_prints(&["the source is a bag", "--expect dst"]);
+    scene.bare(["dst", "proven", "--expect", "dst"]).run().assert_code(4);
     let run = scene.bare(["verify", "copy"]).run();
     run.assert_code(0);
     assert!(run.out().contains("not checked (--manifest copy/bagit.txt)"), "{}", run.out());

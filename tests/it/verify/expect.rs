@@ -560,3 +560,25 @@ fn what_was_left_as_not_listed_is_copied_by_the_next_run() {
         }
     }
 }
+
+/// A file of a delivery that is newer than the list counts as edited on purpose: the last line says that it does, and a
+/// plain copy says that a list is there.
+#[test]
+fn a_delivery_with_one_bad_file_is_told_in_the_last_line() {
+    let scene = Scene::new();
+    scene.src.file("good", "1").file("bad", "2");
+    shell(
+        &scene,
+        "cd src; md5sum good bad >checksums.md5; sleep 0.05; printf x >bad; touch -d '+1 hour' bad",
+    );
+    let run = scene.bare(["src", "plain"]).run();
+    run.assert_code(0).assert_prints(&["--expect src/checksums.md5 --expect-all"]);
+    let run = scene.bare(["--expect", "src/checksums.md5", "src", "dst"]).run();
+    run.assert_code(0);
+    let last = run.out().lines().last().unwrap_or_default().to_owned();
+    assert!(last.contains("; 1 file edited since the list"), "{last}");
+    scene
+        .bare(["--expect", "src/checksums.md5", "--expect-all", "src", "all"])
+        .run()
+        .assert_code(4);
+}
