@@ -215,7 +215,7 @@ const OF_DISKS: [&str; 7] = [
 /// the last may be meant as a source: a file, or a directory beside the source, or one with files that no run put there
 /// and that is no disk of its own.
 pub fn refuse_second_source(source: &Path, others: &[PathBuf], last: &Path) -> Result<(), String> {
-    let is_beside = |path: &Path| directory_of(path) == directory_of(source) && path.is_dir();
+    let is_beside = |path: &Path| directory_of(path) == directory_of(source);
     let is_meant_as_source = |path: &&PathBuf| {
         let Ok(dir) = Dir::open(path) else { return source.is_file() && path.is_file() };
         if !is_beside(last) && is_beside(path) {

@@ -367,19 +367,21 @@ impl<'a> FinishTree<'a> {
             let error = Error::io(deed, output.path(), error);
             (self.observer.listen)(&Event::Warning(&error));
         };
-        let read = source.map(|source| Attributes::read(&source.handle));
-        let attributes = read.unwrap_or_else(|| Ok(Attributes::default()));
-        let attributes = attributes.unwrap_or_else(|error| {
+        let read = source.map(|source| Attributes::read(&source.handle)).transpose();
+        let known = read.unwrap_or_else(|error| {
             warn("read the attributes of", error);
-            Attributes::default()
+            None
         });
         let Some(handle) = &output.handle else { return };
         let is_labelled = |now: Stat| {
             output.volume.tried.times.is_cut_to(stat.mtime, now.mtime)
-                && attributes.are_at(&now, handle, stat)
+                && known.as_ref().is_some_and(|attributes| attributes.are_at(&now, handle, stat))
         };
         if !handle.stat_self().is_ok_and(is_labelled) {
-            attributes.apply(handle, stat, false, warn);
+            match &known {
+                Some(attributes) => attributes.apply_to_kept(handle, stat, false, warn),
+                None => Attributes::default().apply(handle, stat, false, warn),
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! Making a plan: one walk, which makes the directories at the output and lists everything else.
 
 use std::{
-    ffi::OsStr, fs::File, hash::BuildHasher, hash::Hasher, hash::RandomState, ops::ControlFlow,
-    path::Path, path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed,
+    fs::File, hash::BuildHasher, hash::Hasher, hash::RandomState, ops::ControlFlow, path::Path,
+    path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed,
 };
 
 use crate::{
@@ -13,9 +13,9 @@ use crate::{
     cluster::plan_dir::RootLabel, cluster::plan_dir::Seal, cluster::plan_dir::list_name,
     copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations, copy::before::open_source,
     error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
-    manifest::SummedWriter, manifest::readers::ours, staged::StagedFile, staged::write_whole,
-    sys::Dir, sys::stat::Kind, transfer::FirstRead, tree::OutputDir, tree::Patience,
-    tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
+    manifest::SummedWriter, staged::StagedFile, staged::write_whole, sys::Dir, sys::stat::Kind,
+    transfer::FirstRead, tree::OutputDir, tree::Patience, tree::SortedRecords, tree::Sorter,
+    tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
 };
 
 /// A plan to be made.
@@ -79,8 +79,7 @@ impl PlanJob {
                 shared.deed_at("lock", || private.path())?;
             }
         }
-        let unused = self.unused_records(&prepared);
-        for warning in prepared.warnings.iter().chain(&too_large).chain(&unused) {
+        for warning in prepared.warnings.iter().chain(&too_large) {
             (observer.listen)(&Event::Warning(warning));
         }
         let walk = run.walk(&prepared, false, None);
@@ -108,19 +107,6 @@ impl PlanJob {
             }
         }
         Ok(PlanReport { seal, broken, interrupted })
-    }
-
-    /// That shards do not know what earlier runs recorded of the output, if there is anything. A shard would have to
-    /// hold all of it in memory.
-    fn unused_records(&self, prepared: &Prepared) -> Option<Error> {
-        let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
-        let root = prepared.output.handle.as_ref().filter(|_| self.job.options.verify.is_none())?;
-        let newest = ours(root, is_in_source, None).ok()?.first().copied()?;
-        let finding = format!(
-            "what {newest} and the private record say of files that are there already is not held against them: damage \
-             since then would be listed as it stands; with --verify they are held against the source"
-        );
-        Some(Error::finding("plan with what is known of", &self.job.output, finding))
     }
 
     /// Makes the plan's directory.

@@ -145,7 +145,7 @@ impl<'a> NewFile<'a> {
         let file = self.file()?;
         let gid = self.dir.stat_self().map_err(|error| self.cannot("look at", error))?.gid;
         attributes
-            .shed_inherited(file)
+            .shed_lists(file)
             .map_err(|error| self.cannot("set the permissions of", error))?;
         let failed = |deed, error| failed(Error::io(deed, self.path, error));
         attributes

@@ -398,7 +398,7 @@ impl MadeDir {
     fn label(&self, path: &Path, warn: &mut impl FnMut(Error)) {
         let Self { dir, like, attributes, gid } = self;
         let mut warn = |deed, error| warn(Error::io(deed, path, error));
-        if let Err(error) = attributes.shed_inherited(dir) {
+        if let Err(error) = attributes.shed_lists(dir) {
             warn("set the permissions of", error);
         }
         attributes.apply_to_new(dir, like, *gid, None, &mut warn);

@@ -349,7 +349,7 @@ impl Part {
             if may_have_lists {
                 born = None;
                 attributes
-                    .shed_inherited(content.file())
+                    .shed_lists(content.file())
                     .unwrap_or_else(|error| warn("set the permissions of", error));
             }
             attributes

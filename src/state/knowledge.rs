@@ -470,6 +470,24 @@ pub struct Remembered {
 }
 
 impl Belief {
+    /// True if a private record has a row of the file.
+    pub fn is_recorded(self) -> bool {
+        match self {
+            Self::Untouched(..) => true,
+            Self::Doubtful(remembered) => remembered.row.is_some(),
+            Self::Nothing => false,
+        }
+    }
+
+    /// The change time that the copy, which is `there`, had when a run last settled it: what happened to it since, as
+    /// far as a record tells that apart, does not make it younger than its source.
+    pub fn made(self, there: &Stat) -> Time {
+        match self {
+            Self::Doubtful(Remembered { row: Some(row), .. }) => row.trace.ctime.min(there.ctime),
+            Self::Doubtful(_) | Self::Untouched(..) | Self::Nothing => there.ctime,
+        }
+    }
+
     /// The findings of earlier runs about the file, however sure they are.
     pub fn remembered(self) -> Option<Remembered> {
         match self {

@@ -52,7 +52,11 @@ impl ExistingFile<'_> {
         let Self { context, transfer: Transfer { source, target }, .. } = *self;
         let (name, stat) = (&target.entry.name, &target.entry.stat);
         let same = Ok(Continue((Labels::Same, *stands)));
-        if labelled && !Attributes::may_differ(stands, stat) {
+        let made = Stat { ctime: self.belief.made(stands), ..*stands };
+        // What no record knows is read anyway, and its change time says nothing: a rename sets it, too.
+        let is_recorded =
+            self.belief.is_recorded() || context.options.asked.algorithm == Algorithm::None;
+        if labelled && is_recorded && !Attributes::may_differ(&made, stat) {
             return same;
         }
         let Some(dir) = &target.output.handle else { return same };
@@ -91,6 +95,10 @@ impl ExistingFile<'_> {
             return same;
         }
         let widens = attributes.widen(&now, &kept, stat);
+        // Whoever a list let write may hold the file open; these bits are the most that one gives.
+        if attributes.lack_lists_of(&kept) && now.mode & 0o022 != 0 {
+            return Ok(Break(ANEW));
+        }
         if (widens || !Attributes::are_labelled(&now, stat))
             && !sys::is_ours_alone(&kept, &now).map_err(at_output)?
         {
@@ -106,7 +114,7 @@ impl ExistingFile<'_> {
             }
         }
         let owned = (now.uid, now.gid) == (stat.uid, stat.gid);
-        attributes.apply(&kept, stat, owned, |deed, error| {
+        attributes.apply_to_kept(&kept, stat, owned, |deed, error| {
             warnings.push(Error::io(deed, target.path(), error));
         });
         if context.options.durability == (Durability::Grouped { at_once: false }) {

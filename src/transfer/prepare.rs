@@ -164,11 +164,8 @@ fn is_changed_since(
         let Belief::Doubtful(Remembered { row: Some(row), .. }) = belief else { return false };
         return context.options.asks_change_time && source.0.ctime != row.trace.ctime;
     }
-    let made = match belief {
-        Belief::Doubtful(Remembered { row: Some(row), .. }) => row.trace.ctime.min(there.ctime),
-        Belief::Doubtful(_) | Belief::Untouched(..) | Belief::Nothing => there.ctime,
-    };
-    context.options.asks_change_time && there.ctime != there.mtime && source.0.ctime >= made
+    let is_later = source.0.ctime >= belief.made(there);
+    context.options.asks_change_time && there.ctime != there.mtime && is_later
 }
 
 /// The output's file under this name that stays, and the belief about it.
@@ -230,7 +227,14 @@ fn with_labels(
             Err(error) => return Action::Settled(Outcome::Failed(error)),
             Ok(Break(action)) => return action,
             Ok(Continue((Labels::Same, _))) => (stands, row, before),
-            Ok(Continue((Labels::Differ, _))) => (stands, row, Labels::Differ),
+            // Later runs compare them whatever its change time is then.
+            Ok(Continue((Labels::Differ, _))) => {
+                let unlike = |row: KeptRow| match row.row() {
+                    Row { labelled: false, .. } => row,
+                    row => KeptRow::New(Row { labelled: false, ..*row }),
+                };
+                (stands, row.map(unlike), Labels::Differ)
+            }
             Ok(Continue((Labels::Set, now))) => {
                 let Transfer { target, .. } = existing.transfer;
                 let output = &target.output;

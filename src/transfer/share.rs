@@ -202,7 +202,7 @@ impl NewName<'_> {
             return Ok(false);
         }
         if target.output.gives_lists()
-            && let Err(error) = attributes.shed_inherited(part)
+            && let Err(error) = attributes.shed_lists(part)
         {
             warnings.push(Error::io("set the permissions of", target.path(), error));
         }

@@ -27,7 +27,7 @@ pub fn make_anew(parent: &Dir, name: &OsStr, old: &Dir, durable: bool) -> io::Re
     }
     let (staged, new) = StagedDir::new(parent, name)?;
     let moved = Attributes::default()
-        .shed_inherited(&new)
+        .shed_lists(&new)
         .and_then(|()| new.take_over())
         .and_then(|()| old.open_up(&old.stat_self()?))
         .and_then(|_| {

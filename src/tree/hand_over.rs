@@ -306,8 +306,8 @@ impl HandOver {
             let is_his = !look(handle.is_ours())?;
             let shed = || match (is_his, changes_owner) {
                 // Whoever it was of may have let others in, and into what is made in it.
-                (true, _) => Attributes::default().shed_inherited(handle),
-                (false, true) => attributes.shed_inherited(handle),
+                (true, _) => Attributes::default().shed_lists(handle),
+                (false, true) => attributes.shed_lists(handle),
                 (false, false) => Ok(()),
             };
             let closed = handle.take_over().and_then(|()| shed());

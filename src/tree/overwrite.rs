@@ -173,7 +173,7 @@ impl Walk<'_> {
         output.ways = output.ways.into_output(&now);
         if fresh
             && parent.gives_lists()
-            && let Err(error) = Attributes::default().shed_inherited(&handle)
+            && let Err(error) = Attributes::default().shed_lists(&handle)
         {
             let error = Error::io("set the permissions of", &to, error);
             let _ = emit.item(WalkItem::Warning(error));

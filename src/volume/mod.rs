@@ -335,7 +335,7 @@ fn simple_form(name: &OsStr) -> String {
 fn holds(dir: &Dir, parts: PartOwner, attributes: &Attributes, source: &Stat) -> io::Result<bool> {
     let (file, name) = dir.create_part(parts)?;
     let takes = |attributes: &Attributes, stat: &Stat| {
-        attributes.apply(&file, stat, false, |_, _| ());
+        attributes.apply_to_kept(&file, stat, false, |_, _| ());
         Dir::stat_file(&file).is_ok_and(|now| attributes.are_at(&now, &file, stat))
     };
     // It may have been made with the permissions in question: they must be seen to change.

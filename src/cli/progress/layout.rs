@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(
             lines(&run(), room(40, 10)),
             [
-                "~tape-room/a  DONE 0:25  on its disk",
+                "~tape-room/a  DONE 0:25  read back",
                 "/mnt/b        [===  ]   66%  0:25 left",
                 "~wedding.mov  [==   ]   50%",
             ]
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(
             lines(&run(), room(80, 24)),
             [
-                "~nt/tape-room/a  DONE 0:25  on its disk",
+                "~nt/tape-room/a  DONE 0:25  read back",
                 "/mnt/b           [======    ]   66%  0:25 left   112.0 MiB/s  18.0 of 27.0 GiB",
                 "~26/wedding.mov  [=====     ]   50%                             1.0 of 2.0 GiB",
             ]

@@ -251,7 +251,7 @@ impl BagRun<'_> {
             Ok((stat, attributes)) => {
                 let mut warn = |deed, error| warnings.push(Error::io(deed, &path, error));
                 attributes
-                    .shed_inherited(payload)
+                    .shed_lists(payload)
                     .unwrap_or_else(|error| warn("set the permissions of", error));
                 attributes.apply(payload, &stat, false, warn);
             }

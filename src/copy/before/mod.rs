@@ -181,7 +181,7 @@ fn labels_of(
         warnings.push(Error::io("read the attributes of", from, error));
         Attributes::default()
     });
-    let shed = root.handle.as_ref().map_or(Ok(()), |made| attributes.shed_inherited(made));
+    let shed = root.handle.as_ref().map_or(Ok(()), |made| attributes.shed_lists(made));
     if let Err(error) = shed {
         warnings.push(Error::io("set the permissions of", to, error));
     }

@@ -215,11 +215,11 @@ impl Committer<'_> {
         } else if !is_labelled(output, handle, attributes, stat, is_generation)
             && self.context.control.gate.lets_pass()
         {
-            // A generation is as the source is. Another output may have attributes of its own.
+            // A generation is as the source is. Another output may have attributes of its own that give no rights.
             if is_generation && let Err(error) = attributes.shed_others(handle) {
                 warn("remove an extended attribute of", error);
             }
-            attributes.apply(handle, stat, false, warn);
+            attributes.apply_to_kept(handle, stat, false, warn);
         }
     }
 

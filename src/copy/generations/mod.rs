@@ -196,7 +196,7 @@ impl GenerationRun<'_> {
         let HeldTree { dir: new, path } = &tree;
         let fail = |error| cannot_make(&root.dir, &part, path, error);
         let last = root.last.as_ref();
-        Attributes::default().shed_inherited(new).map_err(fail)?;
+        Attributes::default().shed_lists(new).map_err(fail)?;
         // By this a later run knows the tree as one to go on with, also if this one is refused.
         let private = PrivateDir::open(new, path, None, Missing::Make)?;
         let mut is_shared = last.is_none();

@@ -138,7 +138,7 @@ impl Seeding<'_> {
         new.open_up(&new.stat_self()?)?;
         if Attributes::are_inherited_in(&new) {
             // It is there from a run that was cut short, and what is made in it is to have the source's lists.
-            Attributes::default().shed_inherited(&new)?;
+            Attributes::default().shed_lists(&new)?;
         }
         Ok(Some([Some(last), Some(source), Some(new)]))
     }

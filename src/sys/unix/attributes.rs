@@ -191,13 +191,32 @@ impl Attributes {
         self.0.iter().filter(|(name, _)| name.to_bytes().starts_with(b"system.posix_acl_"))
     }
 
-    /// Takes from an entry that was just made the access lists that its directory gave it and these attributes do not
-    /// have. Its permissions are to be set afterwards.
+    /// True if an entry has access lists that these lack, as its source had once, or if that cannot be told.
+    pub fn lack_lists_of(&self, entry: impl AsFd) -> bool {
+        Self::read(entry).map_or(true, |held| held.open_more_than_those(self))
+    }
+
+    /// [`apply`](Self::apply) for an entry that was there: it loses the access lists that these attributes do not have.
+    pub fn apply_to_kept(
+        &self,
+        to: impl AsFd,
+        source: &Stat,
+        owned: bool,
+        mut failed: impl FnMut(&'static str, io::Error),
+    ) {
+        if let Err(error) = self.shed_lists(to.as_fd()) {
+            failed("set the permissions of", error);
+        }
+        self.apply(to, source, owned, failed);
+    }
+
+    /// Takes from an entry the access lists that these attributes do not have: its directory gave it them when it was
+    /// made, or its source had them once. Its permissions are to be set afterwards.
     ///
     /// # Errors
     /// It may still have one.
     #[cfg(target_os = "linux")]
-    pub fn shed_inherited(&self, from: impl AsFd) -> io::Result<()> {
+    pub fn shed_lists(&self, from: impl AsFd) -> io::Result<()> {
         let from = from.as_fd();
         for name in [c"system.posix_acl_access", c"system.posix_acl_default"] {
             if self.0.iter().any(|(own, _)| own.as_c_str() == name) {
@@ -219,7 +238,7 @@ impl Attributes {
 
     /// There are no such lists here.
     #[cfg(not(target_os = "linux"))]
-    pub fn shed_inherited(&self, _: impl AsFd) -> io::Result<()> {
+    pub fn shed_lists(&self, _: impl AsFd) -> io::Result<()> {
         Ok(())
     }
 
@@ -408,11 +427,13 @@ impl Attributes {
         held.is_some_and(|held| held.0.len() == self.0.len())
     }
 
-    /// The attributes of an entry that is `there`, if these are among them and the rest is as `source` is.
+    /// The attributes of an entry that is `there`, if these are among them, no other gives rights, and the rest is as
+    /// `source` is.
     fn held_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> Option<Self> {
         let is_as = is_labelled(there, source) && source.mtime.may_be_stored_as(there.mtime);
         let held = is_as.then(|| Self::read(to).ok()).flatten()?;
-        self.0.iter().all(|one| held.0.contains(one)).then_some(held)
+        let has_all = self.0.iter().all(|one| held.0.contains(one));
+        (has_all && !held.open_more_than_those(self)).then_some(held)
     }
 
     /// True if these are those of another entry, in any order.

@@ -81,7 +81,12 @@ impl Attributes {
     }
 
     /// Access lists are no part of a copy here.
-    pub fn shed_inherited(&self, _: impl AsHandle) -> io::Result<()> {
+    pub fn lack_lists_of(&self, _: impl AsHandle) -> bool {
+        false
+    }
+
+    /// Access lists are no part of a copy here.
+    pub fn shed_lists(&self, _: impl AsHandle) -> io::Result<()> {
         Ok(())
     }
 
@@ -120,6 +125,17 @@ impl Attributes {
     /// access lists, which are not copied.
     pub fn narrowed(_there: &Stat, _source: &Stat) -> Option<Stat> {
         None
+    }
+
+    /// Like [`apply`](Self::apply) for an entry that was there.
+    pub fn apply_to_kept(
+        &self,
+        to: impl AsHandle,
+        source: &Stat,
+        owned: bool,
+        failed: impl FnMut(&'static str, io::Error),
+    ) {
+        self.apply(to, source, owned, failed);
     }
 
     /// Like [`apply`](Self::apply) for an entry just made.

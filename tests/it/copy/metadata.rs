@@ -68,13 +68,47 @@ fn copies_have_no_access_lists_but_those_of_their_sources() {
             let run = scene.command(["--overwrite-policy", policy]).run();
             scene.judge(&run).complete();
         }
-        // Directories that were there keep theirs, and so do files that are no copies.
+        // The root keeps its own, and so do files that are no copies.
         shell(&scene, "rm -r dst/.dircopy dst/dircopy-*");
         if !there.is_empty() {
             shell(&scene, "setfacl -b dst dst/there");
         }
         assert_eq!(attributes(&scene.dst), expected, "{there}");
         shell(&scene, "rm -r dst");
+    }
+}
+
+/// Who was in an access list that the source has no more would go on reading its copy, though the bits are the same.
+#[test]
+fn an_access_list_that_the_source_dropped_goes_from_the_copy() {
+    need!(Root, Attr);
+    for shard in [false, true] {
+        let scene = Scene::on_disk();
+        scene.src.file("d/read", "secret").mode("d/read", 0o640).file("d/write", "secret");
+        scene.src.file("d/own", "of the output's").mode("d", 0o750);
+        shell(&scene, "setfacl -m u:1234:r src/d/read; setfacl -m u:1234:rw src/d/write");
+        shell(&scene, "setfacl -m u:1234:rwx,d:u:1234:rwx src/d");
+        scene.copy(&[]).assert_code(0);
+        assert_eq!(attributes(&scene.dst.join("d")), attributes(&scene.src.path("d")));
+        shell(&scene, "setfattr -n user.own -v x dst/d/own; setfacl -R -b src/d");
+        let before = shell(&scene, "stat -c %i dst/d/write");
+        let run = scene.copy(&[]);
+        run.assert_code(1).assert_says("d/read: its permissions").assert_says("d/write: its");
+        let update = ["--overwrite-policy", "update"];
+        match shard {
+            false => drop(scene.copy(&update).assert_code(0)),
+            true => {
+                let plan = ["plan", "src", "dst", "--plan", "p", "--overwrite-policy", "update"];
+                scene.bare(plan).run().assert_code(0);
+                scene.bare(["shard", "--plan", "p", "--claim"]).run().assert_code(0);
+                scene.bare(["finish", "--plan", "p"]).run().assert_code(0);
+            }
+        }
+        assert_eq!(shell(&scene, "getfacl -cR dst/d | grep 1234 || true"), "");
+        // Whoever could write to it may hold it open.
+        assert_ne!(shell(&scene, "stat -c %i dst/d/write"), before);
+        assert!(shell(&scene, "getfattr -d dst/d/own").contains("user.own"));
+        scene.copy(&update).assert_code(0);
     }
 }
 
