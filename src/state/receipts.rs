@@ -251,7 +251,7 @@ mod tests {
         let (root, dir, private) = scratch();
         let run = CountedRun::count(&private, &dir, root.path(), None).unwrap();
         let sequence = run.sequence().unwrap();
-        let file = private.dir().open_ours(LOCK.as_ref()).unwrap().unwrap().0;
+        let file = File::open(private.path().join(LOCK)).unwrap();
         assert!(matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
         drop(sequence);
         file.try_lock().unwrap();

@@ -20,7 +20,7 @@ use crate::{
     sys::DirReader, sys::ListedEntry, sys::Lock, sys::ShardTag, sys::is_journal_name,
     sys::is_part_name, sys::shard_of_part, sys::stat::Kind, tree::Found, tree::Journal,
     tree::NameCount, tree::OutputDir, tree::SourceDir, tree::Version, tree::WalkItem,
-    tree::anew::put_back, tree::found::Emit, tree::journal,
+    tree::anew::go_on, tree::found::Emit, tree::journal,
 };
 
 /// The beginning of a large file that a killed run left.
@@ -232,7 +232,7 @@ pub fn clean_up(
             None => leftovers.remove(output, journal),
         }
     }
-    halves.into_iter().for_each(|half| leftovers.put_back(output, dir, &half, unknown));
+    halves.into_iter().for_each(|half| leftovers.go_on(output, dir, &half, unknown));
     parts.into_iter().for_each(|part| leftovers.remove(output, part));
     trials.into_iter().for_each(|trial| leftovers.remove_trial(output, dir, trial));
     leftovers
@@ -261,13 +261,14 @@ impl Leftovers {
         }
     }
 
-    /// Puts back what is in a directory that was to take the place of another.
-    fn put_back(&mut self, output: &OutputDir, dir: &Dir, half: &OsStr, unknown: &UnknownParts) {
-        match put_back(dir, half) {
+    /// Goes on with a directory that was to take the place of another.
+    fn go_on(&mut self, output: &OutputDir, dir: &Dir, half: &OsStr, unknown: &UnknownParts) {
+        match go_on(dir, half) {
             Ok(true) => {}
             Ok(false) => unknown.add(|| output.path_of(half)),
             Err(error) => {
-                let error = Error::io("move back what is in", output.path_of(half), error);
+                let error =
+                    Error::io("go on making a directory anew as", output.path_of(half), error);
                 self.error.get_or_insert(error);
             }
         }

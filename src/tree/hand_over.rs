@@ -111,6 +111,7 @@ pub fn close_anew(
     handle: &Dir,
     there: &Stat,
     durable: bool,
+    stop: &Stop,
     may_change: impl FnOnce() -> bool,
 ) -> Result<Option<Dir>> {
     let traits = output.volume.tried.traits;
@@ -134,7 +135,8 @@ pub fn close_anew(
     if !may_change() {
         return Ok(None);
     }
-    let made = sys::name_from_bytes(name).and_then(|name| make_anew(above, name, handle, durable));
+    let made =
+        sys::name_from_bytes(name).and_then(|name| make_anew(above, name, handle, durable, stop));
     made.map(Some).map_err(|error| {
         let finding = format!(
             "users may hold it open who may not look into its counterpart at the source, and it cannot be made anew \

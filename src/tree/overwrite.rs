@@ -9,9 +9,9 @@ use std::{ffi::OsStr, io, sync::Arc, sync::Mutex};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Deed, error::Error, path::Shown, state::MovedTimes, state::PrivateDir, sys::Attributes,
-    sys::Dir, sys::DirListing, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
-    tree::HandOver, tree::OutputDir, tree::Selection, tree::Walk, tree::WalkItem,
+    error::Deed, error::Error, event::Stop, path::Shown, state::MovedTimes, state::PrivateDir,
+    sys::Attributes, sys::Dir, sys::DirListing, sys::stat::Identity, sys::stat::Kind,
+    sys::stat::Stat, tree::HandOver, tree::OutputDir, tree::Selection, tree::Walk, tree::WalkItem,
     tree::dirs::in_the_way, tree::found::Emit, tree::hand_over::OPEN_TO_OTHERS,
     tree::hand_over::close_anew, tree::hand_over::refuse_stranger, volume::TriedVolume,
 };
@@ -163,8 +163,15 @@ impl Walk<'_> {
         let (mut handle, mut now) = (handle, there);
         if is_of_others
             && !self.dry
-            && let Some(made) =
-                close_anew(output, parent, &handle, &there, self.chains, || self.may_make())?
+            && let Some(made) = close_anew(
+                output,
+                parent,
+                &handle,
+                &there,
+                self.chains,
+                self.stop.unwrap_or(&Stop::default()),
+                || self.may_make(),
+            )?
         {
             now = made.stat_self().deed("look at", &to)?;
             handle = made;

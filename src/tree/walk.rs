@@ -8,7 +8,7 @@
 use std::{ffi::OsStr, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use crate::{
-    error::Deed, error::Error, event::Gate, path::RelPath, state::Knowledge,
+    error::Deed, error::Error, event::Gate, event::Stop, path::RelPath, state::Knowledge,
     state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes, sys::Dir,
     sys::DirReader, sys::ListedEntry, sys::stat::Identity, sys::stat::Kind, tree::Classifier,
     tree::Cleanup, tree::Inclusion, tree::Leftovers, tree::NameCount, tree::NameList,
@@ -62,6 +62,8 @@ pub struct Walk<'a> {
     pub is_ours_alone: bool,
     /// Asked before anything is made or changed at the output.
     pub gate: Option<&'a Gate<'a>>,
+    /// Ends what takes long in a single directory.
+    pub stop: Option<&'a Stop>,
     /// The directories of the output that it is in.
     pub live: Arc<LiveDirs>,
     /// Where the names on both sides are counted, if they are.

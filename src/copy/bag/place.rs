@@ -14,11 +14,12 @@ use crate::{
     copy::CopyJob, copy::before::check, copy::before::check::DiskDemands,
     copy::before::check::Opened, copy::before::check::new_name, copy::list_file::ListFile,
     copy::list_file::ListWriting, copy::list_file::remove_all, error::Error, error::Result,
-    hash::Algorithms, hash::Digests, manifest::ManifestName, manifest::archive::bag::DECLARATION,
-    manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name, state::Bound,
-    state::Missing, state::Note, state::PrivateDir, state::private_dir::NAME, sys, sys::Attributes,
-    sys::Dir, sys::DirListing, sys::PartOwner, sys::is_part_name, tree::Patience,
-    tree::anew::make_anew, tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
+    event::Stop, hash::Algorithms, hash::Digests, manifest::ManifestName,
+    manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
+    manifest::archive::bag::manifest_name, state::Bound, state::Missing, state::Note,
+    state::PrivateDir, state::private_dir::NAME, sys, sys::Attributes, sys::Dir, sys::DirListing,
+    sys::PartOwner, sys::is_part_name, tree::Patience, tree::anew::make_anew,
+    tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
     tree::hand_over::tells_owners,
 };
 
@@ -207,7 +208,9 @@ impl BagRoot {
         let is_strange =
             is_of_stranger(&dir.stat_self().map_err(fail)?, &label, lists.deny_somebody());
         let may_close = is_open && !is_strange;
-        let anew = may_close.then(|| make_anew(&self.dir, name, &dir, durable).ok()).flatten();
+        let anew = may_close
+            .then(|| make_anew(&self.dir, name, &dir, durable, &Stop::default()).ok())
+            .flatten();
         let is_closed = anew.is_some();
         let dir = anew.unwrap_or(dir);
         is_open &= !is_closed && tells_owners(&dir, PartOwner::default(), false);

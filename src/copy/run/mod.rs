@@ -273,7 +273,7 @@ impl OutputRun<'_> {
         let control = Control { progress, stop, rate, timings, resident: &resident, helpers, gate };
         let context = Context { options, shared, control };
         let mut walk = self.walk(&prepared, false, known);
-        walk.gate = Some(gate);
+        (walk.gate, walk.stop) = (Some(gate), Some(stop));
         let has_more = || mirror.begin();
         let names_met = NameCount::new(&has_more);
         walk.names_met = job.mirror.is_some().then_some(&names_met);

@@ -235,6 +235,7 @@ impl CopyJob {
             leaves_dirs: self.shard.is_some(),
             is_ours_alone: self.pruned,
             gate: None,
+            stop: None,
             live: Arc::default(),
             names_met: None,
             unknown: Arc::default(),

@@ -252,7 +252,7 @@ fn what_a_killed_run_began_to_make_anew_is_made_anew() {
 
 /// … also if the source is open again by then.
 #[test]
-fn what_a_killed_run_moved_is_put_back() {
+fn what_a_killed_run_began_stays_closed_with_what_is_not_of_the_source() {
     need!(Root, Strace);
     let scene = open_directory();
     shell(&scene, "echo ours > dst/d/sub/ours; chmod 700 src/d");
@@ -261,10 +261,78 @@ fn what_a_killed_run_moved_is_put_back() {
     assert!(strace.log().contains("killed by SIGKILL"), "{}", strace.log());
     assert_ne!(shell(&scene, "find dst -name '*-part'"), "");
     shell(&scene, "chmod 755 src/d");
-    scene.copy(&[]).assert_code(0);
+    scene.copy(&[]).assert_code(1).assert_says("so it stays closed to others");
     assert_eq!(shell(&scene, "cat dst/d/sub/ours dst/d/sub/deep/pub dst/d/top"), "ours\npubtop");
     assert_eq!(shell(&scene, "find dst -name '*-part'"), "");
+    assert_eq!(label(&scene, "d"), (0, 0, 0o700));
+    shell(&scene, "mv dst/d/sub/ours .");
+    scene.copy(&[]).assert_code(0);
     assert_eq!(label(&scene, "d"), (0, 0, 0o755));
+}
+
+/// Nothing leaves a directory before it is closed: who holds it open would rename what is in it, or take its names.
+#[test]
+fn a_directory_is_closed_before_anything_moves_out_of_it() {
+    need!(Root, Strace);
+    let scene = open_directory();
+    shell(&scene, "chmod 1777 src/d src/d/sub");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "chmod 700 src/d");
+    let strace = Strace::watch(&scene, "fchmod,renameat,renameat2");
+    strace.run(scene.command(NONE)).assert_code(0);
+    let log = strace.log();
+    let at = |call: &str, of: &str, what: &str| {
+        let is_it = |line: &&str| line.contains(call) && line.contains(of) && line.contains(what);
+        log.lines().position(|line| is_it(&line)).unwrap_or_else(|| panic!("{call} {of}: {log}"))
+    };
+    for (dir, file) in [("/dst/d>", "\"top\""), ("/dst/d/sub/deep>", "\"pub\"")] {
+        assert!(at("fchmod(", dir, "0700") < at("renameat", dir, file), "{log}");
+    }
+    assert_eq!(label(&scene, "d/sub"), (0, 0, 0o1777));
+}
+
+/// What was moved goes into no directory that somebody put in the place of the one that it came from.
+#[test]
+fn a_killed_run_is_not_gone_on_with_in_another_directory() {
+    need!(Root, Strace);
+    let scene = open_directory();
+    shell(&scene, "chmod 700 src/d");
+    let strace = Strace::inject(&scene, "renameat,renameat2", "signal=KILL:when=2");
+    strace.run(scene.command(NONE));
+    assert!(strace.log().contains("killed by SIGKILL"), "{}", strace.log());
+    shell(&scene, "mv dst/d dst/x; mkdir dst/d; chmod 777 dst/d; chown 1001 dst/d");
+    let run = scene.copy(&[]);
+    run.assert_code(1).assert_says("cannot go on making a directory anew as");
+    assert_eq!(shell(&scene, "find dst/d -type f"), "");
+    assert_ne!(shell(&scene, "find dst -path '*-part/*' -type f"), "");
+    shell(&scene, "mv dst/d theirs; mv dst/x dst/d");
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(
+        shell(&scene, "cat dst/d/sub/deep/pub dst/d/top; find dst -name '*-part'"),
+        "pubtop"
+    );
+}
+
+/// However much is in a directory, a signal is heeded, and the next run goes on.
+#[test]
+fn a_run_that_is_stopped_is_gone_on_with() {
+    need!(Root, Strace);
+    let scene = open_directory();
+    shell(
+        &scene,
+        "mkdir dst/d/many; cd dst/d/many; seq 300 | xargs mkdir; chmod 700 ../../../src/d",
+    );
+    let strace = Strace::inject(&scene, "mkdirat", "signal=TERM:when=20");
+    let run = strace.run(scene.command(NONE));
+    run.assert_code(143);
+    let made = strace.log().lines().filter(|line| line.contains("mkdirat(")).count();
+    assert!((20..100).contains(&made), "{made} were made");
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(shell(&scene, "ls dst/d/many | wc -l"), "300\n");
+    assert_eq!(
+        shell(&scene, "cat dst/d/sub/deep/pub dst/d/top; find dst -name '*-part'"),
+        "pubtop"
+    );
 }
 
 /// One that cannot be made anew gets nothing that is closed, and stays as it was.

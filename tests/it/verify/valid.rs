@@ -170,7 +170,8 @@ fn what_later_runs_left_out_is_told() {
         let run = scene.bare(["verify", "dst"]).run();
         run.assert_code(0)
             .assert_says("does not list 1 file that earlier ones list and that is there");
-        assert_eq!(run.err().lines().count(), 1, "{}", run.err());
+        run.assert_says("the last copy here was not complete: 1 entry");
+        assert_eq!(run.err().lines().count(), 2, "{}", run.err());
     }
     scene.bare(["verify", "--complete", "dst"]).run().assert_code(4).assert_says("dst/f");
     // What is listed again, or gone, is not told.
