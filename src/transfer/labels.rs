@@ -53,10 +53,11 @@ impl ExistingFile<'_> {
         let (name, stat) = (&target.entry.name, &target.entry.stat);
         let same = Ok(Continue((Labels::Same, *stands)));
         let made = Stat { ctime: self.belief.made(stands), ..*stands };
-        // What no record knows is read anyway, and its change time says nothing: a rename sets it, too.
+        let seems_same = labelled && !Attributes::may_differ(&made, stat);
+        // The change time of a file that no record knows says little, since a rename sets it; such a file is read anyway.
         let is_recorded =
             self.belief.is_recorded() || context.options.asked.algorithm == Algorithm::None;
-        if labelled && is_recorded && !Attributes::may_differ(&made, stat) {
+        if seems_same && is_recorded {
             return same;
         }
         let Some(dir) = &target.output.handle else { return same };
@@ -76,7 +77,9 @@ impl ExistingFile<'_> {
             let finding = "another file took its name";
             return Err(Error::finding("set the attributes of", target.path(), finding));
         }
-        if attributes.are_at(&now, &kept, stat) {
+        // Whoever is in an access list that the source has no more could still read it.
+        let is_same = seems_same && !attributes.lack_lists_of(&kept);
+        if is_same || attributes.are_at(&now, &kept, stat) {
             return same;
         }
         if !target.output.volume.can_hold(dir, &attributes, stat) {
