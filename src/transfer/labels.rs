@@ -54,7 +54,7 @@ impl ExistingFile<'_> {
         let same = Ok(Continue((Labels::Same, *stands)));
         let made = Stat { ctime: self.belief.made(stands), ..*stands };
         let seems_same = labelled && !Attributes::may_differ(&made, stat);
-        // The change time of a file that no record knows says little, since a rename sets it; such a file is read anyway.
+        // The change time of a file that no record knows says little, since a rename sets it; it is read anyway.
         let is_recorded =
             self.belief.is_recorded() || context.options.asked.algorithm == Algorithm::None;
         if seems_same && is_recorded {
