@@ -284,9 +284,9 @@ fn a_full_output_stops_alone_and_a_later_run_completes_it() {
         is_complete(&scene, name, &run);
     }
     judge(&scene, "b", &run).sound().no_temp_files();
-    let there: u64 = names_below(&scene.path("b"), "f")
-        .iter()
-        .filter(|name| !name.starts_with(b"dircopy-"))
+    // What has its name and no line, as the run ended before that, is held against the source once more.
+    let there: u64 = shell(&scene, "cut -c 67- b/dircopy-*.sha256sum*")
+        .lines()
         .map(|name| scene.src.stat(name))
         .map(|stat| (stat.st_size as u64).min(stat.st_blocks as u64 * 512))
         .sum();
