@@ -119,6 +119,16 @@ pub type EventListener<'a> = dyn Fn(&Event<'_>) + Sync + 'a;
 /// Follows a copy or a stream.
 pub type EventObserver<'a> = Observer<EventListener<'a>>;
 
+impl EventObserver<'_> {
+    /// Tells a warning, and counts it among the `warnings` of a report.
+    pub(crate) fn warn_in(&self, warnings: &mut u64) -> impl FnOnce(&Error) {
+        move |error| {
+            *warnings += 1;
+            (self.listen)(&Event::Warning(error));
+        }
+    }
+}
+
 // The request to end a run early.
 
 /// Asks a run to stop. Clones ask the same run; ask once, it cannot be taken back.

@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Deed, error::Result, hash::hex, state::Mark, state::Missing, state::Note,
+    error::Deed, error::Error, error::Result, hash::hex, state::Mark, state::Missing, state::Note,
     state::PrivateDir, sys::Dir, sys::stat::Identity,
 };
 
@@ -67,24 +67,24 @@ pub struct CountedRun {
 
 impl CountedRun {
     /// Counts a run at the output whose root is `root`, at `path`; private directories are `elsewhere`, if that is
-    /// given. A number that cannot be kept is none, and the receipt is in no sequence then.
+    /// given. A number that cannot be kept is none, which goes to `warn`, and the receipt is in no sequence then.
     pub fn count(
         private: &PrivateDir,
         root: &Dir,
         path: &Path,
         elsewhere: Option<&Path>,
+        warn: impl FnOnce(&Error),
     ) -> Option<Self> {
-        let _held = hold(private).ok()?;
-        let mut last = LastReceipt::read(private).unwrap_or_default();
-        last.runs += 1;
-        last.write(private, false).ok()?;
-        Some(Self {
-            run: last.runs,
-            path: path.to_path_buf(),
-            elsewhere: elsewhere.map(Path::to_path_buf),
-            root: root.identity().ok()?,
-            mark: private.mark().clone(),
-        })
+        let next = || {
+            let (_held, root) = (hold(private)?, root.identity()?);
+            let mut last = LastReceipt::read(private).unwrap_or_default();
+            last.runs += 1;
+            last.write(private, false).map(|()| (last.runs, root))
+        };
+        let next = next().deed("write the private note of receipts in", private.path());
+        let (run, root) = next.inspect_err(warn).ok()?;
+        let (path, elsewhere) = (path.to_path_buf(), elsewhere.map(Path::to_path_buf));
+        Some(Self { run, path, elsewhere, root, mark: private.mark().clone() })
     }
 
     /// The sequence that the receipt of this run goes into; of one that is written again the same place.
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn each_receipt_names_the_one_before() {
         let (root, dir, private) = scratch();
-        let count = || CountedRun::count(&private, &dir, root.path(), None).unwrap();
+        let count = || CountedRun::count(&private, &dir, root.path(), None, |_| ()).unwrap();
         let first = count().sequence().unwrap();
         let place = first.place().clone();
         assert_eq!((place.number, place.run, &place.before), (1, 1, &None));
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn only_one_places_a_receipt_at_a_time() {
         let (root, dir, private) = scratch();
-        let run = CountedRun::count(&private, &dir, root.path(), None).unwrap();
+        let run = CountedRun::count(&private, &dir, root.path(), None, |_| ()).unwrap();
         let sequence = run.sequence().unwrap();
         let file = File::open(private.path().join(LOCK)).unwrap();
         assert!(matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn another_directory_at_the_path_gets_nothing() {
         let (root, dir, private) = scratch();
-        let run = CountedRun::count(&private, &dir, root.path(), None).unwrap();
+        let run = CountedRun::count(&private, &dir, root.path(), None, |_| ()).unwrap();
         let (other, _, _other_private) = scratch();
         let run = CountedRun { path: other.path().to_path_buf(), ..run };
         assert!(run.sequence().is_err());

@@ -105,9 +105,10 @@ impl OwnManifests {
         };
         found.finished.retain(is_file);
         found.unfinished.retain(is_file);
-        found.record = recorded(&here, dir, state);
-        let private = PrivateDir::open(&here, dir, state, Missing::Leave).ok().flatten();
-        found.missing = private.and_then(|private| NotAll::read(&private)).map(|it| it.missing);
+        if let Ok(Some(private)) = PrivateDir::open(&here, dir, state, Missing::Leave) {
+            found.record = recorded(&here, &private);
+            found.missing = NotAll::read(&private).map(|note| note.missing);
+        }
         found.drop_lists();
         ManifestName::newest_first(&mut found.finished);
         Ok(found)
@@ -359,15 +360,13 @@ fn remedy(dir: &Path) -> String {
     }
 }
 
-/// The answer of the private record of the directory `here`, at `dir`. One that was copied there with its output counts
-/// if the manifest that it names is there, as it was written.
-fn recorded(here: &Dir, dir: &Path, state: Option<&Path>) -> Recorded {
-    look_up(here, dir, state).ok().flatten().unwrap_or(Recorded::Nothing)
+/// The answer of the private record of the directory `here`. One that was copied there with its output counts if the
+/// manifest that it names is there, as it was written.
+fn recorded(here: &Dir, private: &PrivateDir) -> Recorded {
+    look_up(here, private).ok().flatten().unwrap_or(Recorded::Nothing)
 }
 
-fn look_up(here: &Dir, dir: &Path, state: Option<&Path>) -> io::Result<Option<Recorded>> {
-    let private = PrivateDir::open(here, dir, state, Missing::Leave).ok().flatten();
-    let Some(private) = private else { return Ok(None) };
+fn look_up(here: &Dir, private: &PrivateDir) -> io::Result<Option<Recorded>> {
     let is_there = |name: &str| private.dir().stat(name.as_ref(), false).is_ok();
     // For reading only: the file system may be mounted so.
     let Some(file) = private.dir().open_file(FINISHED.as_ref(), false).if_there()? else {

@@ -312,7 +312,8 @@ impl CopySummary<'_> {
 impl CopySummary<'_> {
     /// What to add to hold the copy against what came with the source, if that was not done.
     fn proof_in_source(&self) -> Option<String> {
-        let source = self.args.input.first().filter(|_| self.args.expect.is_none())?;
+        let was_held = self.reports.iter().flatten().any(|report| report.expected);
+        let source = self.args.input.first().filter(|_| !was_held)?;
         if source.join(DECLARATION).is_file() {
             let command = format!("--expect {}", typed(source));
             return Some(format!("the source is a bag, and was not held against that: {command}"));

@@ -69,7 +69,8 @@ impl BagRun<'_> {
             Err(refused) => self.refused(&root, refused, started, stop)?,
         };
         report.counted = root.private.as_ref().and_then(|private| {
-            CountedRun::count(private, &root.dir, &root.path, job.state.as_deref())
+            let warn = self.tree.observer.warn_in(&mut report.counts.warnings);
+            CountedRun::count(private, &root.dir, &root.path, job.state.as_deref(), warn)
         });
         Ok(self.with_warnings(report, root.warning.iter().chain(&warnings)))
     }

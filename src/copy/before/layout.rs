@@ -60,13 +60,12 @@ impl CopyJob {
         if is_of_source || latest(&root).is_none() {
             return Ok(());
         }
-        match GenerationSet::read(&root, &self.output)?.complete.len() {
-            0 => Ok(()),
-            generations => self.refuse(format!(
-                "{generations} generations are there, and what lies beside them is in none; --generations makes the \
-                 next one, and a plain copy wants a directory of its own"
-            )),
+        if GenerationSet::read(&root, &self.output)?.complete.is_empty() {
+            return Ok(());
         }
+        let finding = "generations are there, and what lies beside them is in none; --generations makes the next one, \
+                       and a plain copy wants a directory of its own";
+        self.refuse(finding.into())
     }
 
     fn refuse_in_generation(&self) -> Result<()> {

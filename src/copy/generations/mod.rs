@@ -118,7 +118,8 @@ impl GenerationRun<'_> {
         };
         let tree = snapshot.map_or_else(|| place.take(), Ok)?;
         let mut report = self.fill(&root, tree, now, &prepared, looked.as_ref(), stop)?;
-        report.counted = CountedRun::count(&root.private, &root.dir, &job.output, None);
+        let warn = observer.warn_in(&mut report.counts.warnings);
+        report.counted = CountedRun::count(&root.private, &root.dir, &job.output, None, warn);
         Ok(report)
     }
 

@@ -6,11 +6,11 @@ use crate::copy::mirror::search::is_no_directory;
 use crate::{
     copy::CopyJob, copy::Counts, copy::Prepared, copy::commit::Committer, copy::mirror::Removal,
     copy::mirror::departures::Departures, copy::mirror::look::BackgroundLook,
-    copy::mirror::look::LookResult, error::Deed, error::Error, error::Result, event::Event,
-    event::EventListener, event::Gate, event::Stop, hash::Algorithm, io::Reflink, io::Renamed,
-    io::Sparse, path::DirPath, path::RelPath, state::CountedRun, state::Knowledge, state::Mounts,
-    state::NewRoot, state::NotAll, state::Note, state::PrivateDir, state::SourceMark,
-    sys::name_from_bytes, transfer::OtherTree, transfer::RecordedTree,
+    copy::mirror::look::LookResult, copy::run::OutputRun, error::Deed, error::Error, error::Result,
+    event::Event, event::EventListener, event::Gate, event::Stop, hash::Algorithm, io::Reflink,
+    io::Renamed, io::Sparse, path::DirPath, path::RelPath, state::CountedRun, state::Knowledge,
+    state::Mounts, state::NewRoot, state::NotAll, state::Note, state::PrivateDir,
+    state::SourceMark, sys::name_from_bytes, transfer::OtherTree, transfer::RecordedTree,
     transfer::baseline::Baseline, transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion,
     tree::OutputDir, tree::SourceDir,
 };
@@ -63,10 +63,18 @@ impl EarlierRecords {
         }
     }
 
-    /// Counts the run at the output, unless it was refused.
-    pub fn count(&self, job: &CopyJob, output: &OutputDir, gate: &Gate<'_>) -> Option<CountedRun> {
+    /// Counts the run at the output, unless it was refused. That it could not is one of its `warnings`.
+    pub fn count(
+        &self,
+        run: &OutputRun<'_>,
+        output: &OutputDir,
+        gate: &Gate<'_>,
+        warnings: &mut u64,
+    ) -> Option<CountedRun> {
+        let OutputRun { job, observer, .. } = *run;
         let private = self.private.as_ref().filter(|_| job.is_of_itself() && !gate.is_shut())?;
-        CountedRun::count(private, output.handle.as_ref()?, &job.output, job.state.as_deref())
+        let (root, elsewhere) = (output.handle.as_ref()?, job.state.as_deref());
+        CountedRun::count(private, root, &job.output, elsewhere, observer.warn_in(warnings))
     }
 
     /// A root that was new has the source's permissions now.

@@ -307,8 +307,8 @@ impl OutputRun<'_> {
         counts.warnings += earlier.note_end(job, tree.as_deref(), &counts, &mut committer);
         earlier.tell_links(job, renamed, &observer.listen);
         Report {
+            counted: earlier.count(self, committer.root(), gate, &mut counts.warnings),
             counts,
-            counted: earlier.count(job, committer.root(), gate),
             methods: committer.accounting.methods(),
             ending: job.ending(&counts, stop, committer.accounting.into_broken(), tree.as_deref()),
             total: progress.counted.load(Relaxed).then(|| progress.total_entries.load(Relaxed)),
