@@ -11,7 +11,8 @@ use crate::{
     cli::args::values::one_of, cli::cluster::plan::Follower, cli::exit::Exit,
     cli::habits::refuse_foreign, cli::jobs, cli::show::count, cli::words, cluster::MergeLists,
     cluster::MergedLists, copy::CopyJob, io::Cache, io::CopyOptions, io::Damaged, io::Holes,
-    io::Reflink, io::Sparse, path::Shown, tree::Filter, tree::Policy, tree::Selection,
+    io::ReadBackWhich, io::Reflink, io::Sparse, path::Shown, tree::Filter, tree::Policy,
+    tree::Selection,
 };
 
 // The options of a copy by many machines: `dircopy plan`, `dircopy shard` and `dircopy finish`.
@@ -199,9 +200,18 @@ pub struct PlanArgs {
     #[arg(long, help_heading = "Files at the output")]
     pub no_space_check: bool,
 
-    /// Read every file back from the disk before it gets its name
+    /// Read every file back from the disk before it gets its name; with =new only what is written
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          value_parser = one_of::<ReadBackWhich>(), help_heading = "Proof")]
+    pub verify: Option<ReadBackWhich>,
+
+    /// --verify, and read each file of the source twice: once its copy was read back, once more from its device
     #[arg(long, help_heading = "Proof")]
-    pub verify: bool,
+    pub verify_source: bool,
+
+    /// Refuse a DST where a sync is not known to reach a device of this machine
+    #[arg(long, conflicts_with = "no_sync", help_heading = "Proof")]
+    pub require_durable: bool,
 
     /// Do not wait for the disk
     #[arg(long, help_heading = "Proof")]
@@ -319,12 +329,16 @@ impl PlanArgs {
             hard_links: self.hard_links,
             ..Selection::default()
         };
+        let verifies = self.verify.is_some() || self.verify_source;
         let options = CopyOptions {
             selection,
             policy: self.overwrite_policy,
             check_space: !self.no_space_check,
             allow_empty: self.allow_empty,
-            verify: self.verify.then_some(Damaged::default()),
+            verify: verifies.then_some(Damaged::default()),
+            verify_which: self.verify.unwrap_or_default(),
+            verify_source: self.verify_source,
+            require_durable: self.require_durable,
             sync: !self.no_sync,
             reflink: self.reflink,
             sparse: self.sparse,
@@ -332,7 +346,7 @@ impl PlanArgs {
             cache: self.cache,
             ..CopyOptions::default()
         };
-        if self.verify && self.no_sync {
+        if verifies && self.no_sync {
             return Err("--verify needs copies that are on the disk: leave out --no-sync".into());
         }
         let state = self.state.clone();

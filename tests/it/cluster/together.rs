@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::Cluster;
-use crate::harness::{content, shell};
+use crate::harness::{Mount, content, need, shell};
 
 #[test]
 fn shards_together_are_the_whole() {
@@ -190,4 +190,31 @@ fn an_empty_source_and_one_of_links_alone_have_a_plan() {
     cluster.claim().assert_code(0);
     cluster.finish().assert_code(0);
     cluster.is_as_a_single_run();
+}
+
+/// What a plan was asked to prove, every shard of it is.
+#[test]
+fn a_plan_carries_how_far_it_is_proven() {
+    let cluster = Cluster::new(3);
+    let all = ["--verify=new", "--verify-source", "--hard-links"];
+    cluster.plan_with(&all).assert_code(0);
+    let plan = shell(&cluster.scene, "cat plan/plan.json");
+    for wanted in ["\"verify_which\": \"New\"", "\"verify_source\": true"] {
+        assert!(plan.contains(wanted), "{plan}");
+    }
+    cluster.command("shard", &["--claim"]).run().assert_code(0);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+    let cluster = Cluster::new(3);
+    let refused = cluster.plan_with(&["--verify-source", "--no-sync"]);
+    refused.assert_code(2).assert_says("leave out --no-sync");
+}
+
+#[test]
+fn a_plan_refuses_a_disk_that_keeps_nothing() {
+    need!(Mount);
+    let cluster = Cluster::new(1);
+    let _memory = Mount::tmpfs(&cluster.out(), "8m");
+    let refused = cluster.plan_with(&["--require-durable"]);
+    refused.assert_code(2).assert_says("in memory (--require-durable)");
 }
