@@ -65,6 +65,8 @@ pub struct OpenWork {
     pub made_in: Mutex<Option<Arc<OutputDir>>>,
     /// True if something in it is missing that a later run will have to add.
     pub left_open: AtomicBool,
+    /// True if it gets no label, since its counterpart was closed meanwhile.
+    pub is_withheld: AtomicBool,
     /// Number of things that are still open in it: entries, the walker itself, and directories that it waits for.
     pub pending: AtomicUsize,
     /// The conditions before it gets its label, if that is another than it has.
@@ -131,6 +133,7 @@ impl Default for OpenWork {
         Self {
             made_in: Mutex::new(None),
             left_open: AtomicBool::new(false),
+            is_withheld: AtomicBool::new(false),
             pending: AtomicUsize::new(1),
             hand_over: None,
             claim: None,
@@ -370,6 +373,31 @@ impl OutputDir {
     /// True if something that belongs here is missing.
     pub fn is_left_open(&self) -> bool {
         self.work.left_open.load(Relaxed)
+    }
+
+    /// Closes it if its counterpart `source` was closed to somebody since the run came to it, and says whether that is
+    /// so: what is in the source's by now may be kept from users who may enter this one.
+    pub fn withhold(&self, source: &Dir, may_change: impl FnOnce() -> bool) -> bool {
+        let Some((before, lists)) = &self.finish else { return false };
+        if self.is_withheld() {
+            return true;
+        }
+        // One that cannot be looked at is in doubt.
+        if !source.is_closed_since(before, lists).unwrap_or(true) {
+            return false;
+        }
+        self.work.is_withheld.store(true, Relaxed);
+        let handle = self.handle.as_ref().filter(|_| self.volume.tried.traits.permissions);
+        if let Some(handle) = handle.filter(|_| !self.fresh && may_change()) {
+            // One that cannot be closed is as it was before the run: that is told.
+            let _ = handle.take_over();
+        }
+        true
+    }
+
+    /// True if its counterpart was closed meanwhile.
+    pub fn is_withheld(&self) -> bool {
+        self.work.is_withheld.load(Relaxed)
     }
 
     /// The entry `name` in it is as in the source.

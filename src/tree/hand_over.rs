@@ -119,7 +119,8 @@ pub fn close_anew(
         return Ok(None);
     };
     let is_denied_more = attributes.deny_somebody() && attributes.open_more_than(handle);
-    if !is_denied_more && Attributes::are_labelled(there, &label_like(output, there, source)) {
+    let is_labelled = || Attributes::are_labelled(there, &label_like(output, there, source));
+    if !is_denied_more && !Dir::is_closed_in_place(there) && is_labelled() {
         return Ok(None);
     }
     let look = |looked: io::Result<bool>| looked.deed_at("look at", || output.path());
@@ -381,11 +382,13 @@ impl HandOver {
     }
 
     /// The label that it may have while something strange is in it, as it was of the same owner before: no more than it
-    /// had, and no more than its counterpart has. `None` if it is to be closed to all others.
+    /// had, and no more than its counterpart has. `None` if it is to be closed to all others. What it showed of a run
+    /// before it shows again.
     pub fn narrowest(&self, source: &Stat) -> Option<Stat> {
         let Self { before, .. } = self;
         let is_same = !sys::may_give_away() || (before.uid, before.gid) == (source.uid, source.gid);
-        let mode = before.mode & source.mode | source.mode & 0o700;
+        let shown = if Dir::is_closed_in_place(before) { before.mode } else { 0 };
+        let mode = before.mode & source.mode | source.mode & 0o700 | shown;
         is_same.then_some(Stat { mode, mtime: source.mtime, ..*before })
     }
 }

@@ -214,33 +214,54 @@ impl Walk<'_> {
                     Err(error) => emit.item(WalkItem::Failed(error))?,
                 }
             } else if top.listed {
-                Self::leave(descent, emit)?;
+                self.leave(descent, emit)?;
             } else {
-                self.list(top, reader, links, emit, defer)?;
+                self.list(stack, reader, links, emit, defer)?;
             }
         }
         ControlFlow::Continue(())
     }
 
     /// The walk has nothing more from the directory that it is in.
-    pub(crate) fn leave(descent: &mut Descent, emit: &mut impl Emit) -> ControlFlow<()> {
-        match descent.stack.pop() {
-            Some(top) => emit.item(WalkItem::Done(top.output)),
-            None => ControlFlow::Continue(()),
+    pub(crate) fn leave(&self, descent: &mut Descent, emit: &mut impl Emit) -> ControlFlow<()> {
+        let Some(top) = descent.stack.pop() else { return ControlFlow::Continue(()) };
+        if let Some(error) = self.closed_meanwhile(std::slice::from_ref(&top)) {
+            emit.item(WalkItem::Failed(error))?;
         }
+        emit.item(WalkItem::Done(top.output))
+    }
+
+    /// The first of these directories of the source that was closed to somebody since the walk came to it, if that was
+    /// not told. All of them are looked at.
+    fn closed_meanwhile(&self, stack: &[Frame]) -> Option<Error> {
+        let is_new = |frame: &&Frame| {
+            !frame.output.is_withheld()
+                && frame.output.withhold(&frame.source.handle, || self.may_make())
+        };
+        let closed = stack.iter().filter(is_new).fold(None, |first, it| first.or(Some(it)))?;
+        let finding = "its owner or permissions were changed meanwhile, so its copy stays closed to others, and what \
+                       else is in it is not copied: run again";
+        Some(Error::finding("copy", closed.source.path(), finding))
     }
 
     /// Hands on the next entries of a directory, or notes that there are no more.
     fn list(
         &self,
-        top: &mut Frame,
+        stack: &mut [Frame],
         reader: &mut DirReader,
         links: &mut PendingLinks,
         emit: &mut impl Emit,
         defer: &mut Option<Defer<'_>>,
     ) -> ControlFlow<()> {
-        match reader.next_batch(&top.source.handle) {
-            Ok(batch) if batch.is_empty() => {
+        let Some(top) = stack.last() else { return ControlFlow::Continue(()) };
+        let batch = reader.next_batch(&top.source.handle);
+        // Whatever was put there after this look is not in this batch.
+        let closed = self.closed_meanwhile(stack);
+        let is_withheld = stack.iter().any(|frame| frame.output.is_withheld());
+        closed.map_or(ControlFlow::Continue(()), |error| emit.item(WalkItem::Failed(error)))?;
+        let Some(top) = stack.last_mut() else { return ControlFlow::Continue(()) };
+        match batch {
+            Ok(batch) if batch.is_empty() || is_withheld => {
                 top.listed = true;
                 self.names_met.inspect(|met| met.compare(top.memory.names, top.memory.at_output));
                 let mut resumable = std::mem::take(&mut top.memory.resumable);

@@ -7,7 +7,7 @@ use crate::{
     copy::mirror::Removal, copy::record::DEED, copy::record::Recording, copy::record::rotation,
     copy::record::rotation::Rotation, error::Deed, error::Error, error::Result, hash::Sha256,
     io::Durability, io::read_back::is_proven, manifest::ManifestFile, path::Shown,
-    state::FinishedManifest, sys::Attributes, sys::Dir, sys::stat::Stat, tree::HandOver,
+    state::FinishedManifest, sys, sys::Attributes, sys::Dir, sys::stat::Stat, tree::HandOver,
     tree::OutputDir, tree::SourceDir,
 };
 
@@ -135,6 +135,11 @@ impl Committer<'_> {
     /// Everything in a directory is done: it gets its attributes.
     pub(crate) fn finish_directory(&mut self, output: &Arc<OutputDir>) {
         match output.work.hand_over.as_ref() {
+            // Why was told.
+            _ if output.is_withheld() => {
+                let label = output.finish.as_ref();
+                label.iter().for_each(|(stat, _)| self.lists(&Stat { mode: 0, ..*stat }));
+            }
             Some(over) if self.is_late(output, over) => {
                 over.above.iter().for_each(|above| note_late(above));
                 self.late_dirs.push(Arc::clone(output));
@@ -182,7 +187,7 @@ impl Committer<'_> {
                 let warn = |deed, error| {
                     self.accounting.warn(&Error::io(deed, output.path(), error));
                 };
-                Attributes::default().apply(handle, &narrow, false, warn);
+                Attributes::default().apply(handle, &narrow, !sys::may_give_away(), warn);
             }
             let finding = format!(
                 "it has {}, which this run did not find in the source as it is there, so it stays closed to others; \

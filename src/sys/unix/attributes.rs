@@ -271,7 +271,8 @@ fn denies(list: &[u8]) -> Option<bool> {
 // Who may enter a directory, by its permissions and access lists.
 
 impl Dir {
-    /// True if users may enter or list this directory for whom one that is `other` and has these `lists` is closed: its
+    /// True if users may enter or list this directory, or hold it open since it was
+    /// [closed in place](Self::is_closed_in_place), for whom one that is `other` and has these `lists` is closed: its
     /// owner, if that is a [stranger](Self::is_strange); its group; everyone; or those whom its access lists name.
     /// Without `owners`, of which `other` may tell nothing, permissions alone are compared.
     ///
@@ -295,12 +296,31 @@ impl Dir {
             // Those of the group whom the other keeps out come as all others.
             || !is_same_group && now.mode & 0o005 & !of_group != 0;
         let denies = lists.deny_somebody();
-        let is_open_to_owner = is_owner_known || other.is_open_to_everyone() && !denies;
+        let is_for_all = other.is_open_to_everyone() && !denies;
+        let may_be_held = !is_owner_known || Self::is_closed_in_place(&now);
         let held = Attributes::read(self)?;
         Ok(is_wider
-            || !is_open_to_owner
+            || may_be_held && !is_for_all
             || held.open_more_than_those(lists)
             || denies && lists.open_more_than_those(&held))
+    }
+
+    /// True if this directory lets in fewer users than when it was `before` and had these `lists`, or others.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn is_closed_since(&self, before: &Stat, lists: &Attributes) -> io::Result<bool> {
+        let now = self.stat_self()?;
+        let has_owner = (now.uid, now.gid) == (before.uid, before.gid);
+        if !has_owner || before.mode & !now.mode & 0o055 != 0 {
+            return Ok(true);
+        }
+        if now.ctime == before.ctime {
+            return Ok(false);
+        }
+        let held = Attributes::read(self)?;
+        let is_denied_more = held.deny_somebody() && held.open_more_than_those(lists);
+        Ok(is_denied_more || lists.open_more_than_those(&held))
     }
 
     /// True if the owner of what is `now` is neither this user, root nor the owner of what is `like`.

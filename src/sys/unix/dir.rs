@@ -483,7 +483,17 @@ const OWNER_MAKES: u32 = 0o300;
 /// The permission bit of a directory from which new entries take their group.
 const SET_GROUP: u32 = 0o2000;
 
+/// The sign of a directory that was closed in place: the set-user-ID bit, which Linux gives no meaning there (inode(7)),
+/// and which goes with the label that the directory gets when all is in it.
+const CLOSED_IN_PLACE: u32 = 0o4000;
+
 impl Dir {
+    /// True if a run [closed](Self::take_over) a directory that is `stat`, and did not come to open it again: others may
+    /// hold it open from before, or one below it.
+    pub fn is_closed_in_place(stat: &Stat) -> bool {
+        stat.mode & (CLOSED_IN_PLACE | 0o077) == CLOSED_IN_PLACE
+    }
+
     /// True if the owner of a directory that is `stat` could not make entries in it, and is this process. Root needs no
     /// leave.
     pub fn is_closed(stat: &Stat) -> bool {
@@ -506,7 +516,8 @@ impl Dir {
     }
 
     /// Gives this directory to the user that this process acts as, and closes it to all others until its content is
-    /// known. A process that holds it open from before can make nothing in it any more.
+    /// known. A process that holds it open from before can make nothing in it any more; that there may be one, the
+    /// directory [shows](Self::is_closed_in_place).
     ///
     /// # Errors
     /// The directory is as open as it was. Where there are no owners, it keeps the one that it has.
@@ -515,12 +526,18 @@ impl Dir {
         let (uid, gid) = acting_as();
         // The owner first: until then, who has it can open it again.
         if is_root() && (stat.uid, stat.gid) != (uid, gid) {
-            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-            let _ = rustix::fs::fchown(&self.0, Some(uid), Some(gid));
+            let ids = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+            let _ = rustix::fs::fchown(&self.0, ids.0, ids.1);
         }
         // What is made in it takes its group as before.
-        let mode = Mode::from_raw_mode((stat.mode & SET_GROUP | 0o700) as _);
-        Ok(rustix::fs::fchmod(&self.0, mode)?)
+        let mode = stat.mode & (SET_GROUP | CLOSED_IN_PLACE) | 0o700;
+        let close = |mode: u32| rustix::fs::fchmod(&self.0, Mode::from_raw_mode(mode as _));
+        let was_open = stat.uid != uid || stat.mode & 0o077 != 0;
+        match if was_open { close(mode | CLOSED_IN_PLACE) } else { close(mode) } {
+            // Some servers do not take the sign.
+            Err(_) => Ok(close(mode & !CLOSED_IN_PLACE)?),
+            Ok(()) => Ok(()),
+        }
     }
 
     /// True if no other user can change the entries of a directory that is `stat`: it belongs to the user that this

@@ -473,6 +473,11 @@ impl Dir {
         Ok(())
     }
 
+    /// No.
+    pub fn is_closed_in_place(_: &Stat) -> bool {
+        false
+    }
+
     /// True, because the metadata of a directory do not tell its owner here.
     pub fn is_kept_by_us(_: &Stat) -> bool {
         true
@@ -480,6 +485,11 @@ impl Dir {
 
     /// No: who may enter a directory comes from the one that it is in.
     pub fn lets_in_more_than(&self, _: &Stat, _: &Attributes, _: bool) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// No: who may enter a directory comes from the one that it is in.
+    pub fn is_closed_since(&self, _: &Stat, _: &Attributes) -> io::Result<bool> {
         Ok(false)
     }
 

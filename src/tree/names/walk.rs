@@ -99,7 +99,7 @@ impl Walk<'_> {
         }
         self.look_at_waiting(&mut position, names, descent, emit, defer)?;
         while !descent.stack.is_empty() {
-            Self::leave(descent, emit)?;
+            self.leave(descent, emit)?;
         }
         ControlFlow::Continue(())
     }
@@ -214,7 +214,7 @@ impl Walk<'_> {
             descent.stack.last().map(|top| top.source.rel.path().as_bytes().to_vec())
         };
         while descent.stack.len() > 1 && here(descent).is_some_and(|here| !is_within(dir, &here)) {
-            Self::leave(descent, emit)?;
+            self.leave(descent, emit)?;
         }
         let mut at = here(descent).map_or(0, |here| here.len());
         while at < dir.len() {

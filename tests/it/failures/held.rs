@@ -286,7 +286,7 @@ fn a_directory_is_closed_before_anything_moves_out_of_it() {
         log.lines().position(|line| is_it(&line)).unwrap_or_else(|| panic!("{call} {of}: {log}"))
     };
     for (dir, file) in [("/dst/d>", "\"top\""), ("/dst/d/sub/deep>", "\"pub\"")] {
-        assert!(at("fchmod(", dir, "0700") < at("renameat", dir, file), "{log}");
+        assert!(at("fchmod(", dir, "4700") < at("renameat", dir, file), "{log}");
     }
     assert_eq!(label(&scene, "d/sub"), (0, 0, 0o1777));
 }
@@ -379,4 +379,89 @@ fn a_user_makes_a_directory_anew() {
     assert_eq!(label(&scene, "d").2, 0o700);
     assert_eq!(label(&scene, "d/tight").2, 0o500);
     assert_eq!(fs::read(scene.dst.join("d/sub/key")).unwrap(), b"secret");
+}
+
+/// A run closes a directory in place that is to be opened further. If it does not come to that, the directory shows it,
+/// and gets nothing that is closed by then but anew.
+#[test]
+fn what_a_run_closed_in_place_is_made_anew_when_it_is_closed() {
+    need!(Root, Strace);
+    let killed = |scene: &Scene| {
+        shell(scene, "chmod 777 src/d");
+        let strace = Strace::inject(scene, "fchown", "signal=KILL:when=2");
+        strace.run(scene.command(NONE));
+        assert!(strace.log().contains("killed by SIGKILL"), "{}", strace.log());
+    };
+    let stayed = |scene: &Scene| {
+        shell(scene, "rm src/d/top; chown 1002:1002 src/d");
+        scene.copy(&[]).assert_code(1).assert_says("so it stays closed to others");
+        shell(scene, "rm dst/d/top");
+    };
+    let stayed_twice = |scene: &Scene| {
+        stayed(scene);
+        shell(scene, "chown 0:0 src/d; echo > dst/d/ours");
+        scene.copy(&[]).assert_code(1).assert_says("so it stays closed to others");
+    };
+    let planned = |scene: &Scene| {
+        shell(scene, "chmod 777 src/d");
+        scene.bare(["plan", "-q", "src", "dst", "--plan", "plan"]).run().assert_code(0);
+    };
+    let ways: [(&str, &dyn Fn(&Scene)); 4] = [
+        ("killed", &killed),
+        ("stayed", &stayed),
+        ("stayed twice", &stayed_twice),
+        ("planned", &planned),
+    ];
+    for (way, close) in ways {
+        let scene = open_directory();
+        let held = Held::open(&scene, "d/sub");
+        let names = held.names().len();
+        close(&scene);
+        assert_eq!(label(&scene, "d").2 & 0o077, 0, "{way}");
+        assert_eq!(held.names().len(), names, "{way}");
+        shell(&scene, "chmod 700 src/d");
+        scene.src.file("d/sub/key", "secret");
+        scene.copy(&[]).assert_code(0);
+        held.gets_nothing();
+        assert_eq!(label(&scene, "d").2, 0o700, "{way}");
+        let id = || fs::metadata(scene.dst.join("d")).unwrap().ino();
+        let before = id();
+        scene.copy(&[]).assert_code(0);
+        assert_eq!(id(), before, "{way}");
+    }
+}
+
+/// What is put into a directory of the source after that was closed is not copied into its open counterpart.
+#[test]
+fn what_is_closed_while_it_is_copied_gets_nothing_more() {
+    need!(Root, Strace);
+    for is_there in [true, false] {
+        for close in
+            ["chmod 700 src/d", "chmod 700 src/d; chown 1001 src/d", "setfacl -m u:1002:--- src/d"]
+        {
+            let scene = Scene::on_disk();
+            scene.src.file("d/sub/pub", "pub").file("e", "e");
+            shell(&scene, "chmod -R a+rX . src");
+            if is_there {
+                scene.copy(&[]).assert_code(0);
+            }
+            let held = is_there.then(|| Held::open(&scene, "d/sub"));
+            let strace = Strace::inject(&scene, "getdents64", "signal=STOP:when=1")
+                .exactly_on(scene.src.path("d/sub"));
+            let run = strace.run_stopped(scene.command(NONE), || {
+                shell(&scene, close);
+                // The call that stopped it has listed what was there.
+                scene.src.file("d/later/key", "secret").file("d/sub/more/key", "secret");
+            });
+            run.assert_code(1).assert_says("were changed meanwhile");
+            assert!(strace.log().contains("stopped by SIGSTOP"), "{}", strace.log());
+            assert_eq!(shell(&scene, "find dst -name key"), "", "{close}");
+            assert_eq!(label(&scene, "d").2 & 0o077, 0, "{close}");
+            scene.copy(&[]).assert_code(0);
+            held.iter().for_each(Held::gets_nothing);
+            let look = |dir: &str| shell(&scene, &format!("cd {dir}; getfacl d; stat -c %a d"));
+            assert_eq!(look("dst"), look("src"), "{close}");
+            assert_eq!(shell(&scene, "cat dst/d/sub/more/key dst/d/later/key"), "secretsecret");
+        }
+    }
 }
