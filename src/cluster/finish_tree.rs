@@ -399,8 +399,8 @@ impl<'a> FinishTree<'a> {
             None => Cleanup::OfPlan(self.plan.plan.plan),
         };
         let (is_data, may_remove) = (&|_: &OsStr| false, &|| true);
-        let (resumable, unknown) = (None, &self.unknown);
-        let spared = Protected { cleanup, resumable, follow, is_data, may_remove, unknown };
+        let (resumable, unknown, stop) = (None, &self.unknown, None);
+        let spared = Protected { cleanup, resumable, follow, is_data, may_remove, unknown, stop };
         let leftovers = cleanup::clean_up(Some(source), &opened_anew, reader, &spared);
         for name in &leftovers.removed {
             let path = output.rel.join(name);

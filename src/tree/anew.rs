@@ -70,8 +70,9 @@ pub fn make_anew(
 /// another process is at work on it.
 ///
 /// # Errors
-/// Something stays in it: what has the other's name now may be another directory, or more than this user may enter it.
-pub fn go_on(parent: &Dir, part: &OsStr) -> io::Result<bool> {
+/// It is to `stop`, and the next run goes on; or something stays in it: what has the other's name now may be another
+/// directory, or more than this user may enter it.
+pub fn go_on(parent: &Dir, part: &OsStr, stop: &Stop) -> io::Result<bool> {
     let Some(new) = parent.open_abandoned(part)? else { return Ok(false) };
     if !new.is_private()? {
         return Ok(false);
@@ -94,7 +95,7 @@ pub fn go_on(parent: &Dir, part: &OsStr) -> io::Result<bool> {
                 format!("{name} is another directory now, or was opened: move it there yourself");
             return Err(io::Error::other(why));
         }
-        move_all(&old, &new, Way::On, true, &Stop::default())?;
+        move_all(&old, &new, Way::On, true, stop)?;
         parent.publish(part, &name, true)?;
         return match parent.open_dir(&name, false)?.identity()? == new.identity()? {
             true => parent.persist().map(|()| true),

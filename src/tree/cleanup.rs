@@ -151,6 +151,8 @@ pub struct Protected<'a> {
     pub may_remove: &'a dyn Fn() -> bool,
     /// Gets those that only look like leftovers.
     pub unknown: &'a UnknownParts,
+    /// Ends what takes long.
+    pub stop: Option<&'a Stop>,
 }
 
 /// Removes what no run will finish from an output directory that was there already, but for what is to be
@@ -161,7 +163,7 @@ pub fn clean_up(
     reader: &mut DirReader,
     spared: &Protected<'_>,
 ) -> Leftovers {
-    let Protected { cleanup, resumable, follow, is_data, may_remove, unknown } = *spared;
+    let Protected { cleanup, resumable, follow, is_data, may_remove, .. } = *spared;
     let mut leftovers = Leftovers::default();
     let is_empty = output.fresh || output.bare;
     let Some(dir) = output.handle.as_ref().filter(|_| !is_empty) else { return leftovers };
@@ -206,7 +208,7 @@ pub fn clean_up(
                 names.push(listed.name.to_os_string());
             }
         }
-        strange.drain(..).for_each(|name| unknown.add(|| output.path_of(&name)));
+        strange.drain(..).for_each(|name| spared.unknown.add(|| output.path_of(&name)));
     }
     let is_any = [&parts, &journals, &trials, &halves].iter().any(|names| !names.is_empty());
     if is_any && !may_remove() {
@@ -232,7 +234,7 @@ pub fn clean_up(
             None => leftovers.remove(output, journal),
         }
     }
-    halves.into_iter().for_each(|half| leftovers.go_on(output, dir, &half, unknown));
+    halves.into_iter().for_each(|half| leftovers.go_on(output, dir, &half, spared));
     parts.into_iter().for_each(|part| leftovers.remove(output, part));
     trials.into_iter().for_each(|trial| leftovers.remove_trial(output, dir, trial));
     leftovers
@@ -262,10 +264,13 @@ impl Leftovers {
     }
 
     /// Goes on with a directory that was to take the place of another.
-    fn go_on(&mut self, output: &OutputDir, dir: &Dir, half: &OsStr, unknown: &UnknownParts) {
-        match go_on(dir, half) {
+    fn go_on(&mut self, output: &OutputDir, dir: &Dir, half: &OsStr, spared: &Protected<'_>) {
+        let never = Stop::default();
+        let stop = spared.stop.unwrap_or(&never);
+        match go_on(dir, half, stop) {
             Ok(true) => {}
-            Ok(false) => unknown.add(|| output.path_of(half)),
+            Ok(false) => spared.unknown.add(|| output.path_of(half)),
+            Err(_) if stop.is_requested() => {}
             Err(error) => {
                 let error =
                     Error::io("go on making a directory anew as", output.path_of(half), error);

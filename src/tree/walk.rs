@@ -333,10 +333,10 @@ impl Walk<'_> {
             self.known.is_some_and(|known| known.has_heard_of(output.rel.join(name).as_bytes()))
         };
         let follow = self.classifier.selection.follow_links;
-        let Walk { cleanup, resumable, .. } = *self;
+        let Walk { cleanup, resumable, stop, .. } = *self;
         let may_remove = &|| self.may_make();
         let (is_data, unknown) = (&is_data, &*self.unknown);
-        let spared = Protected { cleanup, resumable, follow, is_data, may_remove, unknown };
+        let spared = Protected { cleanup, resumable, follow, is_data, may_remove, unknown, stop };
         let mut leftovers = cleanup::clean_up(Some(source), output, reader, &spared);
         self.names_met.inspect(|met| met.at_output(leftovers.names, leftovers.error.is_some()));
         let (resumable, names) = (std::mem::take(&mut leftovers.resumable), leftovers.names);

@@ -7,6 +7,7 @@
 
 mod bag;
 mod choice;
+mod doubts;
 mod expand;
 mod finding;
 mod history;
@@ -36,7 +37,7 @@ pub use target::{ManifestAt, Target, TargetSpec};
 pub(crate) use unlisted::lists_by_name;
 pub use work::{ReadFrom, threads::ReadOrder};
 
-use std::{path::Path, path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed, time::Instant};
+use std::{path::Path, path::PathBuf, sync::Arc, time::Instant};
 
 use crate::{
     error::Error, error::Result, event::Observer, event::Progress, event::Stop, hash::Backend,
@@ -127,9 +128,8 @@ impl VerifyJob {
         if self.budget.is_some() && (specs.len() != 1 || !bags.is_empty()) {
             return Err(only_as_a_whole("scrub", &specs, &bags));
         }
-        let begin = |shard| ShardRun::begin(shard, &specs, &bags);
-        let shard = self.shard.as_ref().map(begin).transpose()?;
-        let _lock = self.lock(&specs, listen, stop)?;
+        let shard = self.shard.as_ref().map(|it| ShardRun::begin(it, &specs, &bags)).transpose()?;
+        let lock = self.lock(&specs, listen, stop)?;
         let scrub = self.budget.map(|budget| Scrub::new(budget, self.state.clone()));
         let mut collector = Collector::new(listen, scrub.as_ref(), specs.len());
         if self.root.is_none() {
@@ -149,8 +149,8 @@ impl VerifyJob {
         let (helpers, backend) = (&helpers, self.backend);
         let states = self.write_states.then(MadeStates::default);
         let checker = || {
-            let checker = Checker::new(self.from, self.convert_paths, progress, stop);
-            let mut checker = checker.with(backend);
+            let mut checker =
+                Checker::new(self.from, self.convert_paths, progress, stop).with(backend);
             checker.links = Some(LinkChecker { helpers, reads, backend, progress });
             checker.states = states.as_ref();
             checker
@@ -172,10 +172,7 @@ impl VerifyJob {
         let read = threads.run(&mut collector);
         collector.save_scrub();
         if let Some(states) = states {
-            collector.counts.states_made = states.number.load(Relaxed);
-            for error in states.finish(!stop.is_requested()) {
-                collector.tell(&Target::none(), Finding::Broken(error));
-            }
+            collector.finish_states(states, stop);
         }
         let manifest = read.as_ref().and_then(|read| read.manifest_sum);
         if !stop.is_requested() {
@@ -183,6 +180,10 @@ impl VerifyJob {
         }
         if let Some(read) = read {
             self.finish(read, &bags, &mut collector, stop);
+        }
+        // Another machine keeps the records of what it checks a shard of.
+        if shard.is_none() {
+            collector.bad.put_in_doubt(self.state.as_deref(), lock.is_some(), stop);
         }
         let shard = shard.and_then(|shard| leave_result(&shard, manifest, &mut collector, stop));
         if !stop.is_requested() {

@@ -325,8 +325,8 @@ impl Removal<'_> {
         };
         let Self { cleanup, follow, .. } = *self;
         let may_remove = &|| !self.stop.is_requested();
-        let (is_data, resumable) = (&is_data, None);
-        let spared = Protected { cleanup, resumable, follow, is_data, may_remove, unknown };
+        let (is_data, resumable, stop) = (&is_data, None, Some(self.stop));
+        let spared = Protected { cleanup, resumable, follow, is_data, may_remove, unknown, stop };
         let left = cleanup::clean_up(None, &output, &mut DirReader::default(), &spared);
         for name in &left.removed {
             accounting.tell(&output.rel, name, |path| Event::LeftoverRemoved(path));

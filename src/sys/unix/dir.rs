@@ -483,13 +483,13 @@ const OWNER_MAKES: u32 = 0o300;
 /// The permission bit of a directory from which new entries take their group.
 const SET_GROUP: u32 = 0o2000;
 
-/// The sign of a directory that was closed in place: the set-user-ID bit, which Linux gives no meaning there (inode(7)),
-/// and which goes with the label that the directory gets when all is in it.
+/// The sign of a directory that was closed in place: the set-user-ID bit, which Linux gives no meaning there
+/// (inode(7)), and which goes with the label that the directory gets when all is in it.
 const CLOSED_IN_PLACE: u32 = 0o4000;
 
 impl Dir {
-    /// True if a run [closed](Self::take_over) a directory that is `stat`, and did not come to open it again: others may
-    /// hold it open from before, or one below it.
+    /// True if a run [closed](Self::take_over) a directory that is `stat`, and did not come to open it again: others
+    /// may hold it open from before, or one below it.
     pub fn is_closed_in_place(stat: &Stat) -> bool {
         stat.mode & (CLOSED_IN_PLACE | 0o077) == CLOSED_IN_PLACE
     }

@@ -13,11 +13,12 @@ use crate::{
     manifest::name::LIKE_SHA512, path::RelPath, sys, sys::Dir, sys::Medium, sys::stat::Identity,
     sys::stat::Stat, verify::Bag, verify::BagVerdict, verify::Checked, verify::Finding,
     verify::FindingListener, verify::Findings, verify::NameHasher, verify::PartOf,
-    verify::SeenNames, verify::Target, verify::TargetSpec, verify::Verdict, verify::finding::count,
-    verify::lines::LineReader, verify::lines::LinesRead, verify::lines::seen::LineBatch,
-    verify::lines::shards::LinesWanted, verify::scrub::Scrub, verify::several::CheckedTrees,
-    verify::several::Replicas, verify::shards::ShardNotes, verify::shared::SharedReads,
-    verify::work::Checker, verify::work::worker::Division, verify::work::worker::Worker,
+    verify::SeenNames, verify::Target, verify::TargetSpec, verify::Verdict,
+    verify::doubts::FoundBad, verify::finding::count, verify::lines::LineReader,
+    verify::lines::LinesRead, verify::lines::seen::LineBatch, verify::lines::shards::LinesWanted,
+    verify::scrub::Scrub, verify::several::CheckedTrees, verify::several::Replicas,
+    verify::shards::ShardNotes, verify::shared::SharedReads, verify::work::Checker,
+    verify::work::linked::MadeStates, verify::work::worker::Division, verify::work::worker::Worker,
 };
 
 /// The code that the counting for the progress is stopped with.
@@ -255,6 +256,7 @@ pub struct Collector<'a> {
     pub trees: CheckedTrees,
     /// The notes for the result of a shard, if it is one.
     pub shard: Option<ShardNotes>,
+    pub bad: FoundBad,
 }
 
 impl<'a> Collector<'a> {
@@ -272,6 +274,7 @@ impl<'a> Collector<'a> {
             sha512: None,
             trees: CheckedTrees::default(),
             shard: None,
+            bad: FoundBad::default(),
         }
     }
 
@@ -294,6 +297,14 @@ impl<'a> Collector<'a> {
                 self.note_look_alike(&target, &finding);
                 self.tell(&target, finding);
             }
+        }
+    }
+
+    /// Publishes the states that were written, if the check came to its end, and tells what failed of them.
+    pub fn finish_states(&mut self, states: MadeStates, stop: &Stop) {
+        self.counts.states_made = states.number.load(Relaxed);
+        for error in states.finish(!stop.is_requested()) {
+            self.tell(&Target::none(), Finding::Broken(error));
         }
     }
 
@@ -355,6 +366,7 @@ impl<'a> Collector<'a> {
     pub fn tell(&mut self, target: &Target, finding: Finding) {
         self.counts.add(&finding);
         self.trees.note(target, &finding);
+        self.bad.note(target, &finding);
         if target.part.bag().is_some() {
             self.bags.entry(target.root_id).or_default().add(&finding);
         }

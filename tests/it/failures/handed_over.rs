@@ -7,10 +7,10 @@ use std::path::Path;
 
 use crate::harness::{NONE, Run, Scene, Strace, content, need, shell};
 
-/// Owner and permissions.
+/// Owner and permissions, but for the sign of a directory that was closed in place.
 fn label(path: &Path) -> (u32, u32) {
     let stat = path.symlink_metadata().unwrap();
-    (stat.uid(), stat.mode() & 0o7777)
+    (stat.uid(), stat.mode() & 0o3777)
 }
 
 /// A closed directory of one user's, with an open file in it, which was copied.

@@ -126,6 +126,30 @@ fn what_is_left_is_read_by_a_run_that_reads_back() {
 }
 
 /// Its old name is read when it is carried over or leaves; by then the new one is listed.
+/// What a check named is not believed by the next copy, although no time of it has changed.
+#[test]
+fn what_a_check_finds_is_read_by_the_next_copy() {
+    need!(Loop);
+    for check in [&["verify", "dst"][..], &["verify", "--budget", "1h", "dst"]] {
+        let disk = Disk::new();
+        disk.files(&["a", "b"]);
+        disk.copied(&[]);
+        disk.rot("b");
+        disk.scene.bare(check).run().assert_code(4);
+        // A second check adds nothing.
+        disk.scene.bare(check).run();
+        let run = disk.scene.copy(&[]);
+        run.assert_says("dst/b");
+        let [copy, source] = [disk.scene.dst.join("b"), disk.scene.src.path("b")];
+        assert_eq!(fs::read(copy).unwrap(), fs::read(source).unwrap(), "{}", run.err());
+        disk.scene.bare(["verify", "dst"]).run().assert_code(0);
+        // And then it is known again.
+        let run = disk.scene.copy(&[]);
+        run.assert_code(0).assert_prints(&["unchanged", "2 files"]);
+        assert_eq!(shell(&disk.scene, "ls dst/.dircopy | grep -c 'record\\.' || true"), "0\n");
+    }
+}
+
 #[test]
 fn what_has_rotted_gets_no_further_name() {
     need!(Loop);
