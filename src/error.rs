@@ -66,6 +66,11 @@ impl Error {
         Self { deed, ..self }
     }
 
+    /// The same of another path, which the reader knows.
+    pub fn of_path(self, path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), ..self }
+    }
+
     /// The same of an output as a whole, so that any number of entries have it.
     pub fn of_all(self) -> Self {
         Self { is_of_all: true, ..self }

@@ -109,7 +109,7 @@ Exit codes:
 TREE is a copy that has a manifest of dircopy, a generation, a directory of
 generations (the newest is taken) or a BagIt bag. Every file is held against
 its manifest while it is copied. Records of TREE are not copied, and DST keeps
-none once all is there, unless it was an output before.";
+none when the run came to its end, unless it was an output before.";
 
 /// The text of `dircopy restore -h`.
 pub const SHORT: &str = "\

@@ -187,7 +187,7 @@ impl CopySummary<'_> {
             rows.row("believed", format!("{} of holes, not read", size(counts.believed_bytes)));
         }
         self.machine_rows(&mut rows, report);
-        if counts.departed > 0 || report.trash.is_some() {
+        if counts.departed > 0 {
             let moved =
                 format!("{}, {}", count(counts.departed, "entry"), size(counts.departed_bytes));
             let to = report.trash.as_ref().map(|trash| format!(", in {}", Shown::path(trash)));

@@ -16,20 +16,22 @@ use jiff::Timestamp;
 use crate::{
     copy::CopyJob, copy::DatedName, copy::Ending, copy::GenerationNote, copy::GenerationSet,
     copy::KeepRule, copy::LostNames, copy::MostDepartures, copy::Prepared, copy::Report,
-    copy::before::check::Opened, copy::before::check::make_output,
-    copy::before::check::open_output, copy::generations::prune::Pruning,
-    copy::generations::prune::remove_found, copy::generations::seed::Seeded,
-    copy::generations::seed::Seeding, copy::generations::set::Beginning,
-    copy::generations::set::LATEST, copy::generations::set::TreePlace,
-    copy::generations::set::UNFINISHED, copy::generations::set::UnfinishedTree,
-    copy::generations::set::cannot_make, copy::generations::set::discard,
-    copy::generations::set::lead_to, copy::generations::set::open_private,
-    copy::generations::set::path_of, copy::generations::set::shared_by_links, copy::mirror::Mirror,
+    copy::Reservations, copy::before::check::Opened, copy::before::check::make_output,
+    copy::before::check::open_output, copy::before::space::SpaceAnswer,
+    copy::generations::prune::Pruning, copy::generations::prune::remove_found,
+    copy::generations::seed::Seeded, copy::generations::seed::Seeding,
+    copy::generations::set::Beginning, copy::generations::set::LATEST,
+    copy::generations::set::TreePlace, copy::generations::set::UNFINISHED,
+    copy::generations::set::UnfinishedTree, copy::generations::set::cannot_make,
+    copy::generations::set::discard, copy::generations::set::lead_to,
+    copy::generations::set::open_private, copy::generations::set::path_of,
+    copy::generations::set::shared_by_links, copy::mirror::Mirror,
     copy::mirror::departures::TreeRecord, copy::mirror::look::DepartureLook,
-    copy::mirror::look::LookResult, error::Error, error::Result, event::Event,
-    event::EventObserver, event::Stop, io::Renamed, part::content::Method, state::CountedRun,
-    state::Knowledge, state::Missing, state::PrivateDir, sys::Attributes, sys::Dir, sys::PartOwner,
-    tree::HeldTree, tree::Patience, tree::Policy,
+    copy::mirror::look::LookResult, copy::run::earlier::EarlierRecords,
+    copy::run::outputs::RecordedFiles, copy::run::outputs::SpaceLook, error::Error, error::Result,
+    event::Event, event::EventObserver, event::Progress, event::Stop, io::Renamed,
+    part::content::Method, state::CountedRun, state::Knowledge, state::Missing, state::PrivateDir,
+    sys::Attributes, sys::Dir, sys::PartOwner, tree::HeldTree, tree::Patience, tree::Policy,
 };
 
 // A run that makes a generation: a tree with an unfinished name is filled, and gets its name when it is complete and
@@ -97,6 +99,9 @@ impl GenerationRun<'_> {
                 }
             };
         }
+        if set.newest().is_none() && set.unfinished.is_empty() {
+            self.look_for_room(None, patience)?;
+        }
         let root = self.take(patience)?;
         let now = DatedName::new(Timestamp::now());
         let place = TreePlace {
@@ -116,11 +121,35 @@ impl GenerationRun<'_> {
                 return Err(refusal);
             }
         };
+        if let (None, Some(last), true) = (&snapshot, &root.last, root.set.unfinished.is_empty()) {
+            self.look_for_room(Some(last), patience)?;
+        }
         let tree = snapshot.map_or_else(|| place.take(), Ok)?;
         let mut report = self.fill(&root, tree, now, &prepared, looked.as_ref(), stop)?;
         let warn = observer.warn_in(&mut report.counts.warnings);
         report.counted = CountedRun::count(&root.private, &root.dir, &job.output, None, warn);
         Ok(report)
+    }
+
+    /// Refuses a generation for which there is no room before anything of it is made: what the `last` one has need not
+    /// be there twice.
+    fn look_for_room(&self, last: Option<&HeldTree>, patience: Patience<'_>) -> Result<()> {
+        let of_first = || CopyJob { generations: None, pruned: true, ..self.job.clone() };
+        let mut job = last.map_or_else(of_first, |last| self.tree_job(last));
+        (job.last_generation, job.options.policy) = (last.cloned(), Policy::Update);
+        let (job, reservations, progress) = (&job, &Reservations::default(), &Progress::default());
+        let look = SpaceLook { job, reservations, progress, outputs: 1 };
+        let looked = match look.before(patience) {
+            Ok(SpaceAnswer::Later) => {
+                let Prepared { source, output, .. } = job.prepare(true, patience)?;
+                let earlier = EarlierRecords::default();
+                let renamed = earlier.renamed(job, &source, &output, patience.stop);
+                let recorded = RecordedFiles { renamed: renamed.as_ref(), known: None };
+                look.run(patience, false, recorded)
+            }
+            looked => looked,
+        };
+        looked.map(drop).map_err(|refusal| refusal.of_path(&self.job.output))
     }
 
     /// The job of this tree. Its path leads wherever who may write to the output wants.
@@ -193,8 +222,8 @@ impl GenerationRun<'_> {
     ) -> Result<Report> {
         let Self { job, observer, .. } = *self;
         tree.unprotect();
-        let UnfinishedTree { tree, name: part, beginning } = tree;
-        let HeldTree { dir: new, path } = &tree;
+        let (part, beginning) = (tree.name.clone(), tree.beginning);
+        let HeldTree { dir: new, path } = &tree.tree;
         let fail = |error| cannot_make(&root.dir, &part, path, error);
         let last = root.last.as_ref();
         Attributes::default().shed_lists(new).map_err(fail)?;
@@ -215,14 +244,28 @@ impl GenerationRun<'_> {
             }
             is_shared |= seeded.files > 0;
         }
-        let mut job_of_tree = self.tree_job(&tree);
+        let mut job_of_tree = self.tree_job(&tree.tree);
         job_of_tree.last_generation = root.last.clone();
+        // Where nothing was there yet it was looked for room before.
+        job_of_tree.options.check_space &= beginning != Beginning::Empty;
         job_of_tree.prunes = is_pruned;
         if looked.is_some_and(LookResult::has_all) {
             // Where nothing has left the source, nothing was renamed there.
             job_of_tree.options.renamed = Renamed::Copy;
         }
-        let mut report = job_of_tree.run(observer)?;
+        let mut report = match job_of_tree.run(observer) {
+            Ok(report) => report,
+            Err(refusal) if beginning == Beginning::LeftBehind => return Err(refusal),
+            Err(refusal) => {
+                let is_of_tree = refusal.path() == path;
+                drop(job_of_tree);
+                if let Err(error) = tree.discard(&root.dir, stop) {
+                    (observer.listen)(&Event::Warning(&error));
+                }
+                // By then there is no tree of that name.
+                return Err(if is_of_tree { refusal.of_path(&job.output) } else { refusal });
+            }
+        };
         let is_renamed = report.methods.iter().any(|(method, _)| *method == Method::Renamed);
         is_shared |= is_pruned && report.counts.unchanged > 0;
         if !is_shared && !is_renamed && !stop.is_requested() {

@@ -431,11 +431,11 @@ impl Committer<'_> {
 
 // An output that keeps nothing of ours: what is brought back is to be as it was, and no output of its own.
 //
-// Until a run to it is complete it has a manifest and a private record like any other, so that a run that was cut
+// Until a run to it came to its end it has a manifest and a private record like any other, so that a run that was cut
 // short is gone on with, and others are kept out meanwhile. An output that other runs finished stays one: a note says
 // which manifests are of runs that brought something back.
 
-/// The manifests that runs which brought something back, and did not complete that, left at an output.
+/// The manifests that runs which brought something back, and did not come to their end, left at an output.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Traces {
     manifests: Vec<String>,
@@ -463,7 +463,7 @@ impl Traces {
         names.all(is_known).then_some(traces)
     }
 
-    /// After a complete run removes all of them, with its own and the private directory; or notes them for the next.
+    /// After a run that came to its end removes all of them, with its own and the private directory; or notes them for the next.
     ///
     /// # Errors
     /// Something of it is still there, or the next run will not remove it.
@@ -476,7 +476,9 @@ impl Traces {
     ) -> Result<()> {
         let name = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
         self.manifests.extend(report.manifest.as_deref().and_then(name));
-        if matches!(report.ending, Ending::Complete) {
+        let is_cut_short = matches!(report.ending, Ending::Interrupted(_));
+        // What could not be brought back is named, and no record of the rest helps a later run with it.
+        if !is_cut_short && report.ending.given_up().is_none() {
             report.manifest = None;
             self.remove(output, private, std::mem::take(&mut report.lists))?;
             return set_time(output, source);

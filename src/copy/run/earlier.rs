@@ -16,6 +16,7 @@ use crate::{
 };
 
 /// The records of earlier runs, as far as this run needs them.
+#[derive(Default)]
 pub struct EarlierRecords {
     /// The baseline that the source is held against.
     pub baseline: Option<Baseline>,

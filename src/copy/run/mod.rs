@@ -1,6 +1,6 @@
 //! The course of a copy: to one output or several, and its threads.
 
-mod earlier;
+pub(crate) mod earlier;
 pub mod means;
 pub mod outputs;
 pub mod threads;

@@ -55,6 +55,8 @@ fn damaged_and_missing_files_are_named() {
     let run = scene.bare(["restore", "dst", "back"]).run();
     run.assert_code(4).assert_says("2025/snow.jpg").assert_prints(&["ROTTEN (exit 4)"]);
     assert!(!scene.path("back/2025/snow.jpg").exists() && scene.path("back/notes.txt").exists());
+    // Nothing of ours stays in a live tree for want of one file.
+    assert_eq!(shell(&scene, "ls -A back"), "2025\nempty\nlink\nnotes.txt\n");
     // With a good file again the same command goes on, and nothing of ours stays.
     shell(&scene, "cp -p src/2025/snow.jpg dst/2025/snow.jpg");
     scene.bare(["restore", "dst", "back"]).run().assert_code(0);

@@ -270,7 +270,7 @@ fn outputs_on_one_file_system_share_its_room() {
     }
 }
 
-/// What a killed run left gives way in a bag too, and a tree that was refused is gone on with.
+/// What a killed run left gives way in a bag too, and of a generation that is refused nothing is made.
 #[test]
 fn what_was_left_is_room_in_bags_and_generations() {
     need!(Mount);
@@ -297,8 +297,19 @@ fn what_was_left_is_room_in_bags_and_generations() {
     for _ in 0..2 {
         generation().assert_code(2).assert_says("MiB free");
     }
-    assert_eq!(shell(&scene, "ls -d mnt/*.part | wc -l").trim(), "1");
+    assert_eq!(shell(&scene, "ls -A mnt").trim(), "");
     scene.src.file("film", "short");
+    generation().assert_code(0);
+    // What the last one has takes no room, not even under another name.
+    let before = shell(&scene, "stat -c %Z mnt/latest/film; ls -A mnt");
+    scene.src.file("film2", content(12 << 20));
+    let refused = generation();
+    refused.assert_code(2).assert_says("MiB free");
+    assert!(!refused.err().contains(".part"), "{}", refused.err());
+    assert_eq!(shell(&scene, "stat -c %Z mnt/latest/film; ls -A mnt"), before);
+    scene.src.file("film2", content(5 << 20));
+    generation().assert_code(0);
+    shell(&scene, "mv src/film2 src/film3");
     generation().assert_code(0);
     assert_eq!(shell(&scene, "ls mnt | grep -c part || true").trim(), "0");
 }
