@@ -18,6 +18,9 @@ pub struct Error {
     is_of_all: bool,
 }
 
+/// The note behind the error of a copy that is made anew.
+const COPIED_ANEW: &str = "; it is copied anew";
+
 /// Why a deed failed.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -89,6 +92,16 @@ impl Error {
     /// The deed that failed; completes the sentence "cannot …".
     pub fn deed(&self) -> &'static str {
         self.deed
+    }
+
+    /// The same of a copy that did not read as it was written, and is made anew.
+    pub fn of_copied_anew(self) -> Self {
+        self.with_note(COPIED_ANEW)
+    }
+
+    /// True if it is of such a copy.
+    pub fn is_of_copied_anew(&self) -> bool {
+        self.note.ends_with(COPIED_ANEW)
     }
 
     /// True if it is about attributes that go with a file's content, as permissions, and not about the content.

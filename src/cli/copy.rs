@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::Path, path::PathBuf, sync::Arc, thread::Builder};
 
 use crossbeam_channel::bounded;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     cli::exit::Exit, cli::invocation::CopyInvocation, cli::progress::CountTotal,
     cli::progress::View, cli::record::log, cli::record::task::Content,
     cli::record::task::RecordOptions, cli::record::task::RunResult, cli::record::task::Task,
-    cli::session::Session, cli::session::Setup, cli::show::Console, cli::show::Detail,
+    cli::session::Session, cli::session::Setup, cli::show, cli::show::Console, cli::show::Detail,
     cli::show::Reporter, cli::show::copy_messages::Gathered, cli::show::copy_summary::CopySummary,
     cli::show::rows::files, cli::show::rows::size, cli::show::stream_summary::summary,
     cli::show::stream_summary::verdict, cli::words, copy::CopyJob, copy::DatedName,
@@ -241,10 +242,46 @@ fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (E
             });
         }
     };
-    each(&set.complete, "complete");
+    let missed = if args.json { Vec::new() } else { missed(&set.complete, Timestamp::now()) };
+    let mut rest = &set.complete[..];
+    for (after, number, hours) in missed {
+        let (before, later) = rest.split_at(rest.partition_point(|name| *name <= after));
+        each(before, "complete");
+        let what = show::count(number, "generation");
+        console.out(&format!("{:18}  {:<10}  {what}: one came every {hours} h", "", "missed"));
+        rest = later;
+    }
+    each(rest, "complete");
     each(&set.unfinished, "unfinished");
     Ok(())
 }
+
+/// The nights without a generation: the one before, how many there are, and the usual time between two in hours. An
+/// older part of which a rule keeps fewer is none: it is told by that no two in it are as close as the newer ones.
+fn missed(all: &[DatedName], now: Timestamp) -> Vec<(DatedName, u64, u64)> {
+    let seconds = |name: &DatedName| u64::try_from(name.time().as_second()).unwrap_or(0);
+    let ends = all.iter().skip(1).map(seconds).chain(u64::try_from(now.as_second()).ok());
+    let steps: Vec<(DatedName, u64)> = all
+        .iter()
+        .zip(ends)
+        .map(|(name, end)| (*name, end.saturating_sub(seconds(name))))
+        .collect();
+    let Some((_, between)) = steps.split_last() else { return Vec::new() };
+    let mut sorted: Vec<u64> = between.iter().rev().take(MOST_STEPS).map(|step| step.1).collect();
+    sorted.sort_unstable();
+    let usual = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+    if sorted.len() < 2 || usual < 3600 {
+        return Vec::new();
+    }
+    let is_usual = |step: &(DatedName, u64)| step.1 * 2 <= usual * 3;
+    let first = between.iter().position(is_usual).unwrap_or(steps.len());
+    let gaps = steps.iter().skip(first).filter(|step| !is_usual(step));
+    gaps.map(|(name, step)| (*name, (step + usual / 2) / usual - 1, (usual + 1800) / 3600))
+        .collect()
+}
+
+/// So many of the newest generations tell how often one comes.
+const MOST_STEPS: usize = 15;
 
 /// The directory above or below `path` that has generations.
 fn generations_near(root: &Dir, path: &Path) -> Option<PathBuf> {
@@ -330,4 +367,26 @@ pub fn stream(
     let exit = Exit::of_stream(report.ending, session.console.all_written());
     session
         .end(&RunResult::Streamed(report), exit, !says, |exit, amiss| verdict(report, exit, amiss))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_night_without_a_generation_is_told() {
+        let name = |day: &str| DatedName::parse(&format!("2026-11-{day}T020000Z")).unwrap();
+        let told = |days: &[&str], now: &str| -> Vec<(String, u64, u64)> {
+            let all: Vec<_> = days.iter().map(|day| name(day)).collect();
+            let missed = missed(&all, name(now).time()).into_iter();
+            missed.map(|(name, number, hours)| (name.to_string(), number, hours)).collect()
+        };
+        let after = |day: &str, number| (name(day).to_string(), number, 24);
+        assert_eq!(told(&["01", "02", "03", "05", "06"], "06"), [after("03", 1)]);
+        assert_eq!(told(&["01", "02", "03", "04"], "08"), [after("04", 3)]);
+        // Weekly ones are kept of those that are older.
+        assert_eq!(told(&["01", "08", "15", "16", "17", "18", "19", "20", "21"], "22"), []);
+        assert_eq!(told(&["01", "02"], "20"), []);
+        assert_eq!(told(&[], "20"), []);
+    }
 }

@@ -1,6 +1,6 @@
 //! The exit codes: stable, documented in `--help` and the README.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, io, io::IsTerminal, process::ExitCode};
 
 use crate::{
     cli::cluster::merge, cli::cluster::plan::finish, cli::cluster::plan::plan,
@@ -207,10 +207,11 @@ pub fn dirverify(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Prints what is wrong with the arguments, or the help.
 fn explain(error: &clap::Error) -> Exit {
     // Help and version are no errors, unless they cannot be shown.
-    let shown = error.print().is_ok();
-    match error.exit_code() {
-        0 if shown => Exit::Complete,
-        0 => Exit::Incomplete,
-        _ => Exit::Refused,
+    if error.exit_code() == 0 {
+        return if error.print().is_ok() { Exit::Complete } else { Exit::Incomplete };
     }
+    let text = error.render();
+    let text = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
+    Console::plain().err(text.trim_end());
+    Exit::Refused
 }

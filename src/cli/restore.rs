@@ -9,7 +9,7 @@ use crate::{
     cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
     copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
     manifest::ManifestName, manifest::Parsed, state::private_dir, sys, sys::Dir, sys::DirListing,
-    sys::PlainUse, verify::has_own_manifest, verify::own_manifest,
+    sys::PlainUse, verify::has_own_manifest, verify::output_near, verify::own_manifest,
 };
 
 /// A tree that can be proven.
@@ -29,15 +29,9 @@ impl ProvenTree {
     /// # Errors
     /// There is none, or nothing proves it.
     pub fn find(path: &Path, given: Option<&Path>) -> Result<Self> {
+        let fail = |finding| Err(Error::finding("restore", path, finding));
         if path.is_file() {
-            let (tree, below) = tree_of(path);
-            let finding = format!(
-                "it is a file, and its tree has the manifest: name that, and the file with --include: dircopy restore \
-                 {} DST --include {}",
-                typed(&tree),
-                typed(&below)
-            );
-            return Err(Error::finding("restore", path, finding));
+            return fail(part_of_tree(path).unwrap_or_else(|| NO_MANIFEST.to_owned()));
         }
         let root = Dir::open(path).deed("open", path)?;
         if given.is_none() && path.join("bagit.txt").is_file() {
@@ -53,9 +47,12 @@ impl ProvenTree {
             None => match has_own_manifest(path, None) {
                 true => own_manifest(path)?,
                 false => {
-                    let finding = "it has no manifest of dircopy that would prove it: --expect LIST names one of \
-                                   another program, and dircopy TREE DST copies it as it is";
-                    return Err(Error::finding("restore", path, finding));
+                    let near = output_near(path).map(|near| {
+                        format!("there is one in {0}: dircopy restore {0} DST", typed(&near))
+                    });
+                    return fail(
+                        part_of_tree(path).or(near).unwrap_or_else(|| NO_MANIFEST.to_owned()),
+                    );
                 }
             },
         };
@@ -64,16 +61,31 @@ impl ProvenTree {
     }
 }
 
-/// The tree that a file is in, which is the nearest directory above with a manifest, and the file's pattern there.
-fn tree_of(file: &Path) -> (PathBuf, PathBuf) {
+const NO_MANIFEST: &str = "it has no manifest of dircopy that would prove it: --expect LIST names one of another \
+                           program, and dircopy TREE DST copies it as it is";
+
+/// The command that restores a file or a directory of a tree, which is the nearest directory above with a manifest; if
+/// there is one.
+fn part_of_tree(part: &Path) -> Option<String> {
     let is_bag = |dir: &Path| dir.join("bagit.txt").is_file();
     let is_tree = |dir: &&Path| has_own_manifest(dir, None) || is_bag(dir);
-    let Some(tree) = file.ancestors().skip(1).find(is_tree) else {
-        return ("TREE".into(), "/PATH".into());
-    };
+    let full = part.canonicalize().ok()?;
+    let (part, tree) = [part, &full]
+        .into_iter()
+        .find_map(|part| Some((part, part.ancestors().skip(1).find(is_tree)?)))?;
     let payload = if is_bag(tree) { tree.join("data") } else { tree.to_path_buf() };
-    let below = file.strip_prefix(payload).unwrap_or(file);
-    (tree.to_path_buf(), Path::new("/").join(below))
+    // What has a meaning in a pattern stands for itself.
+    let mut pattern = String::from("/");
+    for c in part.strip_prefix(payload).ok()?.to_str()?.chars() {
+        pattern.extend("*?[\\".contains(c).then_some('\\'));
+        pattern.push(c);
+    }
+    Some(format!(
+        "it is part of a tree that has the manifest: name that, and the part with --include: dircopy restore {} DST \
+         --include {}",
+        typed(tree),
+        typed(Path::new(&pattern))
+    ))
 }
 
 /// The names in a root that runs keep for themselves, but for those that the manifest lists: they came from a source.

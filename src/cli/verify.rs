@@ -11,11 +11,12 @@ use crate::{
     cli::session::Setup, cli::show::Detail, cli::show::copy_messages::Gathered,
     cli::show::copy_messages::LineKind, cli::show::verify_messages::VerifyMessages,
     cli::show::verify_messages::summary, cli::show::verify_messages::verdict, cli::words,
-    copy::GenerationSet, copy::generations::set::latest, copy::generations::set::path_of,
-    error::Error, error::Result, event::Observer, event::Progress, event::Stop,
-    manifest::read::escape, path::directory_of, sys, sys::Dir, sys::PlainUse, sys::Uninterrupted,
-    verify::Finding, verify::FindingObserver, verify::Target, verify::Verdict, verify::VerifyJob,
-    verify::VerifyReport, verify::has_own_manifest,
+    copy::DatedName, copy::GenerationSet, copy::generations::set::UNFINISHED,
+    copy::generations::set::latest, copy::generations::set::path_of, error::Error, error::Result,
+    event::Observer, event::Progress, event::Stop, manifest::read::escape, path::directory_of, sys,
+    sys::Dir, sys::PlainUse, sys::Uninterrupted, verify::Finding, verify::FindingObserver,
+    verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
+    verify::has_own_manifest,
 };
 
 /// The setup of a check, whether it makes files whole or not.
@@ -82,7 +83,10 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
         let read = |root: Dir| Some((GenerationSet::read(&root, dir).ok()?, latest(&root)));
         let (set, latest) = Dir::open(dir).ok().and_then(read).unwrap_or_default();
         if set.complete.is_empty() || has_own_manifest(dir, job.state.as_deref()) {
-            dirs.push(dir.clone());
+            // Where no generation was finished the tree of one has the manifest of its run.
+            let unfinished = set.unfinished.last().filter(|_| set.complete.is_empty());
+            let tree = |name: &DatedName| dir.join(format!("{name}{UNFINISHED}"));
+            dirs.push(unfinished.map_or_else(|| dir.clone(), tree));
             continue;
         }
         for name in set.named(dir) {

@@ -57,7 +57,8 @@ pub struct CopyJob {
     pub expect: Option<PathBuf>,
     /// All is expected as that lists it: nothing counts as edited since, or as removed. So it is of a bag anyway.
     pub expect_all: bool,
-    /// After a run that came to its end, leave nothing of ours at an output that no earlier run finished: it gets its own back.
+    /// After a run that came to its end, leave nothing of ours at an output that no earlier run finished: it gets its
+    /// own back.
     pub leaves_no_traces: bool,
     /// Only tell what would happen.
     pub dry_run: bool,

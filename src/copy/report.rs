@@ -1,6 +1,6 @@
 //! The report of a run: counts, times, and how it ended.
 
-use std::{path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{io, path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use serde::{Serialize, Serializer};
 
@@ -22,6 +22,9 @@ pub struct Counts {
     pub copied: u64,
     /// Files copied in place of an older file.
     pub replaced: u64,
+    /// Files at the output that had other content than their size and time say, or could not be read, and were copied
+    /// anew.
+    pub anew: u64,
     /// Further names of copied files (only when hard links are kept).
     pub linked: u64,
     /// Symbolic links that were made.
@@ -277,10 +280,12 @@ impl Ending {
 }
 
 /// What a run lost that it cannot go on without.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Lost<'a> {
     /// The disk of the source or of an output, at this path.
     Disk(&'a Path),
+    /// The use of the disk of the output at this path, which says this.
+    Use(&'a Path, &'a io::Error),
     /// The room of the output.
     Room,
 }
@@ -361,9 +366,7 @@ impl Report {
         match (error.cause(), error.deed()) {
             (Cause::Io(cause), _) if sys::is_disk_full(cause) => Some(Lost::Room),
             (Cause::Finding(_), GO_ON_READING | GO_ON_WRITING) => Some(Lost::Disk(error.path())),
-            (Cause::Io(cause), GO_ON_WRITING) if sys::is_output_gone(cause) => {
-                Some(Lost::Disk(error.path()))
-            }
+            (Cause::Io(cause), GO_ON_WRITING) => Some(Lost::Use(error.path(), cause)),
             _ => None,
         }
     }

@@ -335,8 +335,7 @@ const ALL_DIFFER: &str = "it is neither what an earlier run recorded nor what th
                           although size and time are the same";
 
 fn copy_anew(damage: Error) -> Action {
-    let warning = damage.with_note("; it is copied anew");
-    Action::Copy { replaces: true, warning: Some(warning) }
+    Action::Copy { replaces: true, warning: Some(damage.of_copied_anew()) }
 }
 
 // Reading a file and its copy for their digests, where nothing is to be made: the content decides what times do not

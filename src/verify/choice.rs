@@ -15,10 +15,10 @@ use crate::{
     io::ReadBack, manifest::Entries, manifest::Form, manifest::ManifestName, manifest::Parsed,
     manifest::Scanner, manifest::Text, manifest::archive::mhl::is_legacy_of_ours, manifest::lists,
     path::RelPath, path::Shown, state::FinishedManifest, state::Missing, state::NotAll,
-    state::Note, state::PrivateDir, state::record::FIRST, state::record::measure,
-    state::row::FINISHED, sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir,
-    verify::NameHasher, verify::expand::open, verify::expand::read_begin,
-    verify::lines::seen::ListedRoot, verify::unlisted::lists_by_name,
+    state::Note, state::PrivateDir, state::private_dir::NAME, state::record::FIRST,
+    state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing, sys::Medium,
+    sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::expand::open,
+    verify::expand::read_begin, verify::lines::seen::ListedRoot, verify::unlisted::lists_by_name,
 };
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
@@ -298,9 +298,13 @@ impl OwnManifests {
                 "no run of yours to it has come to its end, and {other} is not theirs; run the copy again, or give that \
                  one with --manifest"
             ),
+            (_, _, None) if dir.join(NAME).is_dir() => {
+                "dircopy was here, and there is no finished manifest (dircopy-<UTC time>.sha256sum): it was removed, or \
+                 its run made none (--hash none); run the copy again, or give another with --manifest"
+                    .to_owned()
+            }
             (_, _, None) => {
-                let no =
-                    "there is no finished manifest of dircopy in it (dircopy-<UTC time>.sha256sum)";
+                let no = "it is no output of dircopy: it has no manifest (dircopy-<UTC time>.sha256sum)";
                 format!("{no}; {}", remedy(dir))
             }
             (_, _, Some(name)) => format!(
@@ -348,7 +352,10 @@ fn remedy(dir: &Path) -> String {
     let lists = here.map(|here| lists_by_name(&here)).unwrap_or_default();
     let at = |name: &String| Shown::path(&dir.join(name)).to_string();
     match &lists[..] {
-        [] => "another is given with --manifest".to_owned(),
+        [] => match output_near(dir) {
+            Some(near) => format!("there is one in {0}: dircopy verify {0}", Shown::path(&near)),
+            None => "another is given with --manifest".to_owned(),
+        },
         [one] => format!("to check it by the list in it, give --manifest {}", at(one)),
         [first, ..] => {
             let all = lists.join(", ");
@@ -358,6 +365,21 @@ fn remedy(dir: &Path) -> String {
             )
         }
     }
+}
+
+/// So many entries of a directory are looked into for an output.
+const MOST_LOOKED_INTO: usize = 1000;
+
+/// The output in a directory, or the one that it is in.
+pub fn output_near(dir: &Path) -> Option<PathBuf> {
+    let is_output = |path: &PathBuf| path.join(NAME).is_dir() || has_own_manifest(path, None);
+    let full = dir.canonicalize().ok()?;
+    let above = full.ancestors().skip(1).map(Path::to_path_buf).find(is_output);
+    above.or_else(|| {
+        let listed = DirListing::of(&Dir::open(dir).ok()?).ok()?.filter_map(Result::ok);
+        let below = listed.take(MOST_LOOKED_INTO).map(|listed| dir.join(&*listed.name));
+        below.filter(|path| path.is_dir()).find(is_output)
+    })
 }
 
 /// The answer of the private record of the directory `here`. One that was copied there with its output counts if the

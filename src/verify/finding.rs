@@ -18,8 +18,9 @@ use crate::{
 pub enum Verdict {
     /// It has the listed digest.
     Good(HashedFrom),
-    /// The file is there and has another digest; where it differs, if there is a chain that tells.
-    Differs(HashedFrom, Option<Box<Damage>>),
+    /// The file is there and has another digest, this one if it is known; where it differs, if there is a chain that
+    /// tells.
+    Differs(HashedFrom, Option<Digest>, Option<Box<Damage>>),
     /// There is nothing of that name.
     Missing,
     /// Its name leads through something that is not a directory; symbolic links are not followed.
@@ -394,7 +395,7 @@ impl Checked {
                 self.shared += u64::from(*shared > 0);
                 self.shared_bytes += shared;
                 if *shared == 0
-                    && let Verdict::Good(proof) | Verdict::Differs(proof, _) = verdict {
+                    && let Verdict::Good(proof) | Verdict::Differs(proof, ..) = verdict {
                     match proof {
                         HashedFrom::Device => self.from_device += 1,
                         HashedFrom::Cache => self.from_cache += 1,

@@ -20,7 +20,7 @@ mod target;
 mod unlisted;
 mod work;
 
-pub use choice::{Rival, has_own_manifest, own_manifest};
+pub use choice::{Rival, has_own_manifest, output_near, own_manifest};
 pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
 pub use finding::{

@@ -547,7 +547,7 @@ mod pass_tests {
         verify(b, Verdict::Good(HashedFrom::Device));
         assert_eq!(written(), [5, 0, 0]);
         scrub.record().saved = Instant::now().checked_sub(SAVE);
-        verify(c, Verdict::Differs(HashedFrom::Device, None));
+        verify(c, Verdict::Differs(HashedFrom::Device, None, None));
         assert_eq!(written(), [5, 5, 0]);
         assert_eq!(kept.read_dir().unwrap().count(), 1);
     }

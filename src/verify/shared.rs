@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(scene.settle(&first, &GOOD, || ()), 2);
         assert!(matches!(scene.claim(1), DataClaim::Known(_, HashedFrom::Device)));
         let other = scene.claim(2);
-        let differs = Verdict::Differs(HashedFrom::Device, None);
+        let differs = Verdict::Differs(HashedFrom::Device, None, None);
         assert_eq!(scene.settle(&other, &differs, || ()), 0);
         assert!(matches!(scene.claim(2), DataClaim::First(..)));
     }

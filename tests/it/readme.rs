@@ -124,7 +124,7 @@ fn without_root(said: &str, root: &str) -> String {
 /// files were finished, digests, and where the system had the bytes from.
 fn lasting(text: &str) -> Vec<String> {
     let timed = |line: &&str| {
-        let rows = ["time ", "busy ", "waiting ", "limited by "];
+        let rows = ["time ", "busy ", "waiting ", "slowest "];
         rows.iter().any(|row| line.starts_with(row))
     };
     let lines = text.lines().filter(|line| !timed(line));

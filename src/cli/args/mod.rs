@@ -54,7 +54,14 @@ A copy is a stream where an input or output is \"-\", an input is a FIFO or a
 device, several inputs are given, or a file goes where something other than a
 directory is; every output is then a file or \"-\", and gets all inputs one after
 the other. Otherwise the output is a directory, also a new one, and a single
-file goes into it under its own name.";
+file goes into it under its own name.
+
+Further options are for tuning, and no errand needs them: --block-size, --cache,
+--grace, --ionice, --lag, --nice, --queue-size, --reflink, --renamed, --resume,
+--simd, --sparse and --states (docs/guide/options.md).";
+
+/// The options that are for tuning, each a word; the last lines of the help name them.
+const TUNING: &str = "block_size cache grace ionice nice queue_size reflink renamed resume sparse";
 
 /// The text of `dircopy -h`: one screen of 80 columns with what most people need.
 const SHORT_COPY: &str = "\
@@ -146,7 +153,9 @@ dircopy [OPTIONS] <SRC> <DST>...
 /// The command line of `dircopy`.
 pub fn dircopy() -> Command {
     let verify = dirverify().name("verify").display_name("dircopy-verify");
+    let is_tuning = |arg: &Arg| TUNING.split(' ').any(|id| arg.get_id() == id);
     CopyArgs::command()
+        .mut_args(|arg| if is_tuning(&arg) { arg.hide_long_help(true) } else { arg })
         .subcommand(verify)
         .subcommand(restore::restore())
         .subcommand(HealArgs::command().display_name("dircopy-heal"))

@@ -8,8 +8,9 @@ use crate::cli::show::verify_messages::{others, tree_verdict};
 use crate::{
     chain::Damage, cli::record::log::JsonName, cli::show::rows::compared,
     cli::show::stream_summary::not_healed, cli::show::stream_summary::taken,
-    cli::show::verify_messages, error::Error, event::Done, event::Event, io::HashedFrom,
-    path::Shown, verify::Comparison, verify::Finding, verify::Target, verify::Verdict,
+    cli::show::verify_messages, error::Error, event::Done, event::Event, hash::Digest,
+    io::HashedFrom, path::Shown, verify::Comparison, verify::Finding, verify::Target,
+    verify::Verdict,
 };
 
 /// Something that happened to an entry, or an error.
@@ -33,6 +34,11 @@ pub struct RecordEntry<'a> {
     bad_at: Option<Vec<JsonName>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     good_at: Option<Vec<JsonName>>,
+    /// The digest that is listed of a file that differs, and the one that was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listed: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<String>,
     /// Where a file differs, as far as its chain tells: offset and length of each range in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     ranges: Option<Vec<[u64; 2]>>,
@@ -139,8 +145,8 @@ impl<'a> RecordEntry<'a> {
         match verdict {
             Verdict::Good(HashedFrom::Device) => event("good", None),
             Verdict::Good(HashedFrom::Cache) => event("good", Some("through a cache".into())),
-            Verdict::Differs(_, None) => event("differs", None),
-            Verdict::Differs(_, Some(damage)) => Self {
+            Verdict::Differs(_, _, None) => event("differs", None),
+            Verdict::Differs(_, _, Some(damage)) => Self {
                 ranges: Some(ranges(damage)),
                 ..event("differs", Some(damage.to_string().into()))
             },
@@ -253,9 +259,13 @@ impl<'a> RecordEntry<'a> {
             Self::named(event, target.root.as_os_str().as_encoded_bytes(), Some(text.into()))
         };
         let (entry, line) = match finding {
-            Finding::File { line, path, verdict, shared, .. } => {
+            Finding::File { line, path, verdict, shared, listed, .. } => {
                 let path = target.path_of(path);
-                let entry = Self::verdict(path.as_os_str().as_encoded_bytes(), verdict);
+                let mut entry = Self::verdict(path.as_os_str().as_encoded_bytes(), verdict);
+                if let Verdict::Differs(_, Some(found), _) = verdict {
+                    let digest = |it: &Digest| format!("{}:{it}", it.algorithm().name());
+                    (entry.listed, entry.found) = (Some(digest(listed)), Some(digest(found)));
+                }
                 (if *shared > 0 { entry.read_before() } else { entry }, Some(*line))
             }
             Finding::Converted { .. }

@@ -205,6 +205,10 @@ impl<'a> Records<'a> {
             error: ran.error(),
             copy: self.copied(finished),
             stream: self.streamed(ran),
+            directories: match &self.task {
+                Task::Check(dirs) => dirs.iter().map(|dir| JsonName::path(dir)).collect(),
+                _ => Vec::new(),
+            },
             checked: check.map(|report| &report.counts),
             scrub: check.and_then(|report| report.covered.as_ref()).map(ScrubSection::of),
             shard: check.and_then(|report| report.shard.as_ref()).map(ShardSection::of),

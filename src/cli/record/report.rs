@@ -54,6 +54,9 @@ pub struct ReportJson<'a> {
     pub copy: Option<CopySection<'a>>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
     pub stream: Option<StreamSection>,
+    /// The directories of a check, as they were given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<JsonName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<&'a Checked>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -44,6 +44,8 @@ pub struct Receipt {
     pub bytes: Option<u64>,
     pub sha256: Option<ClippedText>,
     pub digests: ReceiptDigests,
+    /// The directories of a check.
+    pub directories: AtMost<ReceiptName, 64>,
     pub checked: Option<ReceiptChecked>,
     pub scrub: Option<ReceiptScrub>,
     pub samples: AtMost<ReceiptSample, 600>,
@@ -228,6 +230,8 @@ pub struct ReceiptEntry {
     pub path_bytes: Option<ClippedText>,
     pub text: Option<ClippedText>,
     pub output: Option<ClippedText>,
+    pub listed: Option<ClippedText>,
+    pub found: Option<ClippedText>,
 }
 
 impl ReceiptEntry {

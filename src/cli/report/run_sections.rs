@@ -110,7 +110,11 @@ pub fn heading(receipt: &Receipt) -> String {
     };
     let title = verdict(receipt).title;
     let Some(source) = &receipt.source else {
-        return format!("{title}: {}", Shown::bytes(receipt.kind.0.as_bytes()));
+        let what = if receipt.kind.0 == "verify" { "check" } else { &receipt.kind.0 };
+        let of = receipt.directories.kept.iter().map(|path| end(path, None));
+        let of = of.collect::<Vec<_>>().join(", ");
+        let title = format!("{title}: {}", Shown::bytes(what.as_bytes()));
+        return if of.is_empty() { title } else { format!("{title} of {of}") };
     };
     let outputs = receipt.outputs.kept.iter();
     let outputs = outputs.map(|output| end(&output.name(), output.volume.as_ref()));
@@ -342,7 +346,10 @@ fn check(receipt: &Receipt) -> Markup {
                 dt { "Unreadable" } dd { (number(checked.unreadable)) }
                 dt { "Read" }
                 dd {
-                    (size(checked.bytes)) ", " (rate(checked.bytes as f64, receipt.elapsed_seconds)) "; "
+                    (size(checked.bytes))
+                    // A picture says how fast.
+                    @if receipt.samples.kept.len() < 2 { ", " (rate(checked.bytes as f64, receipt.elapsed_seconds)) }
+                    "; "
                     (counted(checked.from_device, "file")) " from the device, " (number(checked.from_cache))
                     " only through a cache"
                     @if checked.shared > 0 {
@@ -374,6 +381,16 @@ fn sentence(entry: &ReceiptEntry) -> Markup {
     }
 }
 
+/// The digests of a file that differs.
+fn digests(entry: &ReceiptEntry) -> Markup {
+    let both = [("listed", &entry.listed), ("found", &entry.found)];
+    html! {
+        @for (what, digest) in both {
+            @if let Some(digest) = digest { div .digest { (what) " " (text(&digest.0)) } }
+        }
+    }
+}
+
 fn entries(receipt: &Receipt) -> Markup {
     let more = receipt.entries.left_out().saturating_add(receipt.entries_left_out);
     // They are no entries of a tree, and the worst of what can be amiss.
@@ -399,7 +416,7 @@ fn entries(receipt: &Receipt) -> Markup {
                         @for entry in &receipt.entries.kept {
                             tr {
                                 td .event { (text(&entry.event.0)) }
-                                td { (sentence(entry)) }
+                                td { (sentence(entry)) (digests(entry)) }
                                 @if let Some(output) = &entry.output { td data-label="At" { (text(&output.0)) } }
                                 @else { td {} }
                             }

@@ -1,12 +1,12 @@
 //! The messages about the events of a copy.
 
-use std::{collections::BTreeMap, sync::Mutex, sync::PoisonError};
+use std::{collections::BTreeMap, io, sync::Mutex, sync::PoisonError};
 
 use humansize::{BINARY, format_size};
 
 use crate::{
     cli::show::Detail, cli::show::ScreenLine, error::Cause, error::Error, event::Done,
-    event::Event, path::Shown, sys::stat::Kind, verify::Finding,
+    event::Event, path::Shown, sys, sys::stat::Kind, verify::Finding,
 };
 
 /// The line about an event, if this detail has one.
@@ -142,12 +142,24 @@ impl LineKind {
         Self { what: error.deed(), why, errno: error.errno() }
     }
 
+    /// The kind of an error of an output as a whole. Where the system says why, it is one for all deeds.
+    fn of_all(error: &Error) -> Self {
+        match error.errno() {
+            Some(_) => Self { what: "of all", ..Self::of_error(error) },
+            None => Self::of_error(error),
+        }
+    }
+
     /// The kind of an event's line, if it is to be gathered: not of entries that are not at the output as in the
     /// source, unless the cause is the output as a whole, nor of files whose content was in doubt, which are all named.
     pub fn of_event(event: &Event<'_>) -> Option<Self> {
         Some(match event {
             Event::Warning(error) if error.is_about_attributes() => Self::of_error(error),
-            Event::Failed(error) if error.is_of_all() => Self::of_error(error),
+            Event::Failed(error) if error.is_of_all() => Self::of_all(error),
+            // A disk that is gone is one thing, whatever was to be done on it.
+            Event::Warning(error) if is_of_device(error) && !error.is_of_copied_anew() => {
+                Self::of_all(error)
+            }
             Event::Skipped(_, kind) => Self { why: kind.name(), ..Self::of("skipped") },
             Event::LeftoverRemoved(_) => Self::of("leftover removed"),
             Event::ManifestRemoved(_) => Self::of("manifest removed"),
@@ -170,6 +182,12 @@ impl LineKind {
             _ => return None,
         })
     }
+}
+
+/// True if the system says that the device is gone or broken.
+fn is_of_device(error: &Error) -> bool {
+    let is_it = |cause: &io::Error| sys::is_device_error(cause) || sys::is_output_gone(cause);
+    matches!(error.cause(), Cause::Io(cause) if is_it(cause))
 }
 
 /// The lines that were gathered.

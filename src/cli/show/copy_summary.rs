@@ -236,7 +236,7 @@ impl CopySummary<'_> {
             rows.row("waiting", waiting(report));
         }
         if let Some(limit) = limit(report, self.args.unattended.limit_rate, self.is_single()) {
-            rows.row("limited by", limit);
+            rows.row("slowest", limit);
         }
     }
 
@@ -349,6 +349,12 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
     let kept = format!("begun, {} kept for the next run", size(counts.suspended_bytes));
     rows.counted(&[Counted("suspended", counts.suspended, "file", &kept)]);
     rows.counted(&[
+        Counted(
+            "anew",
+            counts.anew,
+            "file",
+            "of the copied: what was there was not as size and time say",
+        ),
         Counted("attributes", counts.attributes, "file", "of these, now as at the source"),
         Counted("linked", counts.linked, "further name", "of the same files"),
         Counted("links", counts.symlinks, "symbolic link", ""),
@@ -398,7 +404,12 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
             "with something in it that is not of the source",
         ),
         Counted("foreign", counts.foreign, "entry", "at the output, not in the source"),
-        Counted("reused", counts.reused_lines, "line", "for other files at the output"),
+        Counted(
+            "also listed",
+            counts.reused_lines,
+            "file",
+            "of earlier runs, not in the source any more or left as is",
+        ),
     ]);
 }
 

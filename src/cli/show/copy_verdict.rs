@@ -1,6 +1,6 @@
 //! The last line of a copy: the verdict over every output, in words that agree with the exit code.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, path::PathBuf};
 
 use crate::{
     cli::exit::Exit, cli::exit::TIME_IS_UP, cli::show::copy_summary::CopySummary, cli::show::count,
@@ -67,11 +67,12 @@ impl CopySummary<'_> {
             _ => "everything".to_owned(),
         };
         format!(
-            "{what} at {}{}{}{}",
+            "{what} at {}{}{}{}{}",
             self.place(),
             self.proof_of_all(),
             self.places(),
-            self.unlike_listed()
+            self.unlike_listed(),
+            self.copied_anew()
         )
     }
 
@@ -113,6 +114,20 @@ impl CopySummary<'_> {
                 format!("; {} edited since the list, {gone} gone", count(edited, "file"))
             }
         }
+    }
+
+    /// The remark that what was at an output had changed there unseen, and what to do.
+    fn copied_anew(&self) -> String {
+        let anew = |(output, report): (&PathBuf, &Result<Report>)| match report {
+            Ok(Report { counts: Counts { anew: files @ 1.., .. }, .. }) => format!(
+                "; {} at {} had changed there or could not be read, and {} copied anew: check that disk",
+                count(*files, "file"),
+                Shown::path(output),
+                if *files == 1 { "was" } else { "were" }
+            ),
+            _ => String::new(),
+        };
+        self.outputs.iter().zip(self.reports).map(anew).collect()
     }
 
     /// Number of devices that the outputs are on.
@@ -207,7 +222,7 @@ fn ended(report: &Report, output: &Path) -> Ended {
     let others = report.counts.links() + report.counts.all_specials();
     let there = report.counts.files() + others;
     let noun = if others == 0 { "file" } else { "entry" };
-    let is_disk = matches!(lost, Lost::Disk(_));
+    let is_disk = matches!(lost, Lost::Disk(_) | Lost::Use(..));
     let there = match report.total {
         Some(total) if is_disk && there == total => {
             format!("all of {} were written, but may not be on it", count(total, noun))
@@ -224,6 +239,15 @@ fn ended(report: &Report, output: &Path) -> Ended {
             title,
             text: format!(
                 "the disk of {} is gone: {there}; connect it and run the same command",
+                Shown::path(path)
+            ),
+            names_output: path.starts_with(output),
+        },
+        Lost::Use(path, cause) => Ended {
+            title,
+            text: format!(
+                "the disk of {} is gone or broken ({cause}): {there}; connect it again, or another one, and run the \
+                 same command",
                 Shown::path(path)
             ),
             names_output: path.starts_with(output),

@@ -10,13 +10,13 @@ pub mod verify_messages;
 use std::{io, io::Write, sync::Arc, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed};
 
 use indicatif::ProgressBar;
-use terminal_size::{Width, terminal_size_of};
+use terminal_size::{Height, Width, terminal_size_of};
 
 use crate::cli::{
     progress::Charset, progress::to_begin_of_row, record::Records, record::entry::RecordEntry,
     record::log::TextLine, record::log::json_line, show::copy_messages::Gathered,
     show::copy_messages::LineKind, show::copy_messages::message, show::rows::Rows,
-    show::rows::fold,
+    show::rows::wrap,
 };
 use crate::{error::Error, event::Event, event::Observer, event::Progress, event::Stop, sys};
 
@@ -100,18 +100,17 @@ impl Console {
     /// A sentence for standard output; on a terminal it is broken between words.
     pub fn out_sentence(&self, text: &str) {
         match self.columns() {
-            Some(columns) => self.out(&fold(text, columns, &[" "]).join("\n")),
+            Some(columns) => self.out(&wrap(text, columns, "")),
             None => self.out(text),
         }
     }
 
     /// The columns of the terminal that lines for standard output go to, if they go to one.
     fn columns(&self) -> Option<usize> {
-        let room = match self.aside {
+        columns_of(match self.aside {
             true => terminal_size_of(io::stderr()),
             false => terminal_size_of(io::stdout()),
-        };
-        room.map(|(Width(columns), _)| columns.into()).filter(|columns| *columns > 0)
+        })
     }
 
     /// A line for standard error, in one call, so that lines of two programs that share a log do
@@ -150,7 +149,9 @@ impl Console {
         }
     }
 
+    /// Writes a line, which on a terminal is broken between words.
     fn write_err(&self, line: &str) {
+        let line = &if self.json { line.to_owned() } else { wrapped(line) };
         // There is no third place to say it; the exit code does.
         let _ = self.write(2, line, |line| sys::write_all(io::stderr().lock(), line));
     }
@@ -173,6 +174,18 @@ impl Console {
         }
         written
     }
+}
+
+/// The columns of the terminal that a stream is, if it is one.
+fn columns_of(size: Option<(Width, Height)>) -> Option<usize> {
+    size.map(|(Width(columns), _)| columns.into()).filter(|columns| *columns > 0)
+}
+
+/// A text for standard error, each line of which is broken between words on a terminal.
+pub fn wrapped(text: &str) -> String {
+    let Some(columns) = columns_of(terminal_size_of(io::stderr())) else { return text.to_owned() };
+    let wrap = |line: &str| wrap(line, columns, "  ");
+    text.split('\n').map(wrap).collect::<Vec<_>>().join("\n")
 }
 
 impl Console {

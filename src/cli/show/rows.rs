@@ -84,6 +84,27 @@ pub fn fold(text: &str, room: usize, breaks: &[&str]) -> Vec<String> {
     lines
 }
 
+/// A message in lines of so many columns, broken between words, the further ones behind this indent. A path stays
+/// whole, blanks in it included: from a "/" on the text is broken only behind a mark that ends a part of a sentence.
+pub fn wrap(text: &str, room: usize, indent: &str) -> String {
+    let (mut lines, mut at, mut whole) = (String::new(), 0, String::new());
+    for word in text.split_inclusive(' ') {
+        whole.push_str(word);
+        let ends_part = word.trim_end().ends_with([':', ';', ',']);
+        if whole.contains('/') && !ends_part && !text.ends_with(whole.as_str()) {
+            continue;
+        }
+        if at > indent.len() && at + width(whole.trim_end()) > room {
+            lines.truncate(lines.trim_end().len());
+            lines.extend(["\n", indent]);
+            at = indent.len();
+        }
+        at += width(&whole);
+        lines.push_str(&std::mem::take(&mut whole));
+    }
+    lines + &whole
+}
+
 /// A number of bytes, for people. What is whole has no point, and neither has what is as good as whole.
 pub fn size(bytes: u64) -> String {
     format_size(bytes, BINARY).replace(".00 ", " ")
@@ -236,6 +257,20 @@ mod tests {
         let shown =
             "output      …n/media/editor/ARCHIVE-2026-A\n            refused: nothing was copied";
         assert_eq!(long.folded(43, Charset::Unicode), shown);
+    }
+
+    #[test]
+    fn a_message_is_broken_between_words_and_not_in_a_path() {
+        let text =
+            "dircopy: cannot copy to /mnt/my disk/out: it has 88 MiB free, and the files take more";
+        assert_eq!(wrap(text, 100, "  "), text);
+        let wrapped = "dircopy: cannot copy to\n  /mnt/my disk/out: it has\n  88 MiB free, and the files\n  take more";
+        assert_eq!(wrap(text, 28, "  "), wrapped);
+        assert_eq!(
+            wrap("see /a/path/that/is/too/long now", 8, ""),
+            "see\n/a/path/that/is/too/long now"
+        );
+        assert_eq!(wrap("", 8, ""), "");
     }
 
     #[test]

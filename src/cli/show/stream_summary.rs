@@ -158,7 +158,7 @@ pub fn limit(report: &Report, limit_rate: Option<u64>, alone: bool) -> Option<St
         return None;
     }
     if event::is_at_rate(report.counts.bytes, report.elapsed, limit_rate) {
-        return Some("--limit-rate".into());
+        return Some("the rate that was set (--limit-rate)".into());
     }
     let stages = stages(report);
     let share = |stage: &Stage<'_>| stage.share(stage.time.busy, report.elapsed);

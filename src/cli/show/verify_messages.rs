@@ -206,8 +206,8 @@ impl VerifyMessages {
             Verdict::Good(HashedFrom::Cache) => {
                 Some(ScreenLine::Out(format!("OK {shown} (through a cache)")))
             }
-            Verdict::Differs(_, None) => self.err(&format!("differs: {shown} ({at})")),
-            Verdict::Differs(_, Some(damage)) => {
+            Verdict::Differs(_, _, None) => self.err(&format!("differs: {shown} ({at})")),
+            Verdict::Differs(_, _, Some(damage)) => {
                 self.err(&format!("differs: {shown}: {damage} ({at})"))
             }
             Verdict::Missing => {
@@ -408,8 +408,12 @@ pub fn verdict(report: &VerifyReport, exit: Exit, amiss: &str) -> String {
     } else if counts.is_empty() {
         let title = if counts.good == 0 { "NOTHING TO VERIFY" } else { "NOT PROVEN" };
         (title, "a manifest lists no file that can be checked")
+    } else if counts.unusable > 0 && counts.malformed + counts.refused == 0 {
+        let is_none = counts.good + counts.unreadable == 0;
+        let text = if is_none { "nothing was checked" } else { "not everything was checked" };
+        return warn("NOT PROVEN", exit, &format!("{text}, for want of a manifest"));
     } else if counts.is_unusable() {
-        ("NOT PROVEN", "there is no manifest that could be read whole")
+        ("NOT PROVEN", "a manifest could not be read whole")
     } else if counts.is_incomplete() {
         match report.shard {
             Some(ShardCoverage { index: None, .. }) => ("NOT PROVEN", "not every shard counts"),

@@ -63,7 +63,7 @@ impl CopyJob {
     pub(crate) fn prepare(&self, dry: bool, patience: Patience<'_>) -> Result<Prepared> {
         let demands = Demands {
             must_clone: self.options.reflink == Reflink::Always,
-            disk: DiskDemands::of(&self.options),
+            disk: DiskDemands::of_run(&self.options, dry),
             restore: self.options.restore,
             longest_name: match (self.options.algorithm, &self.payload) {
                 (Algorithm::None, _) | (_, Some(_)) => 0,
@@ -111,7 +111,7 @@ struct FoundOutput<'a> {
 impl<'a> FoundOutput<'a> {
     fn look(job: &'a CopyJob) -> Result<Self> {
         let path = &*job.output;
-        let opened = open(path, DiskDemands::of(&job.options))?;
+        let opened = open(path, DiskDemands::of_run(&job.options, job.dry_run))?;
         let id = opened.dir().identity().deed("look at", path)?;
         let private = match &opened {
             // What cannot be opened is told when something is to be made.
@@ -220,12 +220,20 @@ pub struct DiskDemands {
     pub mounted: bool,
     /// It must be a device of this machine whose syncs are worth what they say.
     pub durable: bool,
+    /// Files can be made in the output's root.
+    pub writable: bool,
 }
 
 impl DiskDemands {
-    /// Those of a run with these options.
+    /// Those on the root of a bag, or of a run that writes nothing there.
     pub fn of(options: &CopyOptions) -> Self {
-        Self { mounted: options.require_mount, durable: options.require_durable }
+        let (mounted, durable) = (options.require_mount, options.require_durable);
+        Self { mounted, durable, writable: false }
+    }
+
+    /// Those of a run with these options. Without a manifest files may go where the root takes none.
+    pub fn of_run(options: &CopyOptions, dry: bool) -> Self {
+        Self { writable: !dry && options.algorithm != Algorithm::None, ..Self::of(options) }
     }
 }
 
@@ -235,7 +243,27 @@ pub fn open(to: &Path, demands: DiskDemands) -> Result<Opened> {
     if demands.durable {
         refuse_forgetful(opened.dir(), to)?;
     }
+    if demands.writable {
+        refuse_unwritable(&opened, to)?;
+    }
     Ok(opened)
+}
+
+/// Refuses an output that is there and in which nothing can be made, not even the manifest.
+fn refuse_unwritable(opened: &Opened, to: &Path) -> Result<()> {
+    let Opened::There(dir) = opened else { return Ok(()) };
+    dir.check_writable().map_err(|error| {
+        let remedy = match error.kind() {
+            io::ErrorKind::ReadOnlyFilesystem => {
+                "; mount it for writing, look at the switch on its side, or choose another output"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "; give this user the right to (chown, chmod), or choose another output"
+            }
+            _ => "",
+        };
+        Error::io("write to", to, error).with_note(remedy)
+    })
 }
 
 /// Refuses an output of which nobody but the device itself is to say that it is durable.

@@ -422,6 +422,7 @@ impl<'a> Accounting<'a> {
     /// Something could not be done, and nothing is lost by it.
     pub fn warn(&mut self, warning: &Error) {
         self.counts.warnings += 1;
+        self.counts.anew += u64::from(warning.is_of_copied_anew());
         self.events.tell(&Event::Warning(warning));
     }
 

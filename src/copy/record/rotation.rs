@@ -463,7 +463,8 @@ impl Traces {
         names.all(is_known).then_some(traces)
     }
 
-    /// After a run that came to its end removes all of them, with its own and the private directory; or notes them for the next.
+    /// After a run that came to its end removes all of them, with its own and the private directory; or notes them for
+    /// the next.
     ///
     /// # Errors
     /// Something of it is still there, or the next run will not remove it.

@@ -95,7 +95,8 @@ fn run_all(
     let blocks = SharedBlocks::new(held.saturating_add(in_flight).min(1 << 20), block_size);
     let hub = Hub::new(outputs.len(), lag, blocks, job.limit_rate);
     let (reservations, read) = (&Reservations::default(), &FirstRead::default());
-    if !Means::suffice(outputs.iter().map(|output| output.job)) {
+    // What a dry run says of each stands together.
+    if job.dry_run || !Means::suffice(outputs.iter().map(|output| output.job)) {
         let one = |(output, refused)| one_by_itself(output, refused, reservations, read);
         return outputs.iter().zip(refused).map(one).collect();
     }

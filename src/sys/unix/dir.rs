@@ -299,6 +299,13 @@ impl Dir {
         }
     }
 
+    /// Fails if nothing can be made in this directory: its file system is mounted for reading only, or this process may
+    /// not.
+    pub fn check_writable(&self) -> io::Result<()> {
+        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        Ok(rustix::fs::accessat(&self.0, ".", access, AtFlags::EACCESS)?)
+    }
+
     /// True if this directory belongs to the user of this process and is closed to all others.
     pub fn is_private(&self) -> io::Result<bool> {
         let stat = self.stat_self()?;

@@ -332,6 +332,11 @@ impl Dir {
         None
     }
 
+    /// Fails if nothing can be made in this directory; here that is not known before it is tried.
+    pub fn check_writable(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// True if this directory belongs to the user of this process. Whether others may open it follows from the
     /// directory above, and is not looked at.
     pub fn is_private(&self) -> io::Result<bool> {

@@ -349,8 +349,10 @@ impl ShardNotes {
 fn words(line: u64, listed: &Digest, verdict: &Verdict) -> Option<String> {
     let (word, text) = match verdict {
         Verdict::Good(_) => return None,
-        Verdict::Differs(HashedFrom::Device, _) => ("differs", String::new()),
-        Verdict::Differs(HashedFrom::Cache, _) => ("differs-in-cache", String::new()),
+        Verdict::Differs(from, found, _) => {
+            let word = if *from == HashedFrom::Device { "differs" } else { "differs-in-cache" };
+            (word, found.map_or_else(String::new, |found| found.to_string()))
+        }
         Verdict::Missing => ("missing", String::new()),
         Verdict::NotThrough(kind) => ("not-through", kind.name().into()),
         Verdict::NotAFile(kind) => ("not-a-file", kind.name().into()),
@@ -370,9 +372,10 @@ pub fn finding(record: &[u8], target: &Target) -> Option<Finding> {
         serde_json::from_str(json).ok()?;
     let listed = Digest::parse(Algorithm::named(&name)?, hex.as_bytes())?;
     let (line, path) = (line.parse().ok()?, RelPath::parse(path).ok()?);
+    let found = || Digest::parse(listed.algorithm(), text.as_bytes());
     let verdict = match &*word {
-        "differs" => Verdict::Differs(HashedFrom::Device, None),
-        "differs-in-cache" => Verdict::Differs(HashedFrom::Cache, None),
+        "differs" => Verdict::Differs(HashedFrom::Device, found(), None),
+        "differs-in-cache" => Verdict::Differs(HashedFrom::Cache, found(), None),
         "missing" => Verdict::Missing,
         "not-through" => Verdict::NotThrough(kind(&text)?),
         "not-a-file" => Verdict::NotAFile(kind(&text)?),
@@ -402,8 +405,8 @@ mod tests {
         let listed = Digest::sha256([7; 32]);
         let error = || Error::finding("read", "x", "line\nfeed");
         for verdict in [
-            Verdict::Differs(HashedFrom::Device, None),
-            Verdict::Differs(HashedFrom::Cache, None),
+            Verdict::Differs(HashedFrom::Device, Some(Digest::sha256([8; 32])), None),
+            Verdict::Differs(HashedFrom::Cache, None, None),
             Verdict::Missing,
             Verdict::NotThrough(Kind::Symlink),
             Verdict::NotAFile(Kind::Fifo),

@@ -238,10 +238,10 @@ impl<'a> Checker<'a> {
                 Linked::Unknown | Linked::Stopped => (fresh.next()?, None),
             };
             results.push(match result {
-                (Verdict::Differs(from, _), bytes) => {
+                (Verdict::Differs(from, found, _), bytes) => {
                     let damage = damage.or_else(|| links.locate(target, file, self.until));
                     let damage = damage.filter(Damage::says_something).map(Box::new);
-                    (Verdict::Differs(from, damage), bytes)
+                    (Verdict::Differs(from, found, damage), bytes)
                 }
                 other => other,
             });
@@ -372,7 +372,7 @@ fn judge(target: &Target, file: &ListedFile<'_>, hashed: &FileDigest) -> Verdict
     }
     let path = || target.path_of(path);
     match Dir::stat_file(&found.file).map(|now| found.stat.change(&now)) {
-        Ok(None) => Verdict::Differs(hashed.hashed_from, None),
+        Ok(None) => Verdict::Differs(hashed.hashed_from, hashed.digest, None),
         Ok(Some(change)) => Verdict::Unreadable(Error::finding("check", path(), change)),
         Err(error) => Verdict::Unreadable(Error::io("look at", path(), error)),
     }

@@ -44,6 +44,19 @@ fn a_copy_comes_back_without_records() {
     assert_eq!(shell(&scene, "cd one && find . -type f"), "./2025/snow.jpg\n");
     let run = scene.bare(["restore", "dst/2025/snow.jpg", "one"]).run();
     run.assert_code(2).assert_says("dircopy restore dst DST --include /2025/snow.jpg");
+    // A directory of it, also from within, and a name that means something in a pattern.
+    let run = scene.bare(["restore", "dst/2025", "one"]).run();
+    run.assert_code(2).assert_says("dircopy restore dst DST --include /2025");
+    let run = scene.bare(["restore", ".", "one"]).after("cd dst/2025").run();
+    run.assert_code(2).assert_says("/dst DST --include /2025");
+    scene.src.file("2025/a[1].jpg", "a");
+    scene.copy(&[]).assert_code(0);
+    let run = scene.bare(["restore", "dst/2025/a[1].jpg", "odd"]).run();
+    let err = run.assert_code(2).err();
+    let told = err.split("dircopy restore dst DST ").nth(1).unwrap().trim();
+    let typed = format!("\"$@\" {told}");
+    scene.bare(["restore", "dst", "odd"]).in_shell(&typed).run().assert_code(0);
+    assert_eq!(shell(&scene, "cd odd && find . -type f"), "./2025/a[1].jpg\n");
     scene.bare(["restore", "dst", "dry", "-n"]).run().assert_code(0);
     assert!(!scene.path("dry").exists());
 }

@@ -330,8 +330,14 @@ fn a_read_only_output() {
     scene.output();
     let _mount = Mount::read_only(&scene.dst.clone(), &scene.dst);
     let run = scene.copy(&[]);
-    run.assert_code_in(&[2, 3]).assert_says("ead-only");
+    run.assert_code(2).assert_says("ead-only").assert_says("mount it for writing");
     assert_eq!(std::fs::read_dir(&scene.dst).unwrap().count(), 0);
+    assert_eq!(run.err().lines().count(), 1, "{}", run.err());
+    // Looking is no writing; and of two the other goes on.
+    scene.copy(&["-n"]).assert_code(0);
+    let both = ["src", "dst", "other"];
+    scene.bare(both).run().assert_code(1).assert_says("ead-only");
+    assert!(scene.path("other/a").exists() || scene.path("other").read_dir().unwrap().count() > 2);
 }
 
 /// `/proc` says size 0 and has bytes all the same.

@@ -285,3 +285,21 @@ fn without_digests_the_others_are_as_independent() {
         }
     }
 }
+
+/// What a dry run says of one output stands together.
+#[test]
+fn a_dry_run_tells_of_one_output_after_the_other() {
+    let scene = Scene::new();
+    for number in 0..300 {
+        scene.src.file(format!("{}/{number}", number % 7), "x");
+    }
+    let run = scene.bare(["-n", "-i", "src", "-o", "one", "-o", "two"]).run();
+    run.assert_code(0);
+    let out = run.out();
+    let of: Vec<&str> =
+        out.lines().filter_map(|line| line.split_once(": copy ")).map(|it| it.0).collect();
+    assert_eq!(of.len(), 600, "{out}");
+    assert!(
+        of[..300].iter().all(|name| *name == "one") && of[300..].iter().all(|name| *name == "two")
+    );
+}

@@ -106,6 +106,32 @@ fn a_page_has_the_figures_of_its_receipt() {
     }
 }
 
+/// A check has the directories in its title, and both digests of a file that differs.
+#[test]
+fn a_page_of_a_check_says_of_what_and_what_was_found() {
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("a", content(100)).file("b", content(200));
+    scene.copy(&[]).assert_code(0);
+    scene.output().append("a", b"x");
+    let args = ["verify", scene.dst.to_str().unwrap(), "--report", "v.html", "--report", "v.json"];
+    scene.bare(args).run().assert_code(4);
+    let text = parsed(&scene, "v.html")["text"].as_str().unwrap().to_owned();
+    let name = scene.dst.file_name().unwrap().to_str().unwrap();
+    assert!(text.contains(&format!("Not as it should be: check of {name}")), "{text}");
+    assert_eq!(text.matches("B/s").count(), 1, "{text}");
+    let receipt: Value = serde_json::from_slice(&fs::read(scene.path("v.json")).unwrap()).unwrap();
+    assert_eq!(receipt["directories"][0]["path"], scene.dst.to_str().unwrap());
+    for (place, key) in [(scene.src.root().to_owned(), "listed"), (scene.dst.clone(), "found")] {
+        let digest = shell(&scene, &format!("sha256sum <{}/a", place.display()));
+        let digest = digest.split(' ').next().unwrap();
+        assert!(text.contains(&format!("{key} sha256:{digest}")), "{key} {digest}: {text}");
+        assert_eq!(receipt["entries"][0][key], format!("sha256:{digest}"));
+    }
+}
+
 /// One output of two is refused: the page says what the last line on the screen says.
 #[test]
 fn a_page_says_which_outputs_are_complete() {

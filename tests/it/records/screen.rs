@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 
 use crate::harness::several::command;
-use crate::harness::{NONE, Run, Scene, Strace, content, need};
+use crate::harness::{Mount, NONE, Run, Scene, Strace, content, need};
 
 fn scene() -> Scene {
     let scene = Scene::new();
@@ -169,7 +169,51 @@ fn damaged_copies_are_not_gathered() {
     let run = scene.copy(&[]);
     run.assert_code(0);
     assert_eq!(run.err().matches("it is copied anew").count(), 5, "{}", run.err());
+    // The last line is not as if nothing had been.
+    let out = run.out();
+    let last = out.lines().last().unwrap_or_default();
+    assert!(
+        last.ends_with(
+            "had changed there or could not be read, and were copied anew: check that disk"
+        ),
+        "{last}"
+    );
+    assert!(last.starts_with("done: 5 files"), "{last}");
+    run.assert_prints(&["anew ", "5 files"]);
     scene.judge(&run).complete();
+}
+
+/// A disk that goes while it is written to is one thing, and not one for each file and deed.
+#[test]
+fn a_disk_that_goes_is_told_in_a_few_lines() {
+    need!(Loop);
+    let scene = Scene::on_disk();
+    for number in 0..2000 {
+        scene.src.file(format!("file{number}"), content(10_000));
+    }
+    let _mount = Mount::ext4(&scene.path("image"), 64, &scene.path("mnt"));
+    let to = scene.path("mnt/out");
+    let mut child = scene.command_to(scene.src.root(), &to, ["--limit-rate=4M"]).spawn();
+    child.until("some are written", || to.exists() && to.read_dir().unwrap().count() > 100);
+    shut_down(&scene.path("mnt"));
+    let run = child.wait();
+    run.assert_code(3);
+    let out = run.out();
+    let last = out.lines().last().unwrap_or_default();
+    assert!(last.starts_with("STOPPED EARLY (exit 3): the disk of "), "{last}");
+    assert!(last.contains(" is gone or broken (Input/output error"), "{last}");
+    assert!(last.contains("run the same command"), "{last}");
+    assert!(run.err().lines().count() < 16, "{}", run.err());
+}
+
+/// Ends all that a file system on a disk can do, as when the disk is pulled out.
+fn shut_down(at: &std::path::Path) {
+    const SHUTDOWN: u64 = 0x8004_587d; // EXT4_IOC_SHUTDOWN
+    let (root, flags) = (std::fs::File::open(at).unwrap(), 2_u32);
+    // SAFETY: the call reads this number, and root is open.
+    let done =
+        unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&root), SHUTDOWN, &raw const flags) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
 
 /// The same of warnings, each output's its own.

@@ -97,7 +97,7 @@ fn stages_are_shares_of_the_time_and_asked_for() {
     let scene = Scene::new();
     scene.src.file("large", content(3 << 20));
     let run = scene.copy(&["--limit-rate", "1M"]);
-    run.assert_code(0).assert_prints(&["limited by", "--limit-rate"]);
+    run.assert_code(0).assert_prints(&["slowest ", "--limit-rate"]);
     for word in ["busy", "waiting", "bottleneck"] {
         assert!(!run.out().contains(word), "{}", run.out());
     }
@@ -125,6 +125,9 @@ fn paths_alone_are_source_and_outputs() {
     let short = scene.bare(["-h"]).run().out();
     let long = scene.bare(["--help"]).run().out();
     assert!(short.lines().count() < 24 && long.lines().count() > 150, "{short}");
+    // What is for tuning is named, and no more.
+    let lines = |option: &str| long.lines().filter(|line| line.contains(option)).count();
+    assert_eq!(["--cache", "--nice", "--block-size"].map(lines), [1; 3], "{long}");
     for (args, dirverify) in [(&["-h"][..], false), (&["verify", "-h"], false), (&["-h"], true)] {
         let help = scene.bare(args);
         let help = if dirverify { help.dirverify() } else { help }.run().out();

@@ -88,6 +88,30 @@ fn the_cursor_rests_at_the_beginning_of_a_row() {
     }
 }
 
+/// A message is broken between words on a terminal, and nowhere else.
+#[test]
+fn a_message_is_broken_between_words() {
+    if !have(&[Need::Program("script")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    let told = |columns: usize| {
+        let line = format!("exec script -qefc \"stty cols {columns} rows 24; $* dst\" /dev/null");
+        scene.bare(["verify", "src"]).in_shell(&line).run().out().replace('\r', "")
+    };
+    let whole = scene.bare(["verify", "src", "dst"]).run();
+    let whole = whole.err();
+    for columns in [60, 80, 120] {
+        let told = told(columns);
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= columns), "{columns}: {told}");
+        let joined = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+        let mut messages = whole.lines();
+        assert!(messages.all(|line| line.len() > 60 && joined.contains(line)), "{told}\n{whole}");
+    }
+}
+
 #[test]
 fn a_dumb_terminal_and_quiet_runs_draw_nothing() {
     if !have(&[Need::Program("script")]) {

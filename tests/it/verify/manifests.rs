@@ -101,7 +101,24 @@ fn the_newest_finished_manifest_of_ours_counts() {
 #[test]
 fn without_a_manifest_nothing_is_proven() {
     let scene = scene();
-    scene.bare(["verify", "dst"]).run().assert_code(5).assert_says("no finished manifest");
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(5).assert_says("it is no output of dircopy: it has no manifest");
+    run.assert_prints(&["NOT PROVEN (exit 5): nothing was checked, for want of a manifest"]);
+    // The output is beside what was named.
+    scene.bare(["dst", "disk"]).run().assert_code(0);
+    shell(&scene, "mkdir -p top && mv disk top/out");
+    scene.bare(["verify", "top"]).run().assert_code(5).assert_says("dircopy verify top/out");
+    scene.bare(["verify", "top/out/dir"]).run().assert_code(5).assert_says("top/out");
+    // One whose manifest went, and one that has only the tree of a generation that was cut short.
+    shell(&scene, "rm top/out/dircopy-*");
+    let run = scene.bare(["verify", "top/out"]).run();
+    run.assert_code(5).assert_says("dircopy was here, and there is no finished manifest");
+    shell(&scene, "mkdir -p nights/2026-01-01T000000Z.part/.dircopy && chmod -R 700 nights");
+    shell(&scene, "touch nights/2026-01-01T000000Z.part/dircopy-20260101T000000Z.sha256sum.part");
+    let run = scene.bare(["verify", "nights"]).run();
+    run.assert_code(5)
+        .assert_says("2026-01-01T000000Z.part: there is only")
+        .assert_says("cut short");
     std::fs::create_dir(scene.path("mount point")).unwrap();
     let run = scene.bare(["verify", "mount point"]).run();
     run.assert_code(5).assert_says("it is empty: is its disk mounted?");
