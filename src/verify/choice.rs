@@ -47,6 +47,9 @@ pub enum Rival {
 /// Number of bytes of earlier manifests that are looked through, the newest first.
 const MOST_EARLIER: u64 = 1 << 30;
 
+/// Length of the lines that are taken apart together; bytes.
+const TOGETHER: usize = 64 << 10;
+
 /// The manifest that holds, open.
 pub struct ValidManifest {
     pub name: ManifestName,
@@ -266,8 +269,10 @@ impl OwnManifests {
         if earlier.peek().is_none() {
             return Ok(None);
         }
-        let (hashing, mut names) = (RandomState::new(), HashSet::new());
-        each_name(open(&taken)?, |name| _ = names.insert(hashing.hash_one(name)))?;
+        let (hashing, mut names, mut lines) = (RandomState::new(), HashSet::new(), HashSet::new());
+        // Most lines are in all of them, and are taken apart once.
+        let mut is_new = |line: &[u8]| lines.insert(hashing.hash_one(line));
+        each_name(open(&taken)?, &mut is_new, |name| _ = names.insert(hashing.hash_one(name)))?;
         let (mut last, mut files, mut room) = (LastDir::default(), 0, MOST_EARLIER);
         for other in earlier {
             if names.contains(&hashing.hash_one(other.to_string().as_bytes())) {
@@ -276,7 +281,7 @@ impl OwnManifests {
             let file = open(other)?;
             let Some(left) = room.checked_sub(Dir::stat_file(&file)?.size) else { break };
             room = left;
-            each_name(file, |name| {
+            each_name(file, &mut is_new, |name| {
                 let is_new = names.insert(hashing.hash_one(name));
                 let path = RelPath::parse(name).ok().filter(|_| is_new);
                 let stat = path.and_then(|path| last.stat(here, &path, false).ok());
@@ -316,15 +321,33 @@ impl OwnManifests {
     }
 }
 
-/// Hands the names on a manifest to `see`.
-fn each_name(manifest: File, mut see: impl FnMut(&[u8])) -> io::Result<()> {
-    let mut entries = Entries::of_all(manifest);
-    while let Some(entry) = entries.next_entry()? {
-        if let Parsed::Record(record) = entry.parsed {
-            see(record.name.strip_prefix(b"./").unwrap_or(record.name));
+/// Hands the names to `see` that are on the lines of a manifest of which `is_new` holds.
+fn each_name(
+    manifest: File,
+    mut is_new: impl FnMut(&[u8]) -> bool,
+    mut see: impl FnMut(&[u8]),
+) -> io::Result<()> {
+    let mut named = |lines: &[u8]| -> io::Result<()> {
+        let mut entries = Entries::of_all(lines);
+        while let Some(entry) = entries.next_entry()? {
+            if let Parsed::Record(record) = entry.parsed {
+                see(record.name.strip_prefix(b"./").unwrap_or(record.name));
+            }
+        }
+        Ok(())
+    };
+    let (mut scanner, mut lines) = (Scanner::new(manifest), Vec::new());
+    while let Some(next) = scanner.next_line()? {
+        match next.text {
+            Text::Whole(line) if is_new(line) => lines.extend(line.iter().chain(b"\n")),
+            _ => continue,
+        }
+        if lines.len() > TOGETHER {
+            named(&lines)?;
+            lines.clear();
         }
     }
-    Ok(())
+    named(&lines)
 }
 
 /// True if the directory `dir` has a manifest of dircopy, or says why it has none.
