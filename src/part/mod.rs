@@ -51,6 +51,27 @@ impl Part {
         Self::create_named(options, target, |dir| dir.create_part(target.output.volume.parts))
     }
 
+    /// The same for a file with these attributes to which nothing is written before its content was read and the source
+    /// is as it was listed. It has its permissions from the start where that lets nobody do anything with it that the
+    /// copy does not.
+    pub fn create_labelled(
+        options: &Options,
+        target: &CopyTarget,
+        attributes: &Attributes,
+    ) -> Result<Self> {
+        let CopyTarget { output, entry: SourceEntry { stat, .. }, .. } = target;
+        let may_be = attributes.may_be_born(stat, output.gid) && !output.gives_lists();
+        let all = || output.volume.modes_at_birth(output.handle.as_ref());
+        if !may_be || stat.mode & !all() != 0 {
+            return Self::create(options, target);
+        }
+        let parts = output.volume.parts;
+        let mut part =
+            Self::create_named(options, target, |dir| dir.create_part_as(parts, stat.mode))?;
+        part.born = Some(stat.mode);
+        Ok(part)
+    }
+
     /// The same for an output directory that is not locked: what killed runs left of the file is removed, and
     /// the next run will know what this one leaves.
     pub fn create_claimed(options: &Options, target: &CopyTarget) -> Result<Self> {

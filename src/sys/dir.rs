@@ -49,6 +49,11 @@ impl Dir {
         under_part_name(owner, |name| self.create_new(name, true))
     }
 
+    /// The same with these permissions.
+    pub fn create_part_as(&self, owner: PartOwner, mode: u32) -> io::Result<(File, OsString)> {
+        under_part_name(owner, |name| self.create_as(name, mode))
+    }
+
     /// Makes a directory under a random name, for its owner only; returns the name.
     pub fn create_part_dir(&self, owner: PartOwner) -> io::Result<OsString> {
         under_part_name(owner, |name| self.make_dir(name, true)).map(|((), name)| name)

@@ -346,7 +346,7 @@ fn write(
     if let Some(outcome) = rot_check::check(context, transfer, digest) {
         return Ok(outcome);
     }
-    let mut part = Part::create(&context.options, &transfer.target)?;
+    let mut part = Part::create_labelled(&context.options, &transfer.target, &loaded.attributes)?;
     part.spare(loaded.sparing);
     part.keep_holes(&context.options, &transfer.entry().stat);
     match part.write(content) {

@@ -48,7 +48,14 @@ impl SmallFile<'_> {
             file.spare_cache(systems.source, &context.control.resident.source);
         }
         timer.switch(&timings.write.busy);
-        let part = Part::create(&context.options, &transfer.target)?;
+        // Then nothing is written before all of it was read, and is as it was listed.
+        let is_read_first = context.options.asked.algorithm != Algorithm::None
+            && transfer.entry().stat.size <= context.options.block_size as u64
+            && !context.shared.methods.wants_clone(&systems, true, false);
+        let part = match is_read_first {
+            true => Part::create_labelled(&context.options, &transfer.target, &attributes)?,
+            false => Part::create(&context.options, &transfer.target)?,
+        };
         let mut copying = Copying { of: self, file, part, systems, scratch, timer, total: 0 };
         let filled = match context.options.asked.algorithm {
             Algorithm::None => copying.fill_by_kernel(subscription.as_ref(), warnings),

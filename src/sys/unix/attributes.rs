@@ -508,6 +508,13 @@ impl Attributes {
         (is_ours && mode != there.mode).then_some(Stat { mode, ..*there })
     }
 
+    /// True if a file may be made with `source`'s permissions in a directory whose group is `dir_gid`: it has the owner
+    /// then, and nobody else may write to it meanwhile, or do what its final label does not allow.
+    pub fn may_be_born(&self, source: &Stat, dir_gid: u32) -> bool {
+        let is_plain = source.mode & !0o155 == 0o600;
+        self.0.is_empty() && is_plain && is_born_owned(source, dir_gid)
+    }
+
     /// Like [`apply`](Self::apply) for an entry just made in a directory whose group is `dir_gid`, with
     /// the permissions `born` if they are known.
     pub fn apply_to_new(

@@ -453,9 +453,14 @@ impl Dir {
     /// Makes the new file `name` for writing, for its owner only if `private`, otherwise as the
     /// user's umask has it; an error if it exists.
     pub fn create_new(&self, name: &OsStr, private: bool) -> io::Result<File> {
+        self.create_as(name, if private { PRIVATE } else { 0o666 })
+    }
+
+    /// The same with these permissions, as the user's umask has them.
+    pub fn create_as(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(if private { PRIVATE as _ } else { 0o666 });
+        let mode = Mode::from_raw_mode(mode as _);
         let make = || patiently(|| rustix::fs::openat(self, name, flags, mode));
         Ok(File::from(self.permitted(make)?))
     }

@@ -60,6 +60,11 @@ impl Attributes {
         self.streams == other.streams
     }
 
+    /// No: files have no such permissions here.
+    pub fn may_be_born(&self, _: &Stat, _: u32) -> bool {
+        false
+    }
+
     /// Access lists are no part of a copy here.
     pub fn are_inherited_in(_: impl AsHandle) -> bool {
         false

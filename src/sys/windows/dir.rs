@@ -170,6 +170,11 @@ impl Dir {
         nt::open(Some(self.as_handle()), &new_component(name)?, how).map(File::from)
     }
 
+    /// The same: files have no such permissions.
+    pub fn create_as(&self, name: &OsStr, _mode: u32) -> io::Result<File> {
+        self.create_new(name, true)
+    }
+
     /// Gives the finished file `part` its final `name`, atomically. Unless `replace`, an entry that
     /// is there already is an error (`AlreadyExists`) and stays.
     pub fn publish(&self, part: &OsStr, name: &OsStr, replace: bool) -> io::Result<()> {

@@ -132,19 +132,49 @@ fn a_stream_takes_the_access_lists_of_its_directory() {
 #[test]
 fn a_file_that_is_made_with_its_mode_is_not_given_it_once_more() {
     need!(Strace);
-    let scene = Scene::new();
-    for name in (0..50).map(|i| format!("dir/{i}")) {
-        scene.src.file(&name, "x").mode(&name, 0o640);
+    for args in [&["--no-sync"][..], &[]] {
+        let scene = Scene::new();
+        for name in (0..50).map(|i| format!("dir/{i}")) {
+            scene.src.file(&name, "x").mode(&name, 0o640);
+        }
+        scene.src.file("dir/shared", "x").mode("dir/shared", 0o660);
+        let strace = Strace::watch(&scene, "fchmod");
+        let run = strace.run(scene.command(args).after("umask 022"));
+        scene.judge(&run).complete().same_tree();
+        // What the umask takes away, and the directories; a file that modes are tried with is another matter.
+        let log = strace.log();
+        let of_copies = |line: &&str| line.contains("fchmod(") && !line.contains(".dircopy-part/");
+        let calls = log.lines().filter(of_copies).count();
+        assert!((1..10).contains(&calls), "{}", strace.log());
     }
-    scene.src.file("dir/shared", "x").mode("dir/shared", 0o660);
-    let strace = Strace::watch(&scene, "fchmod");
-    let run = strace.run(scene.command(["--no-sync"]).after("umask 022"));
-    scene.judge(&run).complete();
-    // What the umask takes away, and the directories; a file that modes are tried with is another matter.
+}
+
+/// … and one whose label lets others write, or denies somebody something, is nobody else's before it has that.
+#[test]
+fn a_file_is_not_made_with_more_than_its_label_allows() {
+    need!(Root, Strace, Attr);
+    let scene = Scene::on_disk();
+    for (name, mode) in
+        [("w", 0o666), ("g", 0o664), ("suid", 0o4755), ("list", 0o644), ("his", 0o640)]
+    {
+        scene.src.file(name, "x").mode(name, mode);
+    }
+    scene.src.file("plain", "x").mode("plain", 0o644).file("ro", "x").mode("ro", 0o444);
+    shell(&scene, "setfacl -m u:1002:--- src/list; chown 1001:1001 src/his");
+    let strace = Strace::watch(&scene, "openat");
+    let run = strace.run(scene.command(NONE).after("umask 0"));
+    scene.judge(&run).complete().same_tree();
     let log = strace.log();
-    let of_copies = |line: &&str| line.contains("fchmod(") && !line.contains(".dircopy-part/");
-    let calls = log.lines().filter(of_copies).count();
-    assert!((1..10).contains(&calls), "{}", strace.log());
+    let made = |mode: &str| {
+        let is_copy =
+            |line: &&str| line.contains(".dircopy-part\", O_RDWR|O_CREAT") && line.contains(mode);
+        log.lines().filter(is_copy).count()
+    };
+    assert_eq!(made(", 0644)"), 1, "{log}");
+    assert!(made(", 0600)") >= 6, "{log}");
+    for mode in ["0666", "0664", "04755", "0755", "0640", "0444"] {
+        assert_eq!(made(&format!(", {mode})")), 0, "{log}");
+    }
 }
 
 /// A directory that forbids writing must not forbid its own copy.
