@@ -15,7 +15,7 @@ mod leftover;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::os::windows::ffi::OsStringExt;
+use std::os::windows::ffi::{OsStrExt, OsStringExt};
 use std::os::windows::fs::{FileTimesExt, MetadataExt, OpenOptionsExt};
 use std::os::windows::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -654,6 +654,54 @@ fn a_reader_of_the_old_file_does_not_keep_it_from_being_replaced() {
     let run = scene.copy(&["--overwrite-policy", "always"]);
     scene.complete(&run);
     drop(reader);
+}
+
+#[link(name = "kernel32")]
+unsafe extern "system" {
+    fn GetShortPathNameW(path: *const u16, short: *mut u16, room: u32) -> u32;
+}
+
+/// The name of 8 and 3 characters that Windows gives a file with a longer one, if it does.
+fn short_name(path: &Path) -> Option<OsString> {
+    let long: Vec<u16> = path.as_os_str().encode_wide().chain([0]).collect();
+    let mut short = [0u16; 1024];
+    // SAFETY: a path that ends with a 0, and room for as many units as are said.
+    let told = unsafe { GetShortPathNameW(long.as_ptr(), short.as_mut_ptr(), 1024) } as usize;
+    let short = PathBuf::from(OsString::from_wide(short.get(..told)?));
+    let name = short.file_name()?;
+    (Some(name) != path.file_name()).then(|| name.to_os_string())
+}
+
+/// The file that is found by its short name is another one, and a directory too.
+#[test]
+fn the_short_name_of_another_file_is_refused() {
+    let scene = Scene::new();
+    scene.file("other", "other").copy(&[]).code(0);
+    write(&scene.dst().join("a long name of a file.txt"), "long");
+    write(&scene.dst().join("a long name of a directory/in it"), "long");
+    let names = ["a long name of a file.txt", "a long name of a directory"];
+    let short = names.map(|name| short_name(&scene.dst().join(name)));
+    let [Some(file), Some(dir)] = short else {
+        eprintln!("skipped: there are no short names here");
+        return;
+    };
+    scene.file(file.to_str().unwrap(), "short").file(&format!("{}/in it", dir.display()), "short");
+    scene.copy(&["--overwrite-policy", "always"]).code(1).says(&["another name of that"]);
+    for name in ["a long name of a file.txt", "a long name of a directory/in it"] {
+        assert_eq!(fs::read(scene.dst().join(name)).unwrap(), b"long", "{name}");
+    }
+}
+
+/// … and one that is really called so is a file like any.
+#[test]
+fn a_file_that_is_called_like_a_short_name_is_copied() {
+    let scene = Scene::new();
+    scene.file("IMAGE~1.JPG", "one").file("docu~2/b", "b");
+    let run = scene.copy(&[]);
+    scene.complete(&run);
+    scene.file("IMAGE~1.JPG", "one, edited");
+    let run = scene.copy(&["--overwrite-policy", "always"]);
+    scene.complete(&run);
 }
 
 #[test]

@@ -235,6 +235,22 @@ fn names_that_differ_in_case_only_are_not_lost() {
     assert_eq!(fs::read_dir(scene.root().join("dst")).unwrap().count(), 3);
 }
 
+/// What runs keep for themselves inherits no rights from the directory that it is in.
+#[test]
+fn the_private_directory_is_closed_to_others() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(wine) = wine() else { return };
+    let scene = Scene::new();
+    scene.file("src/file", "content");
+    wine.run("dircopy", &["-i", "src", "-o", "dst"], &scene).code(0);
+    let mode =
+        |name: &str| fs::metadata(scene.root().join(name)).unwrap().permissions().mode() & 0o777;
+    // Wine shows what administrators may as what the group may, and does not hand the list on to what is made there.
+    assert_eq!(mode("dst/.dircopy") & 0o007, 0);
+    assert_ne!(mode("dst/file") & 0o004, 0);
+    wine.run("dircopy", &["-i", "src", "-o", "dst"], &scene).code(0);
+}
+
 /// Trees that are damaged in different places are healed there, and are right by what judges here. What their states
 /// are does not matter for the verdict.
 #[test]

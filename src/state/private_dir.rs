@@ -197,7 +197,12 @@ impl PrivateDir {
                         return Err(Error::io("make the private directory", path, error));
                     }
                     // Another run may make it at this moment.
-                    _ => above.open_dir(name, false),
+                    made => above.open_dir(name, false).inspect(|dir| {
+                        if made.is_ok() {
+                            // Where there are no lists to close it by, nothing else can be closed either.
+                            let _ = dir.inherit_nothing();
+                        }
+                    }),
                 },
             },
             opened => opened,

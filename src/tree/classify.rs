@@ -4,15 +4,21 @@
 //! A look at an entry waits for the device, or costs the kernel most of what a walk takes. Where nothing
 //! has to be remembered from one entry to the next, any number of stat workers may look.
 
-use std::{collections::HashMap, ffi::OsStr, io, ops::ControlFlow, path::Path, sync::Arc};
+use std::{
+    collections::HashMap, collections::HashSet, ffi::OsStr, io, ops::ControlFlow, path::Path,
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::{Dir, ListedEntry, stat::Identity, stat::Kind, stat::Stat, traits::TriedName};
+use crate::sys::{
+    Dir, DirListing, ListedEntry, stat::Identity, stat::Kind, stat::Stat, traits::TriedName,
+};
 use crate::{
-    error::Error, manifest::ManifestName, path::Shown, tree::Batch, tree::Filter, tree::Inclusion,
-    tree::OutputDir, tree::SourceDir, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
-    tree::cleanup::ResumablePart, tree::found::Emit, volume::alike::form_of,
+    error::Deed, error::Error, manifest::ManifestName, path::Shown, tree::Batch, tree::Filter,
+    tree::Inclusion, tree::OutputDir, tree::SourceDir, tree::SourceEntry, tree::WalkEvent,
+    tree::WalkItem, tree::cleanup::ResumablePart, tree::found::Emit, volume::alike::form_of,
+    volume::alike::may_be_short_name,
 };
 
 /// A batch of small files ends at this many files. With many, workers are mostly in different
@@ -69,6 +75,31 @@ impl Default for Selection {
     }
 }
 
+impl DirMemory {
+    /// True if what `output` finds by this name is called otherwise there.
+    fn is_anothers(&mut self, output: &OutputDir, name: &OsStr) -> io::Result<bool> {
+        let bytes = name.as_encoded_bytes();
+        let Some(dir) = output.handle.as_ref().filter(|_| !output.fresh) else { return Ok(false) };
+        if !may_be_short_name(bytes) || dir.stat(name, false).if_there()?.is_none() {
+            return Ok(false);
+        }
+        let short = match &mut self.short {
+            Some(short) => short,
+            None => {
+                let mut short = HashSet::new();
+                for listed in DirListing::of(dir)? {
+                    let name = listed?.name;
+                    if may_be_short_name(name.as_encoded_bytes()) {
+                        short.insert(form_of(name.as_encoded_bytes()));
+                    }
+                }
+                self.short.insert(short)
+            }
+        };
+        Ok(!short.contains(&form_of(bytes)))
+    }
+}
+
 impl Selection {
     /// True if the directory `dir` of the source, which is in `above`, is entered: no other file system is mounted
     /// there, or that does not matter.
@@ -92,6 +123,8 @@ pub struct DirMemory {
     pub resumable: Vec<ResumablePart>,
     /// The names so far by what those have in common that may be one at the output, where it folds names.
     alike: HashMap<Vec<u8>, Vec<Arc<OsStr>>>,
+    /// What the names have in common with others, of those at the output that may be a file's short name.
+    short: Option<HashSet<Vec<u8>>>,
     /// Number of names that it listed so far, and that its counterpart at the output has.
     pub names: u64,
     pub at_output: u64,
@@ -401,6 +434,11 @@ fn refuse(entries: &Unclassified, memory: &mut DirMemory, name: &Arc<OsStr>) -> 
     }
     if !output.volume.folds_names() {
         return Ok(());
+    }
+    if memory.is_anothers(output, name).deed_at("look for", || output.path_of(name))? {
+        let finding = "the output has a file with a longer name, and takes this for another name of that (a short name, \
+                       8.3): rename one of the two";
+        return error(finding.to_owned());
     }
     let alike = memory.alike.entry(form_of(name.as_encoded_bytes())).or_default();
     if let Some(first) = output.volume.one_with(name, alike, output.handle.as_ref()) {

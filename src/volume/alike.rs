@@ -31,6 +31,15 @@ pub fn are_alike(one: &[u8], other: &[u8]) -> bool {
     form_of(one) == form_of(other)
 }
 
+/// True if a file may be found by this name that is called otherwise: NTFS and FAT give one with a long name a short one
+/// too, of at most 8 and 3 characters ("LONGFI~1.TXT").
+pub fn may_be_short_name(name: &[u8]) -> bool {
+    let dot = name.iter().rposition(|byte| *byte == b'.').unwrap_or(name.len());
+    let (base, ending) = name.split_at(dot);
+    let is_short = base.len() <= 8 && ending.len() <= 4 && name.is_ascii();
+    is_short && base.iter().skip(1).rev().skip(1).any(|byte| *byte == b'~')
+}
+
 /// The text without what tells simple forms of letter case and of Unicode apart, as most file systems fold.
 pub fn fold_simply(text: &str) -> String {
     text.to_lowercase().nfc().collect()
@@ -229,6 +238,25 @@ impl SpelledDir {
 #[cfg(test)]
 mod alike_tests {
     use super::*;
+
+    #[test]
+    fn short_names_are_told_by_their_shape() {
+        for name in ["LONGFI~1.TXT", "PROGRA~1", "a~1", "LOE1B4~1.TXT", "docu~2"] {
+            assert!(may_be_short_name(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "~1.txt",
+            "file.txt~",
+            "a~",
+            "LONGFILE~1.TXT",
+            "A~1.HTML",
+            "plain.txt",
+            "",
+            "\u{e9}a~1",
+        ] {
+            assert!(!may_be_short_name(name.as_bytes()), "{name}");
+        }
+    }
 
     fn are_alike(one: &str, other: &str) -> bool {
         super::are_alike(one.as_bytes(), other.as_bytes())

@@ -317,6 +317,14 @@ impl Dir {
         Ok(self.stat_self()?.uid == acting_as().0)
     }
 
+    /// Nothing: a directory that is made for its owner only inherits no rights for others.
+    ///
+    /// # Errors
+    /// None.
+    pub fn inherit_nothing(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Closes the directory to all but its owner.
     pub fn close_to_others(&self) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.0, Mode::RWXU)?)

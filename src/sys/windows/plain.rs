@@ -8,12 +8,13 @@ use windows_sys::{
     Wdk::Storage::FileSystem::FILE_OPEN_REPARSE_POINT, Win32::Foundation::ERROR_ACCESS_DENIED,
     Win32::Foundation::ERROR_DIRECTORY, Win32::Foundation::ERROR_SHARING_VIOLATION,
     Win32::Storage::FileSystem::FILE_GENERIC_READ, Win32::Storage::FileSystem::FILE_GENERIC_WRITE,
+    Win32::Storage::FileSystem::WRITE_DAC,
 };
 
 use crate::sys::{
     stat::Kind, stat::Stat, types::Lock, types::PlainUse, windows::dir::Dir,
     windows::name::component, windows::nt, windows::nt::OpenHow, windows::nt::SHARE_READ,
-    windows::owner::is_ours, windows::volume::persist_file,
+    windows::owner::close, windows::owner::is_ours, windows::volume::persist_file,
 };
 
 /// Opens the file at `path`; one that is to be written is made if it is missing. Making links takes a
@@ -52,6 +53,15 @@ impl Dir {
     /// True if this directory belongs to the user of this process.
     pub fn is_ours(&self) -> io::Result<bool> {
         self.is_private()
+    }
+
+    /// Takes the rights from this directory that it inherited: it, and all that is made in it later, is for its user, the
+    /// system and administrators.
+    ///
+    /// # Errors
+    /// There are no access lists here, or the user may not set them.
+    pub fn inherit_nothing(&self) -> io::Result<()> {
+        close(self.reopen(WRITE_DAC)?.as_handle())
     }
 
     /// Closes the directory to all but its owner: not here.
