@@ -31,8 +31,8 @@ pub fn are_alike(one: &[u8], other: &[u8]) -> bool {
     form_of(one) == form_of(other)
 }
 
-/// True if a file may be found by this name that is called otherwise: NTFS and FAT give one with a long name a short one
-/// too, of at most 8 and 3 characters ("LONGFI~1.TXT").
+/// True if a file may be found by this name that is called otherwise: NTFS and FAT give one with a long name a short
+/// one too, of at most 8 and 3 characters ("LONGFI~1.TXT").
 pub fn may_be_short_name(name: &[u8]) -> bool {
     let dot = name.iter().rposition(|byte| *byte == b'.').unwrap_or(name.len());
     let (base, ending) = name.split_at(dot);

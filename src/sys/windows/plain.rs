@@ -55,8 +55,8 @@ impl Dir {
         self.is_private()
     }
 
-    /// Takes the rights from this directory that it inherited: it, and all that is made in it later, is for its user, the
-    /// system and administrators.
+    /// Takes the rights from this directory that it inherited: it, and all that is made in it later, is for its user,
+    /// the system and administrators.
     ///
     /// # Errors
     /// There are no access lists here, or the user may not set them.
