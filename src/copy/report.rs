@@ -1,6 +1,6 @@
 //! The report of a run: counts, times, and how it ended.
 
-use std::{io, path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use serde::{Serialize, Serializer};
 
@@ -280,12 +280,10 @@ impl Ending {
 }
 
 /// What a run lost that it cannot go on without.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost<'a> {
-    /// The disk of the source or of an output, at this path.
-    Disk(&'a Path),
-    /// The use of the disk of the output at this path, which says this.
-    Use(&'a Path, &'a io::Error),
+    /// The disk of the source or of an output, at this path; it is so, in words.
+    Disk(&'a Path, &'static str),
     /// The room of the output.
     Room,
 }
@@ -365,8 +363,10 @@ impl Report {
         };
         match (error.cause(), error.deed()) {
             (Cause::Io(cause), _) if sys::is_disk_full(cause) => Some(Lost::Room),
-            (Cause::Finding(_), GO_ON_READING | GO_ON_WRITING) => Some(Lost::Disk(error.path())),
-            (Cause::Io(cause), GO_ON_WRITING) => Some(Lost::Use(error.path(), cause)),
+            (Cause::Finding(_), GO_ON_READING | GO_ON_WRITING) => {
+                Some(Lost::Disk(error.path(), "gone"))
+            }
+            (Cause::Io(_), GO_ON_WRITING) => Some(Lost::Disk(error.path(), "gone or broken")),
             _ => None,
         }
     }

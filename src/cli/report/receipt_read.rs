@@ -117,6 +117,7 @@ pub struct ReceiptCounts {
     pub failed: u64,
     pub rotten: u64,
     pub damaged: u64,
+    pub anew: u64,
     pub skipped: u64,
     pub warnings: u64,
     pub bytes: u64,

@@ -79,6 +79,14 @@ pub fn run(receipt: &Receipt) -> Markup {
             p { (verdict.sentence) " Exit code " (receipt.exit_code) " (" (text(&receipt.ending.0)) ")." }
             @if let Some(read_back) = read_back(receipt) { p { "Read back: " (read_back) "." } }
             @if let Some(error) = &receipt.error { p { (sentence(error)) } }
+            @for output in &receipt.outputs.kept {
+                @if let Some(ReceiptCounts { anew: files @ 1.., .. }) = output.counts {
+                    p {
+                        (name(&output.name())) ": " (counted(files, "file"))
+                        " had changed there or could not be read, copied anew. Check that disk."
+                    }
+                }
+            }
             @if receipt.kind.0 == "copy" && receipt.outputs.all > 1 {
                 @for output in receipt.outputs.kept.iter().filter(|output| !output.is_complete()) {
                     p { (name(&output.name())) ": " (what_is_amiss(output)) }

@@ -142,24 +142,19 @@ impl LineKind {
         Self { what: error.deed(), why, errno: error.errno() }
     }
 
-    /// The kind of an error of an output as a whole. Where the system says why, it is one for all deeds.
-    fn of_all(error: &Error) -> Self {
-        match error.errno() {
-            Some(_) => Self { what: "of all", ..Self::of_error(error) },
-            None => Self::of_error(error),
-        }
-    }
-
     /// The kind of an event's line, if it is to be gathered: not of entries that are not at the output as in the
     /// source, unless the cause is the output as a whole, nor of files whose content was in doubt, which are all named.
     pub fn of_event(event: &Event<'_>) -> Option<Self> {
         Some(match event {
-            Event::Warning(error) if error.is_about_attributes() => Self::of_error(error),
-            Event::Failed(error) if error.is_of_all() => Self::of_all(error),
             // A disk that is gone is one thing, whatever was to be done on it.
             Event::Warning(error) if is_of_device(error) && !error.is_of_copied_anew() => {
-                Self::of_all(error)
+                Self { what: "warning", errno: error.errno(), why: "" }
             }
+            Event::Warning(error) if error.is_about_attributes() => Self::of_error(error),
+            Event::Failed(error) if error.is_of_all() && error.errno().is_some() => {
+                Self { what: "failed", errno: error.errno(), why: "" }
+            }
+            Event::Failed(error) if error.is_of_all() => Self::of_error(error),
             Event::Skipped(_, kind) => Self { why: kind.name(), ..Self::of("skipped") },
             Event::LeftoverRemoved(_) => Self::of("leftover removed"),
             Event::ManifestRemoved(_) => Self::of("manifest removed"),

@@ -222,7 +222,7 @@ fn ended(report: &Report, output: &Path) -> Ended {
     let others = report.counts.links() + report.counts.all_specials();
     let there = report.counts.files() + others;
     let noun = if others == 0 { "file" } else { "entry" };
-    let is_disk = matches!(lost, Lost::Disk(_) | Lost::Use(..));
+    let is_disk = matches!(lost, Lost::Disk(..));
     let there = match report.total {
         Some(total) if is_disk && there == total => {
             format!("all of {} were written, but may not be on it", count(total, noun))
@@ -235,19 +235,10 @@ fn ended(report: &Report, output: &Path) -> Ended {
         }
     };
     match lost {
-        Lost::Disk(path) => Ended {
+        Lost::Disk(path, how) => Ended {
             title,
             text: format!(
-                "the disk of {} is gone: {there}; connect it and run the same command",
-                Shown::path(path)
-            ),
-            names_output: path.starts_with(output),
-        },
-        Lost::Use(path, cause) => Ended {
-            title,
-            text: format!(
-                "the disk of {} is gone or broken ({cause}): {there}; connect it again, or another one, and run the \
-                 same command",
+                "the disk of {} is {how}: {there}; connect it and run the same command",
                 Shown::path(path)
             ),
             names_output: path.starts_with(output),

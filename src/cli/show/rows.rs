@@ -68,10 +68,10 @@ impl Rows {
     }
 }
 
-/// A text in lines of so many columns, broken at the first of these places that there are, or at none.
-pub fn fold(text: &str, room: usize, breaks: &[&str]) -> Vec<String> {
+/// A text in lines of so many columns, broken at the first of these places that there are, or between words.
+fn fold(text: &str, room: usize, breaks: &[&str]) -> Vec<String> {
     let Some((first, others)) = breaks.split_first().filter(|_| width(text) > room) else {
-        return vec![text.trim().to_owned()];
+        return wrap(text.trim(), room, "").lines().map(str::to_owned).collect();
     };
     let gap = if *first == BREAKS[0] { BREAKS[0] } else { " " };
     let mut lines: Vec<String> = Vec::new();
