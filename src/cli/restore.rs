@@ -48,7 +48,10 @@ impl ProvenTree {
                 true => own_manifest(path)?,
                 false => {
                     let near = output_near(path).map(|near| {
-                        format!("there is one in {0}: dircopy restore {0} DST", typed(&near))
+                        format!(
+                            "it has no manifest, and {0} has: dircopy restore {0} DST",
+                            typed(&near)
+                        )
                     });
                     return fail(
                         part_of_tree(path).or(near).unwrap_or_else(|| NO_MANIFEST.to_owned()),

@@ -49,6 +49,10 @@ fn a_copy_comes_back_without_records() {
     run.assert_code(2).assert_says("dircopy restore dst DST --include /2025");
     let run = scene.bare(["restore", ".", "one"]).after("cd dst/2025").run();
     run.assert_code(2).assert_says("/dst DST --include /2025");
+    shell(&scene, "mkdir disk && cp -a dst disk/out");
+    let run = scene.bare(["restore", "disk", "one"]).run();
+    run.assert_code(2)
+        .assert_says("it has no manifest, and disk/out has: dircopy restore disk/out DST");
     scene.src.file("2025/a[1].jpg", "a");
     scene.copy(&[]).assert_code(0);
     let run = scene.bare(["restore", "dst/2025/a[1].jpg", "odd"]).run();
