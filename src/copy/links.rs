@@ -142,6 +142,7 @@ impl Committer<'_> {
             sure: !late && self.is_untouched(root, &now),
             late,
             labelled: first.labelled,
+            epoch: 0,
         };
         if let Some(known) = self.context.shared.known {
             known.supersede(path.as_bytes());

@@ -138,6 +138,11 @@ impl Counts {
         copied + replaced + linked + symlinks + specials + unchanged + left + failed
     }
 
+    /// True if anything was written, or read back: then how far that is proven is told.
+    pub fn is_any_proven(&self) -> bool {
+        self.copied + self.replaced + self.from_device + self.from_cache > 0
+    }
+
     /// Files that are at the output as in the source, each name by itself.
     pub fn files(&self) -> u64 {
         let Counts { copied, replaced, linked, unchanged, unchanged_links, .. } = self;

@@ -54,7 +54,12 @@ impl OpenRecord {
     fn row(&self, path: &[u8], next: &mut NextLine) -> Option<(Row, LinePlace)> {
         // One that cannot be read back is as good as none: the file is read instead.
         let (row, place) = self.index.lookup_line(path, next, Row::read).ok()??;
-        Some((row?, place))
+        Some((self.of_output(row?), place))
+    }
+
+    /// A row of it: epochs of another output say nothing here.
+    fn of_output(&self, row: Row) -> Row {
+        if self.trusted { row } else { Row { epoch: 0, ..row } }
     }
 
     /// The further digests on the line at `offset`.
@@ -63,7 +68,8 @@ impl OpenRecord {
     }
 
     fn row_at(&self, offset: u64, digest: Digest) -> Option<Row> {
-        self.index.line_at(offset, |line| Row::read(line, digest)).ok().flatten().flatten()
+        let row = self.index.line_at(offset, |line| Row::read(line, digest)).ok().flatten()?;
+        row.map(|row| self.of_output(row))
     }
 }
 
@@ -123,7 +129,8 @@ impl Knowledge {
             return Some(row);
         }
         let digest = Digests::new(row.digest, further()).of(self.proof)?;
-        Some(Row { digest, ..row })
+        // Its line is another one, of which the note of replugged files says nothing.
+        Some(Row { digest, epoch: 0, ..row })
     }
 
     /// Reads the records; the name of the manifest that the finished one was written with.
@@ -523,6 +530,12 @@ impl Remembered {
         self.origin == Origin::Edited && self.digest == content && self.newer.is_none()
     }
 
+    /// The epoch in which a file of this content and trace was recorded; 0 if it was none of these.
+    pub fn epoch(&self, digest: Digest, trace: &Trace) -> u32 {
+        let same = self.row.filter(|row| (row.digest, row.trace) == (digest, *trace));
+        same.map_or(0, |row| row.epoch)
+    }
+
     /// True if no record says that the file lacks permissions or attributes.
     pub fn is_labelled(&self) -> bool {
         self.row.is_none_or(|row| row.labelled)
@@ -600,6 +613,7 @@ mod tests {
                     sure: true,
                     late: false,
                     labelled: true,
+                    epoch: 0,
                 };
                 row.write(&mut line, &[], name.as_bytes());
                 record.append(&line, 1).unwrap();

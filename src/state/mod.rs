@@ -8,6 +8,7 @@
 mod knowledge;
 mod note;
 pub mod notes;
+pub mod plugs;
 pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
 pub mod probe;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::hex, state::Mark, state::Missing, state::Note,
-    state::PrivateDir, sys::Dir, sys::stat::Identity,
+    state::PrivateDir, state::plugs::Replugged, sys::Dir, sys::stat::Identity,
 };
 
 /// The file that a run has locked while it places its receipt: it has given up the lock of the output by then.
@@ -63,6 +63,8 @@ pub struct CountedRun {
     elsewhere: Option<PathBuf>,
     root: Identity,
     mark: Mark,
+    /// The listed files that checks read back after the device was away, as far as that was asked.
+    pub replugged: Option<Replugged>,
 }
 
 impl CountedRun {
@@ -84,7 +86,8 @@ impl CountedRun {
         let next = next().deed("write the private note of receipts in", private.path());
         let (run, root) = next.inspect_err(warn).ok()?;
         let (path, elsewhere) = (path.to_path_buf(), elsewhere.map(Path::to_path_buf));
-        Some(Self { run, path, elsewhere, root, mark: private.mark().clone() })
+        let (mark, replugged) = (private.mark().clone(), None);
+        Some(Self { run, path, elsewhere, root, mark, replugged })
     }
 
     /// The sequence that the receipt of this run goes into; of one that is written again the same place.

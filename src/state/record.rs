@@ -174,6 +174,18 @@ pub fn measure(file: &File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::R
     read(file, mark, is_to_stop, is_row).map(|(closed, ..)| closed)
 }
 
+/// The same, and hands out the rows.
+///
+/// # Errors
+/// Fails if the file cannot be read.
+pub fn each_row(file: &File, mark: &Mark, mut see: impl FnMut(&[u8])) -> io::Result<Closed> {
+    let see = |row: &[u8], _| {
+        see(row);
+        strip(row).is_some()
+    };
+    read(file, mark, &|| false, see).map(|(closed, ..)| closed)
+}
+
 /// A run of this user finished `manifest`, and leaves no rows in the private directory: says so behind what is recorded
 /// there, or in a record without rows.
 ///
@@ -436,6 +448,7 @@ mod tests {
             sure: true,
             late: false,
             labelled: true,
+            epoch: 0,
         };
         let mut line = Vec::new();
         row.write(&mut line, &[], path.as_bytes());

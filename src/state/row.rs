@@ -13,9 +13,9 @@
 //!
 //! Labels are permissions, owner and attributes.
 //!
-//! Behind the flags further digests of the content may stand, each as `,NAME:DIGEST`, and `,of:TIME`: the time that the
-//! file was given, that of its source, where `MTIME` is what became of it. Earlier versions take a row with some for
-//! one in doubt.
+//! Behind the flags may stand `,in:EPOCH`, in which the file was recorded (`plugs`); further digests of the content,
+//! each as `,NAME:DIGEST`; and `,of:TIME`: the time that the file was given, that of its source, where `MTIME` is what
+//! became of it. Earlier versions take a row with some for one in doubt.
 
 use std::{ffi::OsStr, io, io::Read, io::Seek, io::SeekFrom};
 
@@ -37,7 +37,7 @@ pub enum Origin {
 }
 
 /// The properties that tell a file that was not touched from one that was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Trace {
     pub ino: u64,
     /// The size in bytes.
@@ -92,10 +92,15 @@ pub struct Row {
     pub late: bool,
     /// True if its permissions, its owner and its attributes could be read and set.
     pub labelled: bool,
+    /// The [epoch](crate::state::plugs) of the output in which it was recorded; 0 if that is not known.
+    pub epoch: u32,
 }
 
 /// The most digits of a number.
 const MOST_DIGITS: usize = 16;
+
+/// Number of flags.
+const FLAGS: usize = 3;
 
 /// Number of fields before the line of a manifest.
 const FIELDS: usize = 5;
@@ -130,6 +135,9 @@ impl Row {
             (false, false) => b'l',
             (true, false) => b'b',
         });
+        if self.epoch > 0 {
+            write_epoch(out, self.epoch);
+        }
         for digest in further {
             out.push(b',');
             out.extend_from_slice(digest.algorithm().name().as_bytes());
@@ -174,6 +182,7 @@ impl Row {
     /// Reads what stands before the digest of a line; the digest is known already.
     pub fn read(line: &[u8], digest: Digest) -> Option<Self> {
         let &[origin, sure, missing, ref behind @ ..] = line else { return None };
+        let (epoch, behind) = read_epoch(behind)?;
         let (given, numbers) = match behind.first()? {
             b' ' => (None, behind),
             // Further digests, and the time that the file was given behind them.
@@ -202,12 +211,43 @@ impl Row {
             sure: flag(sure, b"=", b"?")?,
             late: flag(missing, b"mb", b"-l")?,
             labelled: flag(missing, b"-m", b"lb")?,
+            epoch,
         })
     }
 }
 
-/// The mark before the time that a file was given.
+/// The mark before the time that a file was given, …
 const GIVEN: &[u8] = b",of:";
+
+/// … and before the epoch in which it was recorded.
+const EPOCH: &[u8] = b",in:";
+
+fn write_epoch(out: &mut Vec<u8>, epoch: u32) {
+    out.extend_from_slice(EPOCH);
+    write_hex(out, epoch.into());
+}
+
+/// The epoch at the beginning of what stands behind the flags, and the rest; 0 of a row that has none.
+fn read_epoch(behind: &[u8]) -> Option<(u32, &[u8])> {
+    let Some(number) = behind.strip_prefix(EPOCH) else { return Some((0, behind)) };
+    let end = number.iter().position(|byte| matches!(byte, b',' | b' '))?;
+    let digits = std::str::from_utf8(&number[..end]).ok()?;
+    Some((u32::from_str_radix(digits, 16).ok()?, &number[end..]))
+}
+
+/// Rows of an epoch: those that have none yet get it.
+pub fn in_epoch(rows: &[u8], epoch: u32) -> Vec<u8> {
+    let mut out = Vec::with_capacity(rows.len() + rows.len() / 16);
+    for row in rows.split_inclusive(|&byte| byte == b'\n') {
+        let (flags, behind) = row.split_at(row.len().min(FLAGS));
+        out.extend_from_slice(flags);
+        if !behind.starts_with(EPOCH) {
+            write_epoch(&mut out, epoch);
+        }
+        out.extend_from_slice(behind);
+    }
+    out
+}
 
 /// The manifest line in a line of a record; `None` if it is no line of a file.
 pub fn strip(line: &[u8]) -> Option<&[u8]> {
@@ -228,6 +268,7 @@ pub fn further(line: &[u8]) -> Vec<Digest> {
         Digest::parse(algorithm, &digest[1..])
     };
     let flags = memchr::memmem::find(flags, GIVEN).map_or(flags, |at| &flags[..at]);
+    let flags = flags.get(FLAGS..).and_then(read_epoch).map_or(&[][..], |(_, behind)| behind);
     flags.split(|&byte| byte == b',').skip(1).map(read).collect::<Option<_>>().unwrap_or_default()
 }
 
@@ -460,21 +501,25 @@ impl FinishedManifest {
 
     /// True if it is in this directory, as it was written.
     pub fn is_in(&self, root: &Dir) -> bool {
+        self.lines_in(root).is_some()
+    }
+
+    /// Number of lines of it, if it is in this directory as it was written.
+    pub fn lines_in(&self, root: &Dir) -> Option<u64> {
         let name = OsStr::new(&self.name);
-        let is_file = root.stat(name, false).is_ok_and(|stat| stat.kind == Kind::File);
-        let Some(file) = is_file.then(|| root.open_file(name, false).ok()).flatten() else {
-            return false;
-        };
-        let (mut file, mut room) = (Uninterrupted(file), vec![0; 1 << 16]);
-        let mut hasher = Algorithm::Sha256.start();
-        while let Ok(read) = file.read(&mut room) {
+        root.stat(name, false).ok().filter(|stat| stat.kind == Kind::File)?;
+        let (mut file, mut room) =
+            (Uninterrupted(root.open_file(name, false).ok()?), vec![0; 1 << 16]);
+        let (mut hasher, mut lines) = (Algorithm::Sha256.start(), 0);
+        loop {
+            let read = file.read(&mut room).ok()?;
             if read == 0 {
                 let digest = hasher.finish().and_then(|digest| digest.as_sha256());
-                return digest == Some(self.digest);
+                return (digest == Some(self.digest)).then_some(lines);
             }
             hasher.update(&room[..read]);
+            lines += memchr::memchr_iter(b'\n', &room[..read]).count() as u64;
         }
-        false
     }
 }
 
@@ -500,6 +545,7 @@ mod tests {
                     sure,
                     late,
                     labelled,
+                    epoch: 0,
                 }
             },
         )
@@ -508,8 +554,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_row_is_read_as_it_was_written(
-            row in rows(), path in "[^/\0]{1,40}", further in any::<[bool; 10]>(),
+            mut row in rows(), epoch: u32, path in "[^/\0]{1,40}", further in any::<[bool; 10]>(),
         ) {
+            row.epoch = epoch;
             let mut text = Vec::new();
             let further = Algorithm::listed().zip(further).filter(|(_, is_in)| *is_in);
             let further: Vec<Digest> =

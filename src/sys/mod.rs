@@ -33,8 +33,8 @@ pub use part_name::{
 pub use prefetch::prefetch;
 pub use types::{
     CachePolicy, Cloned, DataSharing, Durable, Extent, FreeSpace, IoPriority, KernelCopy,
-    ListedEntry, Lock, MountedVolume, NamedInode, NoOwnMount, PendingCall, PlainUse, ResidentBytes,
-    Spliced, UsedSpace, VolumeDetails,
+    ListedEntry, Lock, MountedVolume, NamedInode, NoOwnMount, PendingCall, PlainUse, PluggedIn,
+    ResidentBytes, Spliced, UsedSpace, VolumeDetails,
 };
 
 #[cfg(unix)]
@@ -56,11 +56,11 @@ pub use system::{
     longest_name, may_give_away, may_lack_owners, may_read, most_below, mounted_volumes,
     name_from_bytes, names_device, new_file_mode, next_extent, no_own_mount, on_interrupt,
     on_status_request, open_file_limit, open_plain, pending_calls, permit_threads, persist_content,
-    persist_file, pipe, place_all_data, place_on_disk, raise_open_file_limit, read_at, reserve,
-    room, set_io_priority, set_nice, settings_directories, shared_place, shows_unicode, splice,
-    standard_input, subject_of, swallowed_quote, take_waiting_signals, tee, touch, unusable,
-    volume_details, volume_label, volume_uuid, wait_readable, was_closed_at_start, what_protects,
-    who_else_changes, widen,
+    persist_file, pipe, place_all_data, place_on_disk, plugged_in, raise_open_file_limit, read_at,
+    reserve, room, set_io_priority, set_nice, settings_directories, shared_place, shows_unicode,
+    splice, standard_input, subject_of, swallowed_quote, take_waiting_signals, tee, touch,
+    unusable, volume_details, volume_label, volume_uuid, wait_readable, was_closed_at_start,
+    what_protects, who_else_changes, widen,
 };
 
 #[cfg(test)]

@@ -230,3 +230,8 @@ pub fn subject_of(_: &PendingCall) -> Option<PathBuf> {
 pub fn tee(_: &File, _: &File, _: u64) -> io::Result<Spliced> {
     Ok(Spliced::NotHere)
 }
+
+/// Not told here.
+pub fn plugged_in(_: &Dir) -> Option<PluggedIn> {
+    None
+}

@@ -2,6 +2,8 @@
 
 use std::{ffi::OsStr, ffi::OsString, io, path::PathBuf, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::sys::stat::Kind;
 
 /// An entry as its directory lists it, before the file itself was looked at.
@@ -250,4 +252,41 @@ pub enum Spliced {
     Wait,
     /// The kernel cannot do that with these two; nothing was moved. They are to be read and written.
     NotHere,
+}
+
+/// When the device of a directory came: by numbers of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluggedIn {
+    /// Of this start of the machine.
+    pub boot: String,
+    /// Of the disk, since it came; `None` where that is not told.
+    pub disk: Option<u64>,
+}
+
+impl PluggedIn {
+    /// True if the machine was restarted since `then`, or the disk was away. `None` where the disk tells its number
+    /// only now, or only then: it may have been away.
+    pub fn was_away_since(&self, then: &Self) -> Option<bool> {
+        match (self.disk, then.disk) {
+            _ if self.boot != then.boot => Some(true),
+            (Some(now), Some(then)) => Some(now != then),
+            (None, None) => Some(false),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_tells_its_number_only_once_is_a_doubt() {
+        let at = |boot: &str, disk| PluggedIn { boot: boot.to_owned(), disk };
+        let was_away = |now, then| at("1", now).was_away_since(&at("1", then));
+        assert_eq!([was_away(Some(2), Some(2)), was_away(None, None)], [Some(false); 2]);
+        assert_eq!(was_away(Some(3), Some(2)), Some(true));
+        assert_eq!([was_away(Some(3), None), was_away(None, Some(2))], [None; 2]);
+        assert_eq!(at("2", None).was_away_since(&at("1", Some(2))), Some(true));
+    }
 }

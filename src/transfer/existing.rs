@@ -146,7 +146,8 @@ impl ExistingFile<'_> {
         let sure = self.context.shared.known.is_some_and(|known| known.is_past(trace.ctime));
         let given = target.output.time_to_record(target.entry.stat.mtime, self.there.mtime);
         let labelled = self.is_labelled();
-        let row = Row { digest, origin, trace, given, sure, late: false, labelled };
+        let epoch = self.belief.remembered().map_or(0, |known| known.epoch(digest, &trace));
+        let row = Row { digest, origin, trace, given, sure, late: false, labelled, epoch };
         match self.belief {
             Belief::Untouched(recorded, place)
                 if recorded == row && self.context.further().is_none() =>

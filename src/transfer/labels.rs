@@ -280,6 +280,7 @@ pub fn mend(
         sure,
         late,
         labelled: existing.is_labelled(),
+        epoch: 0,
     }));
     let proof = context.options.asked.verifies_kept().then_some(proof);
     Ok(Some(Action::Settled(Outcome::Kept { stands, row, proof, labels })))

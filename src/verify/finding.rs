@@ -7,10 +7,11 @@ use serde::Serialize;
 use crate::{
     chain::Damage, error::Error, event::Observer, event::Progress, event::Stop, hash::Digest,
     io::HashedFrom, manifest::Fault, manifest::ManifestName, manifest::OtherName, path::RelPath,
-    sys::stat::Kind, tree::LastDir, verify::Coverage, verify::ManifestAt, verify::ManifestLines,
-    verify::Rival, verify::Target, verify::TargetSpec, verify::VerifyJob, verify::expand,
-    verify::lines::manifest_lines::converted, verify::lines::shards::LinesWanted,
-    verify::lines::shards::WantedLines, verify::target::OpenTarget,
+    state::Trace, state::plugs::Replugged, sys::stat::Kind, tree::LastDir, verify::Coverage,
+    verify::ManifestAt, verify::ManifestLines, verify::Rival, verify::Target, verify::TargetSpec,
+    verify::VerifyJob, verify::expand, verify::lines::manifest_lines::converted,
+    verify::lines::shards::LinesWanted, verify::lines::shards::WantedLines,
+    verify::target::OpenTarget,
 };
 
 /// The verdict on a listed file.
@@ -126,6 +127,8 @@ pub enum Finding {
         bytes: u64,
         /// Number of bytes that were not hashed, because they are the data of a file that was hashed.
         shared: u64,
+        /// What the file was when it was read, if it is as listed, came from the device, and that is the root's.
+        proven: Option<Trace>,
     },
     /// There is no file of the name, but there is one if `\` is taken for `/`; it is judged next.
     Converted {
@@ -493,7 +496,7 @@ pub struct ShardCoverage {
 }
 
 /// The report of a check.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct VerifyReport {
     /// Number of lines by verdict.
     pub counts: Checked,
@@ -501,6 +504,8 @@ pub struct VerifyReport {
     pub covered: Option<Coverage>,
     /// The coverage of one of the shards of a check, or of their merged results.
     pub shard: Option<ShardCoverage>,
+    /// The files that were read back after the device was away, if there are any.
+    pub replugged: Option<Replugged>,
     /// The code it was asked to stop with, if it was.
     pub interrupted: Option<usize>,
     /// Duration of the check.

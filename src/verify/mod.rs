@@ -11,6 +11,7 @@ mod doubts;
 mod expand;
 mod finding;
 mod history;
+mod late;
 mod lines;
 mod scrub;
 mod several;
@@ -42,12 +43,13 @@ use std::{path::Path, path::PathBuf, sync::Arc, time::Instant};
 use crate::{
     error::Error, error::Result, event::Observer, event::Progress, event::Stop, hash::Backend,
     hash::Sha256, hash::hasher::refuse_miscomputing, io::LinkReads, io::link_check::Helpers,
-    manifest::archive::mhl::is_chain, state::Missing, state::PrivateDir, sys, sys::Dir,
-    tree::Patience, verify::bag::BagNames, verify::finding::count, verify::lines::LinesRead,
-    verify::lines::seen::ListedRoot, verify::lines::shards::LinesWanted, verify::scrub::Scrub,
-    verify::several::CheckedTrees, verify::shards::ShardNotes, verify::shards::ShardRun,
-    verify::shards::only_as_a_whole, verify::shared::SharedReads, verify::unlisted::ListedNames,
-    verify::work::Checker, verify::work::linked::LinkChecker, verify::work::linked::MadeStates,
+    manifest::archive::mhl::is_chain, state::Missing, state::PrivateDir, state::plugs::Replugged,
+    sys, sys::Dir, tree::Patience, verify::bag::BagNames, verify::finding::count,
+    verify::late::LateReading, verify::lines::LinesRead, verify::lines::seen::ListedRoot,
+    verify::lines::shards::LinesWanted, verify::scrub::Scrub, verify::several::CheckedTrees,
+    verify::shards::ShardNotes, verify::shards::ShardRun, verify::shards::only_as_a_whole,
+    verify::shared::SharedReads, verify::unlisted::ListedNames, verify::work::Checker,
+    verify::work::linked::LinkChecker, verify::work::linked::MadeStates,
     verify::work::threads::Collector, verify::work::threads::Threads,
     verify::work::worker::Division,
 };
@@ -169,6 +171,7 @@ impl VerifyJob {
             progress,
             stop,
         };
+        collector.late = self.late_reading(&specs);
         let read = threads.run(&mut collector);
         collector.save_scrub();
         if let Some(states) = states {
@@ -181,22 +184,43 @@ impl VerifyJob {
         if let Some(read) = read {
             self.finish(read, &bags, &mut collector, stop);
         }
-        // Another machine keeps the records of what it checks a shard of.
-        if shard.is_none() {
-            collector.bad.put_in_doubt(self.state.as_deref(), lock.is_some(), stop);
-        }
+        let replugged = self.leave_notes(&mut collector, lock.is_some(), stop);
         let shard = shard.and_then(|shard| leave_result(&shard, manifest, &mut collector, stop));
         if !stop.is_requested() {
             collector.tell_bags(&bags);
             collector.tell_trees();
         }
         Ok(VerifyReport {
+            replugged,
             counts: collector.counts,
             covered: scrub.as_ref().and_then(Scrub::coverage),
             shard,
             interrupted: stop.requested(),
             elapsed: started.elapsed(),
         })
+    }
+
+    /// Leaves to later runs what was found; the files that are replugged by now.
+    fn leave_notes(
+        &self,
+        collector: &mut Collector<'_>,
+        is_locked: bool,
+        stop: &Stop,
+    ) -> Option<Replugged> {
+        // Nothing is counted once there is a record of what is in doubt.
+        let replugged = collector.tell_late();
+        // Another machine keeps the records of what it checks a shard of.
+        if self.shard.is_none() {
+            collector.bad.put_in_doubt(self.state.as_deref(), is_locked, stop);
+        }
+        replugged
+    }
+
+    /// What is read after a device was away, of the own manifest of one output.
+    fn late_reading(&self, specs: &[TargetSpec]) -> Option<LateReading> {
+        let is_own = specs.len() == 1 && self.manifests.is_empty() && self.root.is_none();
+        let is_late = is_own && self.shard.is_none() && self.from == ReadFrom::Medium;
+        is_late.then(|| LateReading::new(self.state.clone()))
     }
 
     /// Refuses a machine that does not give the known answers.

@@ -532,6 +532,7 @@ mod pass_tests {
                 verdict,
                 bytes: 1,
                 shared: 0,
+                proven: None,
             });
             scrub.save_now_and_then().unwrap();
         };

@@ -41,8 +41,8 @@ use crate::{
     cli::show::Detail, cli::show::ScreenLine, cli::show::copy_messages::message,
     cli::words::is_plain, copy::Report, error::Deed, error::Error, error::Result, event::Event,
     event::SampleSeries, hash::Algorithm, hash::Digest, hash::hex, path::Shown, path::directory_of,
-    state::ReceiptSequence, stream::Endpoint, sys, verify::Finding, verify::Target,
-    verify::Verdict,
+    state::ReceiptSequence, state::plugs::Replugged, stream::Endpoint, sys, verify::Finding,
+    verify::Target, verify::Verdict,
 };
 
 // Everything that a run records for programs, from its start to its end.
@@ -210,6 +210,7 @@ impl<'a> Records<'a> {
                 _ => Vec::new(),
             },
             checked: check.map(|report| &report.counts),
+            replugged: check.and_then(|report| report.replugged.as_ref()).map(Replugged::words),
             scrub: check.and_then(|report| report.covered.as_ref()).map(ScrubSection::of),
             shard: check.and_then(|report| report.shard.as_ref()).map(ShardSection::of),
             ..ReportJson::default()

@@ -24,12 +24,16 @@ pub struct Proof {
     pub durable_why: Option<ClippedText>,
     /// Where it was read back from: `device`, `cache`, or of some files this and of others that; `none` if it was not.
     pub read_back: ClippedText,
+    /// When a check read what is listed after the device was away, and of how many files that is so if not of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replugged: Option<ClippedText>,
 }
 
 impl Proof {
     /// The proof of a run to an output.
     pub fn of(report: &Report) -> Self {
-        let Report { counts, durable, hashed_twice, .. } = report;
+        let Report { counts, durable, hashed_twice, counted, .. } = report;
+        let replugged = counted.as_ref().and_then(|run| run.replugged.as_ref());
         let text = |text: &str| ClippedText(text.to_owned());
         Self {
             hashed_twice_one_in: hashed_twice.then_some(ONE_IN),
@@ -43,6 +47,7 @@ impl Proof {
                 (0, _) => "cache",
                 _ => "device and cache",
             }),
+            replugged: replugged.map(|it| text(&it.words())),
         }
     }
 
@@ -65,17 +70,13 @@ impl Proof {
                 "cache" => "read back only through a cache",
                 _ => "read back, in part only through a cache",
             };
+            let replugged = self.replugged.iter().map(|it| format!("replugged {}", it.0));
             let words = read_twice.into_iter().chain(twice).chain([durable, read_back.to_owned()]);
-            words.collect::<Vec<_>>().join("; ")
+            words.chain(replugged).collect::<Vec<_>>().join("; ")
         })
     }
 }
 
 fn is_read_twice(counts: &Counts) -> bool {
     counts.read_twice > 0 && counts.read_twice >= counts.copied + counts.replaced
-}
-
-/// True if a run with these counts wrote anything, or read it back.
-pub fn is_any(counts: &Counts) -> bool {
-    counts.copied + counts.replaced + counts.from_device + counts.from_cache > 0
 }

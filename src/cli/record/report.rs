@@ -60,6 +60,8 @@ pub struct ReportJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<&'a Checked>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub replugged: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scrub: Option<ScrubSection>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<ShardSection>,

@@ -48,6 +48,8 @@ pub struct Receipt {
     pub directories: AtMost<ReceiptName, 64>,
     pub checked: Option<ReceiptChecked>,
     pub scrub: Option<ReceiptScrub>,
+    /// Of a check: when what is listed was read back after the device was away.
+    pub replugged: Option<ClippedText>,
     pub samples: AtMost<ReceiptSample, 600>,
     pub entries_left_out: u64,
     pub entries: AtMost<ReceiptEntry, MOST_ENTRIES>,

@@ -365,6 +365,9 @@ fn check(receipt: &Receipt) -> Markup {
                         ", have the data of a file that was read"
                     }
                 }
+                @if let Some(words) = &receipt.replugged {
+                    dt { "Replugged" } dd { (text(&words.0)) }
+                }
                 @if let Some(scrub) = &receipt.scrub {
                     dt { "Scrub" }
                     dd {

@@ -3,15 +3,15 @@
 use std::{path::Path, path::PathBuf, time::Duration};
 
 use crate::{
-    cli::args::copy::CopyArgs, cli::record::proof::Proof, cli::record::proof::is_any,
-    cli::show::Console, cli::show::count, cli::show::rows::Counted, cli::show::rows::Rows,
-    cli::show::rows::brief, cli::show::rows::contents, cli::show::rows::files,
-    cli::show::rows::per_second, cli::show::rows::proven, cli::show::rows::size,
-    cli::show::rows::span, cli::show::rows::typed, cli::show::stream_summary::busy,
-    cli::show::stream_summary::limit, cli::show::stream_summary::waiting, copy::Counts,
-    copy::Ending, copy::Report, error::Error, error::Result, io::HashedFrom,
-    manifest::ManifestName, manifest::archive::bag::DECLARATION, part::Tally,
-    part::content::Method, path::Shown, sys::Dir, sys::ResidentBytes, verify::lists_by_name,
+    cli::args::copy::CopyArgs, cli::record::proof::Proof, cli::show::Console, cli::show::count,
+    cli::show::rows::Counted, cli::show::rows::Rows, cli::show::rows::brief,
+    cli::show::rows::contents, cli::show::rows::files, cli::show::rows::per_second,
+    cli::show::rows::proven, cli::show::rows::size, cli::show::rows::span, cli::show::rows::typed,
+    cli::show::stream_summary::busy, cli::show::stream_summary::limit,
+    cli::show::stream_summary::waiting, copy::Counts, copy::Ending, copy::Report, error::Error,
+    error::Result, io::HashedFrom, manifest::ManifestName, manifest::archive::bag::DECLARATION,
+    part::Tally, part::content::Method, path::Shown, sys::Dir, sys::ResidentBytes,
+    verify::lists_by_name,
 };
 
 /// Below this, the shares of the stages say nothing.
@@ -180,7 +180,7 @@ impl CopySummary<'_> {
             rows.row("read twice", text);
         }
         if !self.args.dry_run && report.ending.given_up().is_none() {
-            let proof = Proof::of(report).words(is_any(counts));
+            let proof = Proof::of(report).words(counts.is_any_proven());
             proof.iter().for_each(|words| rows.row("proof", words));
         }
         if counts.believed_bytes > 0 {

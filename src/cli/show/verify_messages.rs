@@ -365,6 +365,7 @@ pub fn summary(report: &VerifyReport, check: &VerifyJob) -> Rows {
         let device = format!("{} from the device", counts.from_device);
         rows.row("read", format!("{device}, {} only through a cache", counts.from_cache));
     }
+    report.replugged.iter().for_each(|it| rows.row("replugged", it.words()));
     if counts.shared > 0 {
         rows.row("shared", format!("{}, {shared}", count(counts.shared, "file")));
     }

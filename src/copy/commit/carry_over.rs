@@ -281,7 +281,8 @@ impl<'a> CarriedLines<'a> {
             let is_other = row.trace.mtime != trace.mtime;
             row.given.or(is_other.then_some(row.trace.mtime))
         });
-        Row { digest, origin, trace, given, sure, late, labelled: remembered.is_labelled() }
+        let (labelled, epoch) = (remembered.is_labelled(), remembered.epoch(digest, &trace));
+        Row { digest, origin, trace, given, sure, late, labelled, epoch }
     }
 
     fn is_in_source(&self, path: &RelPath) -> bool {
@@ -366,7 +367,8 @@ impl<'a> CarriedLines<'a> {
             return;
         }
         let Remembered { digest, origin, late, row, .. } = remembered;
-        let fresh = Row { digest, origin, trace, given: None, sure: false, late, labelled: true };
+        let (given, sure, labelled, epoch) = (None, false, true, 0);
+        let fresh = Row { digest, origin, trace, given, sure, late, labelled, epoch };
         let row = row.map_or(fresh, |row| Row { sure: false, ..row });
         self.rows.push(&row, &[], path.as_bytes(), false);
     }

@@ -228,7 +228,7 @@ impl Seeding<'_> {
         let same_source = after.is_some_and(|after| Trace::of(&after) == Trace::of(&before));
         let same_file = !linked || (now.id, birth) == (there.id, inode.birth);
         if same_source && same_file && (now.size, now.mtime) == (there.size, there.mtime) {
-            let row = Row { trace: Trace::of(&now), sure: true, late: false, ..row };
+            let row = Row { trace: Trace::of(&now), sure: true, late: false, epoch: 0, ..row };
             return Ok(Some((row, self.known.further(place))));
         }
         top.new.remove(name)?;

@@ -16,8 +16,12 @@ impl<'a> Committer<'a> {
     /// From now on what is listed is also recorded in `private`, for later runs of this user; made durable
     /// if `durable`.
     pub fn record_in(&mut self, private: Option<&'a PrivateDir>, durable: bool) {
-        let Some(private) = private.filter(|_| self.manifest.is_some()) else { return };
-        self.recording = Some(Recording::new(private, self.context.shared.known, durable));
+        let root = Arc::clone(self.root());
+        let private = private.filter(|_| self.manifest.is_some());
+        if let (Some(private), Some(root)) = (private, &root.handle) {
+            self.recording =
+                Some(Recording::new(private, root, self.context.shared.known, durable));
+        }
     }
 
     /// The private record gets its file now.

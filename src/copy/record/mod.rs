@@ -10,8 +10,9 @@ use std::{io, thread::sleep, time::Duration, time::Instant};
 use crate::{
     error::Error, event::Done, hash::Digest, hash::Digests, manifest::ManifestFile,
     manifest::lists, state::FinishedManifest, state::Knowledge, state::Origin, state::PrivateDir,
-    state::RecordFile, state::Row, state::record::tell_output, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time, tree::OutputDir, tree::SourceEntry, volume::times::TimeMatch,
+    state::RecordFile, state::Row, state::plugs::begin_epoch, state::record::tell_output,
+    state::row::in_epoch, sys::Dir, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    tree::OutputDir, tree::SourceEntry, volume::times::TimeMatch,
 };
 
 // The private record of a run, written beside its manifest.
@@ -44,14 +45,22 @@ pub struct Recording<'a> {
     /// True if it could not be written.
     is_given_up: bool,
     durable: bool,
+    /// The epoch of the output that rows are recorded in; 0 if it is not known.
+    epoch: u32,
 }
 
 impl<'a> Recording<'a> {
-    /// The record of a run that knows `known` of its output.
-    pub fn new(private: &'a PrivateDir, known: Option<&Knowledge>, durable: bool) -> Self {
+    /// The record of a run that knows `known` of its output, whose root is `root`.
+    pub fn new(
+        private: &'a PrivateDir,
+        root: &Dir,
+        known: Option<&Knowledge>,
+        durable: bool,
+    ) -> Self {
         // The one before it is for rows in doubt, which there are only where there is a record.
         let number = known.map_or(1, |it| it.next_number() + u64::from(it.has_records()));
-        Self { private, number, file: None, doubts: None, is_given_up: false, durable }
+        let epoch = begin_epoch(private, root);
+        Self { private, number, file: None, doubts: None, is_given_up: false, durable, epoch }
     }
 
     /// Makes its file now, which else comes with the first row: what waits for a descriptor then holds others.
@@ -166,7 +175,12 @@ impl<'a> Recording<'a> {
 
     /// Appends rows to the file, which is made for the first of them.
     fn write(&mut self, rows: &[u8], number: u64) -> io::Result<()> {
-        if number == 0 || self.is_given_up { Ok(()) } else { self.file()?.append(rows, number) }
+        match (number == 0 || self.is_given_up, self.epoch) {
+            (true, _) => Ok(()),
+            (false, 0) => self.file()?.append(rows, number),
+            // A row that is known from an earlier epoch keeps it: the file was not written since.
+            (false, epoch) => self.file()?.append(&in_epoch(rows, epoch), number),
+        }
     }
 
     fn file(&mut self) -> io::Result<&mut RecordFile> {
@@ -217,6 +231,7 @@ pub(crate) fn row_of(
         sure,
         late,
         labelled: true,
+        epoch: 0,
     })
 }
 

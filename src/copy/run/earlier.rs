@@ -10,9 +10,9 @@ use crate::{
     event::Event, event::EventListener, event::Gate, event::Stop, hash::Algorithm, io::Reflink,
     io::Renamed, io::Sparse, path::DirPath, path::RelPath, state::CountedRun, state::Knowledge,
     state::Mounts, state::NewRoot, state::NotAll, state::Note, state::PrivateDir,
-    state::SourceMark, sys::name_from_bytes, transfer::OtherTree, transfer::RecordedTree,
-    transfer::baseline::Baseline, transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion,
-    tree::OutputDir, tree::SourceDir,
+    state::SourceMark, state::plugs::Replugged, sys::name_from_bytes, transfer::OtherTree,
+    transfer::RecordedTree, transfer::baseline::Baseline, transfer::share::RenamedFiles,
+    tree::Cleanup, tree::Inclusion, tree::OutputDir, tree::SourceDir,
 };
 
 /// The records of earlier runs, as far as this run needs them.
@@ -64,18 +64,24 @@ impl EarlierRecords {
         }
     }
 
-    /// Counts the run at the output, unless it was refused. That it could not is one of its `warnings`.
+    /// Counts the run at the output, unless it was refused. That it could not is one of its warnings. What was read
+    /// back after the device was away is looked for only where a proof is told: it takes reading the record.
     pub fn count(
         &self,
         run: &OutputRun<'_>,
         output: &OutputDir,
         gate: &Gate<'_>,
-        warnings: &mut u64,
+        counts: &mut Counts,
     ) -> Option<CountedRun> {
         let OutputRun { job, observer, .. } = *run;
         let private = self.private.as_ref().filter(|_| job.is_of_itself() && !gate.is_shut())?;
         let (root, elsewhere) = (output.handle.as_ref()?, job.state.as_deref());
-        CountedRun::count(private, root, &job.output, elsewhere, observer.warn_in(warnings))
+        let warn = observer.warn_in(&mut counts.warnings);
+        let mut run = CountedRun::count(private, root, &job.output, elsewhere, warn)?;
+        if counts.is_any_proven() {
+            run.replugged = Replugged::noted(private, root);
+        }
+        Some(run)
     }
 
     /// A root that was new has the source's permissions now.

@@ -307,7 +307,7 @@ impl OutputRun<'_> {
         counts.warnings += earlier.note_end(job, tree.as_deref(), &counts, &mut committer);
         earlier.tell_links(job, renamed, &observer.listen);
         Report {
-            counted: earlier.count(self, committer.root(), gate, &mut counts.warnings),
+            counted: earlier.count(self, committer.root(), gate, &mut counts),
             counts,
             methods: committer.accounting.methods(),
             ending: job.ending(&counts, stop, committer.accounting.into_broken(), tree.as_deref()),

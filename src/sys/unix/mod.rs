@@ -18,6 +18,8 @@ mod medium;
 mod pending;
 mod place;
 mod plain;
+#[cfg(target_os = "linux")]
+mod plug;
 mod process;
 #[cfg(target_os = "linux")]
 mod special;
@@ -50,6 +52,8 @@ pub use place::Place;
 pub use place::no_own_mount;
 pub use plain::who_else_changes;
 pub use plain::{open_plain, read_at};
+#[cfg(target_os = "linux")]
+pub use plug::plugged_in;
 pub use process::Helper;
 pub use process::Manager;
 pub use process::descriptors_are_wanted;
@@ -80,6 +84,6 @@ pub use volumes::{mounted_volumes, volume_details, volume_label, volume_uuid};
 #[cfg(not(target_os = "linux"))]
 pub use crate::sys::portable::{
     Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, pending_calls,
-    permit_threads, pipe, place_all_data, reserve, set_io_priority, shared_place, splice,
-    subject_of, tee, what_protects, widen,
+    permit_threads, pipe, place_all_data, plugged_in, reserve, set_io_priority, shared_place,
+    splice, subject_of, tee, what_protects, widen,
 };

@@ -50,6 +50,6 @@ pub use volume::{mounted_volumes, volume_details, volume_label, volume_uuid};
 
 pub use crate::sys::portable::{
     Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, pending_calls,
-    permit_threads, pipe, place_all_data, reserve, set_io_priority, shared_place, splice,
-    subject_of, tee, what_protects, widen,
+    permit_threads, pipe, place_all_data, plugged_in, reserve, set_io_priority, shared_place,
+    splice, subject_of, tee, what_protects, widen,
 };

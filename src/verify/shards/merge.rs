@@ -76,6 +76,7 @@ impl MergeJob {
             counts: collector.counts,
             covered: None,
             shard: Some(coverage),
+            replugged: None,
             interrupted: stop.requested(),
             elapsed: started.elapsed(),
         })

@@ -383,7 +383,7 @@ pub fn finding(record: &[u8], target: &Target) -> Option<Finding> {
         "refused" => Verdict::Refused(text),
         _ => return None,
     };
-    Some(Finding::File { line, path, listed, verdict, bytes: 0, shared: 0 })
+    Some(Finding::File { line, path, listed, verdict, bytes: 0, shared: 0, proven: None })
 }
 
 fn kind(name: &str) -> Option<Kind> {

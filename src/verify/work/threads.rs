@@ -10,15 +10,16 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::{
     error::Error, event::Progress, event::Stop, hash::Algorithm, hash::Digest,
-    manifest::name::LIKE_SHA512, path::RelPath, sys, sys::Dir, sys::Medium, sys::stat::Identity,
-    sys::stat::Stat, verify::Bag, verify::BagVerdict, verify::Checked, verify::Finding,
-    verify::FindingListener, verify::Findings, verify::NameHasher, verify::PartOf,
-    verify::SeenNames, verify::Target, verify::TargetSpec, verify::Verdict,
-    verify::doubts::FoundBad, verify::finding::count, verify::lines::LineReader,
-    verify::lines::LinesRead, verify::lines::seen::LineBatch, verify::lines::shards::LinesWanted,
-    verify::scrub::Scrub, verify::several::CheckedTrees, verify::several::Replicas,
-    verify::shards::ShardNotes, verify::shared::SharedReads, verify::work::Checker,
-    verify::work::linked::MadeStates, verify::work::worker::Division, verify::work::worker::Worker,
+    manifest::name::LIKE_SHA512, path::RelPath, state::plugs::Replugged, sys, sys::Dir,
+    sys::Medium, sys::stat::Identity, sys::stat::Stat, verify::Bag, verify::BagVerdict,
+    verify::Checked, verify::Finding, verify::FindingListener, verify::Findings,
+    verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target, verify::TargetSpec,
+    verify::Verdict, verify::doubts::FoundBad, verify::finding::count, verify::late::LateReading,
+    verify::lines::LineReader, verify::lines::LinesRead, verify::lines::seen::LineBatch,
+    verify::lines::shards::LinesWanted, verify::scrub::Scrub, verify::several::CheckedTrees,
+    verify::several::Replicas, verify::shards::ShardNotes, verify::shared::SharedReads,
+    verify::work::Checker, verify::work::linked::MadeStates, verify::work::worker::Division,
+    verify::work::worker::Worker,
 };
 
 /// The code that the counting for the progress is stopped with.
@@ -257,6 +258,8 @@ pub struct Collector<'a> {
     /// The notes for the result of a shard, if it is one.
     pub shard: Option<ShardNotes>,
     pub bad: FoundBad,
+    /// What is read after the device was away, if that is looked at.
+    pub late: Option<LateReading>,
 }
 
 impl<'a> Collector<'a> {
@@ -275,6 +278,7 @@ impl<'a> Collector<'a> {
             trees: CheckedTrees::default(),
             shard: None,
             bad: FoundBad::default(),
+            late: None,
         }
     }
 
@@ -291,6 +295,7 @@ impl<'a> Collector<'a> {
             for finding in found {
                 self.answered += u64::from(matches!(finding, Finding::File { .. }));
                 self.shard.iter_mut().for_each(|notes| notes.note(&finding));
+                self.late.iter_mut().for_each(|late| late.note(&target, &finding));
                 if let Finding::Converted { to, line, .. } = &finding {
                     self.converted.note(self.key.of(to), *line, &Digest::sha256([0; 32]));
                 }
@@ -315,6 +320,13 @@ impl<'a> Collector<'a> {
         {
             self.tell(&target, Finding::Broken(error));
         }
+    }
+
+    /// Notes for later runs what was read after the device was away; the files that are replugged by now.
+    pub fn tell_late(&mut self) -> Option<Replugged> {
+        let (replugged, target, unnoted) = self.late.take()?.finish()?;
+        unnoted.into_iter().for_each(|error| self.tell(&target, Finding::Notice(error)));
+        replugged
     }
 
     /// Lines that workers answered, and those that a scrub skipped.

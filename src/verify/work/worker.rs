@@ -17,7 +17,7 @@ use crate::verify::{
     shared::DataClaim, shared::DataKey, shared::SharedReads, shared::WaitingLine, work::Checker,
     work::threads::FoundFile, work::threads::ListedFile, work::threads::LookAhead,
 };
-use crate::{error::Error, event::Progress, event::Stop};
+use crate::{error::Error, event::Progress, event::Stop, io::HashedFrom, state::Trace, sys::Dir};
 
 /// A listed file that was opened, or judged because it could not be.
 struct OpenedLine {
@@ -274,9 +274,11 @@ impl Worker<'_> {
             DataClaim::Waits => None,
             DataClaim::Known(line, from) => {
                 let ManifestLine { number, path, digest: listed, .. } = line;
-                let (verdict, shared) = (Verdict::Good(from), found.map_or(0, |it| it.size()));
+                let (verdict, shared) =
+                    (Verdict::Good(from), found.as_ref().map_or(0, FoundFile::size));
                 self.count(&verdict);
                 self.progress.advance(shared, None);
+                let proven = found.ok().and_then(|found| proven_as(target, &found, &verdict));
                 findings.push(Finding::File {
                     line: number,
                     path,
@@ -284,6 +286,7 @@ impl Worker<'_> {
                     verdict,
                     bytes: 0,
                     shared,
+                    proven,
                 });
                 None
             }
@@ -322,21 +325,22 @@ impl Worker<'_> {
         let mut waited = Vec::new();
         for OpenedLine { line, found, claimed } in sought {
             let ManifestLine { number, path, digest: listed, .. } = line;
-            let (verdict, bytes) = match found {
-                Ok(FoundFile { file, stat, .. }) => {
+            let (verdict, bytes, proven) = match found {
+                Ok(found) => {
                     let (verdict, bytes) = read.next()?;
                     if let (Some(shared), Some(key)) = (self.shared, claimed) {
-                        let (file, stat, digest) = (&file, &stat, &listed);
+                        let (file, stat, digest) = (&found.file, &found.stat, &listed);
                         let claimed = Claimed { key, target, file, stat, digest };
                         waited.extend(shared.settle(&claimed, &verdict));
                     }
-                    (verdict, bytes)
+                    let proven = proven_as(target, &found, &verdict);
+                    (verdict, bytes, proven)
                 }
-                Err(verdict) => (verdict, 0),
+                Err(verdict) => (verdict, 0, None),
             };
             self.count(&verdict);
-            let shared = 0;
-            findings.push(Finding::File { line: number, path, listed, verdict, bytes, shared });
+            let (line, shared) = (number, 0);
+            findings.push(Finding::File { line, path, listed, verdict, bytes, shared, proven });
         }
         Some(waited)
     }
@@ -349,7 +353,8 @@ impl Worker<'_> {
         let late = || Verdict::Unreadable(Error::finding("read", target.path_of(&path), why));
         let verdict = found.map_or_else(|verdict| verdict, |_| late());
         self.count(&verdict);
-        findings.push(Finding::File { line: number, path, listed, verdict, bytes: 0, shared: 0 });
+        let (line, bytes, shared, proven) = (number, 0, 0, None);
+        findings.push(Finding::File { line, path, listed, verdict, bytes, shared, proven });
     }
 
     fn count(&self, verdict: &Verdict) {
@@ -358,4 +363,13 @@ impl Worker<'_> {
             self.progress.failed.fetch_add(1, Relaxed);
         }
     }
+}
+
+/// What a file is that was read from the root's device and is as listed: as it was found, and still is.
+fn proven_as(target: &Target, found: &FoundFile, verdict: &Verdict) -> Option<Trace> {
+    let FoundFile { file, stat, .. } = found;
+    let is_proven = matches!(verdict, Verdict::Good(HashedFrom::Device));
+    let is_there = stat.id.dev == target.root_id.dev;
+    let now = (is_proven && is_there).then(|| Dir::stat_file(file).ok()).flatten()?;
+    stat.change(&now).is_none().then(|| Trace::of(&now))
 }

@@ -2,5 +2,6 @@
 
 mod apart;
 mod options;
+mod replug;
 mod together;
 mod worth;
