@@ -6,6 +6,7 @@
 //! listed twice is noticed.
 
 mod bag;
+mod budget;
 mod choice;
 mod doubts;
 mod expand;
@@ -21,6 +22,7 @@ mod target;
 mod unlisted;
 mod work;
 
+pub use budget::Budget;
 pub use choice::{Rival, has_own_manifest, output_near, own_manifest};
 pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
@@ -32,7 +34,7 @@ pub use history::PartOf;
 pub use lines::{
     manifest_lines::ManifestLines, seen::NameHasher, seen::SeenNames, shards::CheckShard,
 };
-pub use scrub::{Budget, Coverage};
+pub use scrub::Coverage;
 pub use shards::{ShardOfCheck, merge::MergeJob};
 pub use target::{ManifestAt, Target, TargetSpec};
 pub(crate) use unlisted::lists_by_name;
@@ -132,7 +134,7 @@ impl VerifyJob {
         }
         let shard = self.shard.as_ref().map(|it| ShardRun::begin(it, &specs, &bags)).transpose()?;
         let lock = self.lock(&specs, listen, stop)?;
-        let scrub = self.budget.map(|budget| Scrub::new(budget, self.state.clone()));
+        let scrub = self.budget.map(|budget| Scrub::new(budget, self.from, self.state.clone()));
         let mut collector = Collector::new(listen, scrub.as_ref(), specs.len());
         if self.root.is_none() {
             collector.trees = CheckedTrees::new(&self.dirs);

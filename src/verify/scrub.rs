@@ -9,7 +9,8 @@ use std::{
 use crate::{
     error::Deed, error::Error, error::Result, hash::Digest, hash::HashTable, hash::Sha256,
     manifest::Scanner, manifest::Text, path::RelPath, state::Mark, state::Missing,
-    state::PrivateDir, sys::Uninterrupted, verify::Finding, verify::Target, verify::Verdict,
+    state::PrivateDir, sys::Uninterrupted, verify::Finding, verify::ReadFrom, verify::Target,
+    verify::Verdict, verify::budget::Allowance, verify::budget::Budget,
 };
 
 // Checking a tree a part at a time: each scrub reads the files that were not verified for the longest
@@ -29,6 +30,9 @@ pub struct Scrub {
     skipped: AtomicU64,
     /// Where private directories are kept, if not in the checked directory.
     elsewhere: Option<PathBuf>,
+    from: ReadFrom,
+    /// Files that were found good at this time or later are left out.
+    not_since: Option<u32>,
     record: Mutex<ScrubRecord>,
 }
 
@@ -42,12 +46,14 @@ struct ScrubRecord {
 }
 
 impl Scrub {
-    /// A scrub that begins now; its record is kept below `elsewhere`, if that is given.
-    pub fn new(budget: Budget, elsewhere: Option<PathBuf>) -> Self {
+    /// A scrub that begins now, of what comes `from` there; its record is kept below `elsewhere`, if that is given.
+    pub fn new(budget: Budget, from: ReadFrom, elsewhere: Option<PathBuf>) -> Self {
         Self {
             allowance: Mutex::new(Allowance::new(budget)),
             skipped: AtomicU64::new(0),
             elsewhere,
+            from,
+            not_since: budget.not_since,
             record: Mutex::default(),
         }
     }
@@ -107,7 +113,7 @@ impl Scrub {
     /// # Errors
     /// The record cannot be written.
     pub fn recall(&self, target: &Target) -> Result<Option<Error>> {
-        let name = record_name(target);
+        let name = record_name(target, self.from);
         let (root, elsewhere) = (target.handle()?, self.elsewhere.as_deref());
         let private = PrivateDir::open(root, &target.root, elsewhere, Missing::MakeForRecords)?;
         let none = || Error::finding("make the private directory in", &target.root, "it is gone");
@@ -141,7 +147,10 @@ impl Scrub {
 
     /// The passes over the manifest, in their order.
     pub fn passes(&self) -> BTreeSet<Pass> {
-        self.record().verified.passes()
+        let is_left_out = |time| self.not_since.is_some_and(|since| time >= since);
+        let mut passes = self.record().verified.passes();
+        passes.retain(|pass| !matches!(pass, Pass::Good(time) if is_left_out(*time)));
+        passes
     }
 
     /// True if the line belongs to the pass, and is to be given out now.
@@ -184,15 +193,19 @@ impl Scrub {
     /// The coverage of the scrub; `None` if the manifest could not be read to its end.
     pub fn coverage(&self) -> Option<Coverage> {
         let record = self.record();
-        record.place.as_ref().map(|_| record.verified.coverage())
+        record.place.as_ref().map(|_| record.verified.coverage(self.not_since))
     }
 }
 
-/// The name of the file in the private directory that keeps what was verified.
-fn record_name(target: &Target) -> OsString {
+/// The name of the file in the private directory that keeps what was verified. What was read from the cache, because
+/// that was asked for, is kept apart: it proves nothing of the disk.
+fn record_name(target: &Target, from: ReadFrom) -> OsString {
     let name = target.manifest.file_name().filter(|_| target.ours.is_none());
     let mut name = name.map_or_else(|| OsString::from("dircopy"), OsString::from);
-    name.push(".verified");
+    name.push(match from {
+        ReadFrom::Medium => ".verified",
+        ReadFrom::Cache => ".cached",
+    });
     name
 }
 
@@ -221,6 +234,8 @@ pub struct Coverage {
     /// When the one was found good that was not for the longest time, in seconds since 1970; `None` if
     /// there are some that never were.
     pub oldest: Option<u64>,
+    /// Number of lines that were left out because they were found good since this time, in seconds since 1970.
+    pub left_out: Option<(u64, u32)>,
 }
 
 /// The files that one pass over the manifest is for, by what earlier runs say of them; in the order of
@@ -366,12 +381,16 @@ impl Verified {
     }
 
     /// The coverage of this run and those before it.
-    pub fn coverage(&self) -> Coverage {
+    pub fn coverage(&self, not_since: Option<u32>) -> Coverage {
         let count = |time| self.lines.values().filter(|line| line.time == time).count() as u64;
         let (now, never) = (count(self.now), count(0));
         let oldest = self.lines.values().map(|line| u64::from(line.time)).min();
         let oldest = oldest.filter(|time| *time > 0);
-        Coverage { listed: self.lines.len() as u64, now, never, oldest }
+        let left_out = not_since.map(|since| {
+            let is_left_out = |line: &&LastCheck| !line.given && line.time >= since;
+            (self.lines.values().filter(is_left_out).count() as u64, since)
+        });
+        Coverage { listed: self.lines.len() as u64, now, never, oldest, left_out }
     }
 }
 
@@ -393,113 +412,6 @@ impl Verified {
     }
 }
 
-// The budget of one scrub: a time, a number of bytes, or both.
-//
-// Files that were bad before come first, in half of the budget at most. Otherwise a bad file that is
-// larger than the budget, or takes longer, would keep all others from ever being read.
-
-/// Limits for one scrub: time and bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Budget {
-    /// After this time no more files are begun.
-    pub time: Option<Duration>,
-    /// Nor if they would be more than so many bytes together; one file is always read.
-    pub bytes: Option<u64>,
-    /// Time after the end of the budget when the files in hand are given up, too; without it they are read to their
-    /// ends.
-    pub grace: Option<Duration>,
-}
-
-/// The rest of a budget for the files that are read now.
-#[derive(Debug)]
-pub struct Allowance {
-    budget: Budget,
-    started: Instant,
-    ends: Option<Instant>,
-    /// Bytes that may be read.
-    most: u64,
-    read: u64,
-    spent: bool,
-    /// True for the share of files that were bad before.
-    of_bad: bool,
-    /// True if these files have at least half of the time from when the first of them can be begun: a single worker may
-    /// still have a bad one in hand.
-    half_is_due: bool,
-}
-
-impl Allowance {
-    /// All of a budget, of which the time begins now.
-    pub fn new(budget: Budget) -> Self {
-        let started = Instant::now();
-        Self {
-            budget,
-            started,
-            ends: budget.time.and_then(|time| started.checked_add(time)),
-            most: budget.bytes.unwrap_or(u64::MAX),
-            read: 0,
-            spent: false,
-            of_bad: false,
-            half_is_due: false,
-        }
-    }
-
-    /// Files that were bad before are read from now on, in half of the budget.
-    pub fn begin_bad(&mut self) {
-        let half = self.budget.time.map(|time| time / 2);
-        self.ends = half.and_then(|half| self.started.checked_add(half));
-        self.most = self.budget.bytes.unwrap_or(u64::MAX) / 2;
-        (self.read, self.spent, self.of_bad) = (0, false, true);
-    }
-
-    /// Other files are read from now on, in at least half of the budget.
-    pub fn begin_others(&mut self) {
-        if !self.of_bad {
-            return;
-        }
-        self.ends = self.budget.time.and_then(|time| self.started.checked_add(time));
-        self.half_is_due = true;
-        let most = self.budget.bytes.unwrap_or(u64::MAX);
-        self.most = most - self.read.min(most / 2);
-        (self.read, self.spent, self.of_bad) = (0, false, false);
-    }
-
-    /// When a file that is begun now is given up, if it is not read by then.
-    pub fn gives_up_at(&self) -> Option<Instant> {
-        self.ends?.checked_add(self.budget.grace?)
-    }
-
-    /// True if no more files may be begun.
-    pub fn is_spent(&mut self) -> bool {
-        // The first of these was not asked for yet.
-        if self.half_is_due {
-            return false;
-        }
-        self.spent |= self.ends.is_some_and(|ends| Instant::now() >= ends);
-        self.spent
-    }
-
-    /// True if a worker that is free may begin a file.
-    pub fn may_begin(&mut self) -> bool {
-        if std::mem::take(&mut self.half_is_due) {
-            let half = self.budget.time.and_then(|time| Instant::now().checked_add(time / 2));
-            self.ends = self.ends.max(half);
-        }
-        !self.is_spent()
-    }
-
-    /// True if a file of so many bytes may be begun. If not, the allowance is spent: the next file is the next in the
-    /// order, not a smaller one.
-    pub fn takes(&mut self, size: u64) -> bool {
-        let read = self.read.saturating_add(size);
-        let fits = self.read == 0 || read <= self.most;
-        match fits {
-            true => self.read = read,
-            false => self.spent = true,
-        }
-        fits
-    }
-}
-
 #[cfg(test)]
 mod pass_tests {
     use std::fs::File;
@@ -511,7 +423,7 @@ mod pass_tests {
     #[test]
     fn what_was_verified_is_written_once_in_a_while() {
         let dir = tempfile::tempdir().unwrap();
-        let scrub = Scrub::new(Budget::default(), None);
+        let scrub = Scrub::new(Budget::default(), ReadFrom::Medium, None);
         let digest = Digest::sha256([7; 32]);
         let paths = [&b"a"[..], b"b", b"c"].map(|name| RelPath::parse(name).unwrap());
         for path in &paths {
@@ -551,48 +463,5 @@ mod pass_tests {
         verify(c, Verdict::Differs(HashedFrom::Device, None, None));
         assert_eq!(written(), [5, 5, 0]);
         assert_eq!(kept.read_dir().unwrap().count(), 1);
-    }
-}
-
-#[cfg(test)]
-mod budget_tests {
-    use super::*;
-
-    #[test]
-    fn a_file_in_hand_has_the_time_and_the_grace() {
-        let second = Duration::from_secs(1);
-        let budget = Budget { time: Some(second), bytes: None, grace: Some(4 * second) };
-        let mut left = Allowance::new(budget);
-        assert_eq!(left.gives_up_at(), Some(left.started + 5 * second));
-        left.begin_bad();
-        assert_eq!(left.gives_up_at(), Some(left.started + 9 * second / 2));
-        for budget in [Budget { grace: None, ..budget }, Budget { time: None, ..budget }] {
-            assert_eq!(Allowance::new(budget).gives_up_at(), None);
-        }
-    }
-
-    /// A bad file, however large it is and however long it takes, leaves half to the others.
-    #[test]
-    fn bad_files_get_half_of_a_budget() {
-        let hour = Duration::from_secs(3600);
-        let mut left = Allowance::new(Budget { time: Some(hour), bytes: Some(100), grace: None });
-        let started = left.started;
-        left.begin_bad();
-        assert!(left.ends == Some(started + hour / 2));
-        assert!(left.takes(30) && left.takes(20) && !left.takes(1) && left.is_spent());
-        left.begin_others();
-        assert!(left.ends == Some(started + hour) && !left.is_spent());
-        left.begin_others();
-        assert!(left.takes(30) && left.takes(20) && !left.takes(1));
-        // One that is too large, and took longer than a scrub may.
-        left.begin_bad();
-        assert!(left.takes(1000) && !left.takes(1));
-        if let Some(earlier) = started.checked_sub(2 * hour) {
-            left.started = earlier;
-            assert!(left.ends < Some(Instant::now() + hour));
-        }
-        left.begin_others();
-        assert!(left.may_begin() && left.ends.is_some_and(|ends| ends > Instant::now()));
-        assert!(left.takes(50) && !left.takes(1));
     }
 }

@@ -3,10 +3,12 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, value_parser};
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 use crate::verify::{Budget, ManifestAt, MergeJob, ReadFrom, ReadOrder, VerifyJob};
 use crate::{
-    cli::args::unattended::RecordArgs, cli::args::values::VerbosityArgs, cli::args::values::one_of,
+    cli::args::mirror::parse_age, cli::args::unattended::RecordArgs,
+    cli::args::values::VerbosityArgs, cli::args::values::one_of,
     cli::cluster::plan::CheckShardArgs, cli::jobs, cli::words, hash::Backend, heal::HealJob,
 };
 
@@ -22,8 +24,8 @@ Exit codes; of several that fit, the first of this list:
   1    a file or directory could not be read, or not everything could be said;
        with --merge also: results are missing, torn, doubled or of another check
   0    every listed file was read and has the listed digest; of a scrub
-       (--budget, --max-bytes), every file of this pass; with --shard, every
-       file of the shard
+       (--budget, --max-bytes, --not-since), every file of this pass; with
+       --shard, every file of the shard
 
 Only regular files below the root are opened; symbolic links are not followed.
 Lines are accepted as sha256sum (also --tag), shasum and openssl write them,
@@ -105,12 +107,20 @@ pub struct VerifyArgs {
           conflicts_with_all = ["complete", "convert_paths"], help_heading = "Scrubs")]
     pub max_bytes: Option<u64>,
 
+    /// Read only files that no such check found good since then: 90d, 12w, or a day such as 2026-08-01
+    ///
+    /// It goes by the same record as --budget, with which it may be combined, and adds to it. What is left out is
+    /// counted. Files that were bad, or were never read by such a check, are always read.
+    #[arg(long, value_name = "WHEN", value_parser = parse_since,
+          conflicts_with_all = ["complete", "convert_paths", "heal_from"], help_heading = "Scrubs")]
+    pub not_since: Option<u32>,
+
     /// How long files in hand may take after --budget; then they are given up
     #[arg(long, value_name = "DURATION", value_parser = jobs::parse_duration, default_value = "1m",
           requires = "budget", help_heading = "Scrubs")]
     pub grace: Duration,
 
-    /// With --budget or --max-bytes: wait for another run on the directory instead of refusing
+    /// With --budget, --max-bytes or --not-since: wait for another run on the directory instead of refusing
     #[arg(long, help_heading = "Scrubs")]
     pub wait: bool,
 
@@ -159,6 +169,22 @@ impl CheckEffort {
     }
 }
 
+/// Reads an age, as of generations, or the beginning of a day in UTC; in seconds since 1970.
+fn parse_since(text: &str) -> Result<u32, String> {
+    let expected = |_| "expected an age such as 90d or 12w, or a day such as 2026-08-01".to_owned();
+    let now = Timestamp::now();
+    let since = match text.parse::<Date>() {
+        Ok(day) => day.to_zoned(TimeZone::UTC).map(|day| day.timestamp()),
+        Err(_) => now.checked_sub(parse_age(text).map_err(expected)?),
+    };
+    let since = since.map_err(|error| error.to_string())?;
+    if since > now {
+        return Err("that day is still to come".into());
+    }
+    // Nothing was verified before 1970.
+    Ok(u32::try_from(since.as_second()).unwrap_or(0))
+}
+
 impl VerifyArgs {
     /// The check that also makes files whole, if it is to.
     pub fn heal_job(&self) -> Option<HealJob> {
@@ -179,12 +205,10 @@ impl VerifyArgs {
         job.convert_paths = self.convert_paths;
         job.from = self.from;
         self.effort.tell(&mut job);
-        let (time, bytes) = (self.budget, self.max_bytes);
-        job.budget = (time.is_some() || bytes.is_some()).then_some(Budget {
-            time,
-            bytes,
-            grace: Some(self.grace),
-        });
+        let (time, bytes, not_since) = (self.budget, self.max_bytes, self.not_since);
+        let is_part = time.is_some() || bytes.is_some() || not_since.is_some();
+        let grace = Some(self.grace);
+        job.budget = is_part.then_some(Budget { time, bytes, grace, not_since });
         job.wait = self.wait;
         job.write_states = self.write_states;
         job.state.clone_from(&self.state);

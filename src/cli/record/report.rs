@@ -92,15 +92,19 @@ pub struct ScrubSection {
     not_verified: u64,
     /// Null while there are files that were not verified.
     oldest_verification: Option<String>,
+    /// Files that were found good since a time that was asked for, and not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<u64>,
 }
 
 impl ScrubSection {
     /// The section for the coverage of a scrub.
     pub fn of(covered: &Coverage) -> Self {
-        let Coverage { listed, now, never, oldest } = *covered;
+        let Coverage { listed, now, never, oldest, left_out } = *covered;
         let time = |seconds| Timestamp::from_second(i64::try_from(seconds).ok()?).ok();
         let oldest_verification = oldest.and_then(time).map(stamp);
-        Self { listed, verified_now: now, not_verified: never, oldest_verification }
+        let left_out = left_out.map(|(files, _)| files);
+        Self { listed, verified_now: now, not_verified: never, oldest_verification, left_out }
     }
 }
 

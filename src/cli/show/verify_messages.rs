@@ -316,6 +316,18 @@ fn heal_command(check: &VerifyJob) -> String {
     format!("dircopy heal {manifests}{}", dirs.join(" "))
 }
 
+/// The rows of a scrub.
+fn tell_scrub(covered: &Coverage, rows: &mut Rows) {
+    let Coverage { listed, now, never, oldest, left_out } = *covered;
+    let oldest = oldest.map_or_else(String::new, |oldest| format!(", the oldest {}", day(oldest)));
+    let left = format!("{never} of {} not verified yet{oldest}", count(listed, "file"));
+    rows.row("scrub", format!("{} verified; {left}", count(now, "file")));
+    if let Some((files, since)) = left_out {
+        let since = day(since.into());
+        rows.row("left out", format!("{}, found good since {since}", count(files, "file")));
+    }
+}
+
 /// The rows of the summary of this check.
 pub fn summary(report: &VerifyReport, check: &VerifyJob) -> Rows {
     let counts = &report.counts;
@@ -372,12 +384,7 @@ pub fn summary(report: &VerifyReport, check: &VerifyJob) -> Rows {
     if counts.states_made > 0 {
         rows.row("states", format!("made of {}", count(counts.states_made, "file")));
     }
-    if let Some(Coverage { listed, now, never, oldest }) = report.covered {
-        let oldest =
-            oldest.map_or_else(String::new, |oldest| format!(", the oldest {}", day(oldest)));
-        let left = format!("{never} of {} not verified yet{oldest}", count(listed, "file"));
-        rows.row("scrub", format!("{} verified; {left}", count(now, "file")));
-    }
+    report.covered.iter().for_each(|covered| tell_scrub(covered, &mut rows));
     if let Some(ShardCoverage { index, of, lines, began, ended }) = report.shard {
         rows.row(
             "shard",
@@ -434,6 +441,12 @@ pub fn verdict(report: &VerifyReport, exit: Exit, amiss: &str) -> String {
                     lines => format!("{lines} lines have"),
                 }
             ),
+            (Some(Coverage { left_out: Some((left @ 1.., since)), .. }), _) => {
+                let (left, since) = (count(left, "file"), day(since.into()));
+                format!(
+                    "good: every file of this pass is as listed; {left} not read, good since {since}"
+                )
+            }
             (Some(_), _) => "good: every file of this pass is as listed".into(),
             (None, Some(ShardCoverage { index: Some(index), of, .. })) => {
                 format!("good: every file of shard {index}/{of} is as listed; --merge proves all")

@@ -276,16 +276,13 @@ fn a_planted_state_of_checks_is_not_believed() {
     };
     portion("dst").assert_prints(&["5 of 6 files not verified yet"]);
     // In the open it is a file like any other.
-    shell(
-        &scene,
-        "sed 's/ [0-9]*$/ 4000000000/' dst/.dircopy/dircopy.verified >dst/dircopy.verified",
-    );
+    shell(&scene, "sed 's/ [0-9]*$/ 4000000000/' dst/.dircopy/dircopy.cached >dst/dircopy.cached");
     portion("dst").assert_prints(&["4 of 6 files not verified yet"]);
     scene.bare(["verify", "--complete", "dst"]).run().assert_code(4);
-    shell(&scene, "rm dst/dircopy.verified; cp -a dst twin");
+    shell(&scene, "rm dst/dircopy.cached; cp -a dst twin");
     let run = portion("twin");
     run.assert_says("never verified").assert_prints(&["5 of 6 files not verified yet"]);
-    shell(&scene, "sed -i '2,$s/ [1-9][0-9]\\{9\\}$/ 4000000000/' dst/.dircopy/dircopy.verified");
+    shell(&scene, "sed -i '2,$s/ [1-9][0-9]\\{9\\}$/ 4000000000/' dst/.dircopy/dircopy.cached");
     portion("dst").assert_prints(&["5 of 6 files not verified yet"]);
 }
 

@@ -117,6 +117,45 @@ fn what_is_bad_does_not_take_the_turn_of_the_others() {
     }
 }
 
+/// What was found good since then is not read, and is said not to be.
+#[test]
+fn what_was_found_good_lately_is_left_out_and_counted() {
+    let scene = scene(10);
+    let check = |args: &[&str]| scene.bare(["verify", "-v", "dst"].iter().chain(args)).run();
+    // What was asked of the cache proves nothing of the disk.
+    check(&["--max-bytes", "1M", "--from", "cache"]).assert_code(0);
+    let run = check(&["--not-since", "90d"]);
+    run.assert_code(0).assert_prints(&["10 files verified"]);
+    run.assert_prints(&["left out", "0 files, found good since"]);
+    assert_eq!(good(&run).len(), 10);
+    assert!(run.out().ends_with("good: every file of this pass is as listed\n"), "{}", run.out());
+    let report = ["--not-since", "90d", "--report", "r.json"];
+    let run = check(&report);
+    run.assert_code(0).assert_prints(&["left out", "10 files, found good since"]);
+    run.assert_prints(&["every file of this pass is as listed; 10 files not read, good since"]);
+    assert_eq!(good(&run).len(), 0);
+    let report = std::fs::read_to_string(scene.path("r.json")).unwrap();
+    assert!(report.contains("\"left_out\": 10"), "{report}");
+    // Three were found good long ago, one is new, one was bad.
+    let verified = "dst/.dircopy/dircopy.verified";
+    shell(&scene, &format!("sed '2,4s/ .*/ 1000000000/' {verified} >x; cat x >{verified}"));
+    scene.src.file("new", "new");
+    scene.copy(&["-q"]).assert_code(0);
+    assert_eq!(good(&check(&["--not-since", "2001-09-09"])), ["new"]);
+    let run = check(&["--not-since", "2001-09-10"]);
+    run.assert_prints(&["3 files verified"]);
+    run.assert_prints(&["left out", "8 files, found good since 2001-09-10"]);
+    scene.output().file("3/0003", "damaged");
+    assert_eq!(good(&check(&["--not-since", "90d"])).len(), 0);
+    check(&["--max-bytes", "1M"]).assert_code(4);
+    for _ in 0..2 {
+        check(&["--not-since", "90d"]).assert_code(4).assert_says("differs: dst/3/0003");
+    }
+    for when in ["2099-01-01", "soon", "0d"] {
+        check(&["--not-since", when]).assert_code(2);
+    }
+}
+
 /// Killed at each step of recording, and of what is recorded by then nothing is done again.
 #[test]
 fn a_portion_that_is_killed_loses_nothing_that_was_recorded() {
@@ -208,19 +247,17 @@ fn a_new_manifest_takes_nothing_away() {
 fn a_state_that_is_of_no_use_is_told() {
     let scene = scene(20);
     portion(&scene, &["--max-bytes", "10KB"]).assert_code(0);
-    for damage in [
-        "echo nonsense > dst/.dircopy/dircopy.verified",
-        "sed -i '$d' dst/.dircopy/dircopy.verified",
-    ] {
+    for damage in
+        ["echo nonsense > dst/.dircopy/dircopy.cached", "sed -i '$d' dst/.dircopy/dircopy.cached"]
+    {
         shell(&scene, damage);
         let run = portion(&scene, &["--max-bytes", "5KB"]);
         run.assert_code(0).assert_says("counts as never verified");
         run.assert_prints(&["5 files verified; 15 of 20 files not verified yet"]);
     }
-    shell(&scene, "rm dst/.dircopy/dircopy.verified; mkdir dst/.dircopy/dircopy.verified");
+    shell(&scene, "rm dst/.dircopy/dircopy.cached; mkdir dst/.dircopy/dircopy.cached");
     let run = portion(&scene, &["--max-bytes", "5KB"]);
-    run.assert_code(1)
-        .assert_says("cannot write what was verified to dst/.dircopy/dircopy.verified");
+    run.assert_code(1).assert_says("cannot write what was verified to dst/.dircopy/dircopy.cached");
 }
 
 #[test]
@@ -330,7 +367,7 @@ fn a_manifest_that_is_not_read_to_its_end_forgets_nothing() {
     }
     scene.copy(&["-q"]).assert_code(0);
     portion(&scene, &["--max-bytes", "1G"]).assert_code(0);
-    let before = scene.output().read(".dircopy/dircopy.verified");
+    let before = scene.output().read(".dircopy/dircopy.cached");
     let names = names_below(&scene.dst, "f");
     let manifest = names.iter().find(|name| name.ends_with(b".sha256sum")).unwrap();
     for (fault, code) in [("error=EIO:when=2", 5), ("signal=TERM:when=2", 143)] {
@@ -339,7 +376,7 @@ fn a_manifest_that_is_not_read_to_its_end_forgets_nothing() {
         let args = ["--max-bytes", "1G", "--report", "report"];
         let run = strace.run(scene.bare(NIGHT.iter().chain(&args)));
         run.assert_code(code);
-        assert!(scene.output().read(".dircopy/dircopy.verified") == before, "{fault}");
+        assert!(scene.output().read(".dircopy/dircopy.cached") == before, "{fault}");
         let report = std::fs::read(scene.path("report")).unwrap();
         let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
         assert_eq!(report["scrub"], serde_json::Value::Null, "{fault}");
