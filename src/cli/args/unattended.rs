@@ -33,7 +33,7 @@ pub struct RecordArgs {
     /// Have ssh-keygen sign the report with this SSH key: REPORT.sig beside it
     ///
     /// A private key without a passphrase, or the public one of a key that an agent has. Refused before the first byte
-    /// if it cannot sign. `dircopy report --check` checks it, or `ssh-keygen -Y verify` (docs/guide/proof.md).
+    /// if it cannot sign. `dircopy report --check` checks it, or `ssh-keygen -Y verify` (docs/guide/receipts.md).
     #[arg(long, value_name = "KEY", requires = "report", hide_short_help = true)]
     pub sign: Option<PathBuf>,
 
