@@ -63,7 +63,8 @@ impl CopyJob {
     pub(crate) fn prepare(&self, dry: bool, patience: Patience<'_>) -> Result<Prepared> {
         let demands = Demands {
             must_clone: self.options.reflink == Reflink::Always,
-            disk: DiskDemands::of_run(&self.options, dry),
+            // A shard is tried again where its output cannot be written to for a while.
+            disk: DiskDemands::of_run(&self.options, dry || self.shard.is_some()),
             restore: self.options.restore,
             longest_name: match (self.options.algorithm, &self.payload) {
                 (Algorithm::None, _) | (_, Some(_)) => 0,
