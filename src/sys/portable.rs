@@ -8,8 +8,8 @@ use std::{ffi::OsStr, fs::File, io, io::Read, path::PathBuf};
 use crate::{
     sys::dir::Dir, sys::interrupted::write_all, sys::stat::Stat, sys::types::CachePolicy,
     sys::types::Cloned, sys::types::DataSharing, sys::types::IoPriority, sys::types::KernelCopy,
-    sys::types::NamedInode, sys::types::PendingCall, sys::types::ResidentBytes,
-    sys::types::Spliced,
+    sys::types::NamedInode, sys::types::PendingCall, sys::types::PluggedIn,
+    sys::types::ResidentBytes, sys::types::Spliced,
 };
 
 impl CachePolicy {

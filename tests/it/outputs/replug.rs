@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::harness::{Mount, Run, Scene, content, need, shell};
+use crate::harness::{Act, Mirror, Mount, Run, Scene, content, need, shell};
 
 fn verify(scene: &Scene, more: &[&str]) -> Run {
     scene.bare([&["verify", "--report", "v.json"], more].concat()).run()
@@ -185,6 +185,20 @@ fn restarted(scene: &Scene, name: &str, args: &[&str]) -> Run {
     let run = scene.bare(args).after(mount).under(["unshare", "-m"]).run();
     run.assert_code(0);
     run
+}
+
+#[test]
+fn a_server_in_user_space_is_never_replugged() {
+    need!(Fuse, Mount);
+    let scene = Scene::on_disk();
+    scene.src.file("a", "1");
+    let (truth, shown) = (scene.path("truth"), scene.path("shown"));
+    std::fs::create_dir(&truth).unwrap();
+    let _server = Mirror::mount(&truth, &shown, |_| Act::Pass);
+    scene.bare(["src", "shown/out", "--verify"]).run().assert_code(0);
+    assert_not_late(&restarted(&scene, "1", &["verify", "shown/out"]));
+    // Nor on the disk below it: no epoch is known of what came through it.
+    assert_not_late(&restarted(&scene, "2", &["verify", "truth/out"]));
 }
 
 #[test]
