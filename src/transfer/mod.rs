@@ -541,6 +541,18 @@ pub fn complete(
     if let Some(read) = shared.read.filter(|_| entry.stat.size > 0) {
         read.get_or_init(|| (Arc::clone(&transfer.source), Arc::clone(&entry.name)));
     }
+    let output = &transfer.target.output;
+    // Those that are read in a moment are as they were listed.
+    if entry.stat.size > options.block_size as u64
+        && !options.follow
+        && output.volume.tried.traits.permissions
+        && transfer.source.is_closed_since(&output.ways)
+    {
+        let finding =
+            "a directory on the way to it was moved or closed to others meanwhile: run again";
+        let error = Error::finding("copy", transfer.source_path(), finding);
+        return discard(part, Outcome::Failed(error), warnings);
+    }
     match part.finish(options, control, &transfer.target, attributes, warnings) {
         Ok(Complete { part: Some((part, made)), method, .. }) => {
             Outcome::Written(WrittenPart { part, made, digest, method })

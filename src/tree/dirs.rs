@@ -152,6 +152,28 @@ impl SourceDir {
         self.rel.path().full_path(&self.root)
     }
 
+    /// True if it, or one above, was closed or moved since the walk came to it by `ways`, and not everyone may go down to
+    /// it now: what is in it by now may be kept from users who may enter its counterpart. Links must not be followed.
+    pub fn is_closed_since(&self, ways: &Ways) -> bool {
+        let look = || {
+            let (mut here, mut all) = (self.handle.try_clone()?, Vec::new());
+            for at in 0..=self.rel.path().components().count() {
+                if at > 0 {
+                    here = here.parent()?;
+                }
+                all.push((here.stat_self()?, Attributes::read(&here)?));
+            }
+            let down = |ways: Ways, (stat, lists)| ways.into_source(stat).with_lists(lists);
+            Ok(all.iter().rev().map(|(stat, lists)| (stat, lists)).fold(Ways::default(), down))
+        };
+        let now: io::Result<Ways> = look();
+        match now {
+            Ok(now) => now.are_closed() && now.difference_at_source(ways).is_some(),
+            // It was removed. What else cannot be looked at is in doubt.
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
+
     /// The full path of what is at `rel` below the source's root, for messages.
     pub fn path_below(&self, rel: &RelPath) -> PathBuf {
         rel.full_path(&self.root)
@@ -375,15 +397,21 @@ impl OutputDir {
         self.work.left_open.load(Relaxed)
     }
 
-    /// Closes it if its counterpart `source` was closed to somebody since the run came to it, and says whether that is
-    /// so: what is in the source's by now may be kept from users who may enter this one.
-    pub fn withhold(&self, source: &Dir, may_change: impl FnOnce() -> bool) -> bool {
+    /// Closes it if its counterpart `source` was closed to somebody since the run came to it, or moved from where it was,
+    /// in the directory `above`, if that is told; says whether that is so. What is in the source's by now may be kept
+    /// from users who may enter this one.
+    pub fn withhold(
+        &self,
+        source: &Dir,
+        above: Option<Identity>,
+        may_change: impl FnOnce() -> bool,
+    ) -> bool {
         let Some((before, lists)) = &self.finish else { return false };
         if self.is_withheld() {
             return true;
         }
         // One that cannot be looked at is in doubt.
-        if !source.is_closed_since(before, lists).unwrap_or(true) {
+        if !source.is_closed_since(before, lists, above).unwrap_or(true) {
             return false;
         }
         self.work.is_withheld.store(true, Relaxed);

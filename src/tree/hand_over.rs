@@ -118,9 +118,13 @@ pub fn close_anew(
     let Some((source, attributes)) = output.finish.as_ref().filter(|_| traits.permissions) else {
         return Ok(None);
     };
-    let is_denied_more = attributes.deny_somebody() && attributes.open_more_than(handle);
+    let denies = attributes.deny_somebody();
+    let is_denied_more = denies && attributes.open_more_than(handle);
+    // Where a list lets somebody in, it shows as what the group may.
+    let may_let_in = there.mode & 0o070 != 0 && (denies || !source.is_open_to_everyone());
     let is_labelled = || Attributes::are_labelled(there, &label_like(output, there, source));
-    if !is_denied_more && !Dir::is_closed_in_place(there) && is_labelled() {
+    let may_be_open = is_denied_more || may_let_in || Dir::is_closed_in_place(there);
+    if !may_be_open && is_labelled() {
         return Ok(None);
     }
     let look = |looked: io::Result<bool>| looked.deed_at("look at", || output.path());

@@ -224,24 +224,32 @@ impl Walk<'_> {
 
     /// The walk has nothing more from the directory that it is in.
     pub(crate) fn leave(&self, descent: &mut Descent, emit: &mut impl Emit) -> ControlFlow<()> {
-        let Some(top) = descent.stack.pop() else { return ControlFlow::Continue(()) };
-        if let Some(error) = self.closed_meanwhile(std::slice::from_ref(&top)) {
+        if let Some(error) = self.closed_meanwhile(&descent.stack, descent.stack.len().max(1) - 1) {
             emit.item(WalkItem::Failed(error))?;
         }
-        emit.item(WalkItem::Done(top.output))
+        match descent.stack.pop() {
+            Some(top) => emit.item(WalkItem::Done(top.output)),
+            None => ControlFlow::Continue(()),
+        }
     }
 
-    /// The first of these directories of the source that was closed to somebody since the walk came to it, if that was
-    /// not told. All of them are looked at.
-    fn closed_meanwhile(&self, stack: &[Frame]) -> Option<Error> {
-        let is_new = |frame: &&Frame| {
-            !frame.output.is_withheld()
-                && frame.output.withhold(&frame.source.handle, || self.may_make())
-        };
-        let closed = stack.iter().filter(is_new).fold(None, |first, it| first.or(Some(it)))?;
-        let finding = "its owner or permissions were changed meanwhile, so its copy stays closed to others, and what \
-                       else is in it is not copied: run again";
-        Some(Error::finding("copy", closed.source.path(), finding))
+    /// The first of these directories of the source, from the number `from` on, that was closed to somebody, or moved,
+    /// since the walk came to it, if that was not told. All of them are looked at.
+    fn closed_meanwhile(&self, stack: &[Frame], from: usize) -> Option<Error> {
+        // A link leads into a directory that is elsewhere.
+        let follows = self.classifier.selection.follow_links;
+        let mut first = None;
+        for (at, Frame { source, output, .. }) in stack.iter().enumerate().skip(from) {
+            // The label of the output's root is the user's to set.
+            let Some(above) = at.checked_sub(1).and_then(|at| stack.get(at)) else { continue };
+            let above = Some(above.id).filter(|_| !follows);
+            if !output.is_withheld() && output.withhold(&source.handle, above, || self.may_make()) {
+                first.get_or_insert(source);
+            }
+        }
+        let finding = "it was moved, or its owner or permissions were changed, meanwhile, so its copy stays closed to \
+                       others, and what else is in it is not copied: run again";
+        Some(Error::finding("copy", first?.path(), finding))
     }
 
     /// Hands on the next entries of a directory, or notes that there are no more.
@@ -256,7 +264,7 @@ impl Walk<'_> {
         let Some(top) = stack.last() else { return ControlFlow::Continue(()) };
         let batch = reader.next_batch(&top.source.handle);
         // Whatever was put there after this look is not in this batch.
-        let closed = self.closed_meanwhile(stack);
+        let closed = self.closed_meanwhile(stack, 0);
         let is_withheld = stack.iter().any(|frame| frame.output.is_withheld());
         closed.map_or(ControlFlow::Continue(()), |error| emit.item(WalkItem::Failed(error)))?;
         let Some(top) = stack.last_mut() else { return ControlFlow::Continue(()) };
@@ -387,7 +395,7 @@ impl Walk<'_> {
         })?;
         let mut output = OutputDir::below(&parent.output, name, &stat);
         output.ways = output.ways.with_lists(&attributes);
-        output.finish = Some((stat, attributes)).filter(|_| !self.leaves_dirs);
+        output.finish = Some((Dir::label_of_copy(&stat), attributes)).filter(|_| !self.leaves_dirs);
         if let Some(opened) = self.open_output(&parent.output, name)? {
             let is_source = |id| id == stat.id || stack.iter().any(|above| above.id == id);
             self.take_output(&mut output, &parent.output, opened, &stat, &is_source, emit)?;

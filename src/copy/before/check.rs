@@ -96,8 +96,8 @@ impl CopyJob {
     }
 }
 
-// The check before several outputs are written to: no two of them are one directory, and none is inside another
-// or around the source. Nor is one made below the mount point of a disk that is not there.
+// The check before several outputs are written to: no two of them are one directory, and none is inside another. Nor is
+// one made below the mount point of a disk that is not there.
 
 /// An output as it was found.
 struct FoundOutput<'a> {
@@ -194,11 +194,6 @@ pub fn check(source: &Path, jobs: &[&CopyJob]) -> Result<Vec<Option<Error>>> {
         };
         let pair = Pair { from: source, to: output.path, source: &from, source_stat: from_stat };
         pair.refuse_overlap(&output.opened, file.is_some())?;
-        if let Opened::There(dir) = &output.opened
-            && is_inside(&from, dir, output.id, source)?
-        {
-            return overlap("with several outputs, none can be around the source", source);
-        }
         let others = || found.iter().enumerate().filter(|(at, _)| *at != number);
         if let Some((_, other)) = others().find(|(_, other)| output.is(other)) {
             return overlap("it is the same directory as the output", other.path);

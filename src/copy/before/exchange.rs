@@ -266,7 +266,8 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Refuses an output that is the source or inside it; in a source that is one file the output may lie.
+    /// Refuses an output that is the source, inside it or around it: a copy would change the source. In a source that is
+    /// one file the output may lie.
     pub fn refuse_overlap(&self, output: &Opened, is_file: bool) -> Result<()> {
         let Self { from, to, source, source_stat } = *self;
         let overlap = |what: &str| {
@@ -279,6 +280,17 @@ impl Pair<'_> {
         }
         if !is_file && is_inside(output.dir(), source, source_stat.id, to)? {
             return overlap("it is inside the source; choose an output outside of");
+        }
+        if !is_file
+            && let Opened::There(dir) = output
+            && is_inside(
+                source,
+                dir,
+                dir.identity().map_err(|error| cannot_look(to, error))?,
+                from,
+            )?
+        {
+            return overlap("the source is inside it; choose an output apart from");
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::{ffi::CStr, ffi::CString, fs::File, io, os::fd::AsFd, os::fd::BorrowedF
 use rustix::{fs::Mode, fs::XattrFlags, io::Errno};
 
 use crate::{
-    sys::interrupted::uninterrupted, sys::stat::Stat, sys::unix::dir::Dir,
+    sys::interrupted::uninterrupted, sys::stat::Identity, sys::stat::Stat, sys::unix::dir::Dir,
     sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::process::acting_as,
     sys::unix::process::is_root, sys::unix::volume::flush_file,
 };
@@ -305,18 +305,30 @@ impl Dir {
             || denies && lists.open_more_than_those(&held))
     }
 
-    /// True if this directory lets in fewer users than when it was `before` and had these `lists`, or others.
+    /// True if this directory lets in fewer users than when it was `before` and had these `lists`, or others; or if it
+    /// was moved out of the directory `above`, if that is given.
     ///
     /// # Errors
     /// It cannot be looked at.
-    pub fn is_closed_since(&self, before: &Stat, lists: &Attributes) -> io::Result<bool> {
+    pub fn is_closed_since(
+        &self,
+        before: &Stat,
+        lists: &Attributes,
+        above: Option<Identity>,
+    ) -> io::Result<bool> {
         let now = self.stat_self()?;
         let has_owner = (now.uid, now.gid) == (before.uid, before.gid);
         if !has_owner || before.mode & !now.mode & 0o055 != 0 {
             return Ok(true);
         }
+        // What is moved gets another change time, too.
         if now.ctime == before.ctime {
             return Ok(false);
+        }
+        if let Some(above) = above
+            && self.parent()?.identity()? != above
+        {
+            return Ok(true);
         }
         let held = Attributes::read(self)?;
         let is_denied_more = held.deny_somebody() && held.open_more_than_those(lists);

@@ -535,6 +535,12 @@ impl Dir {
         Ok(rustix::fs::fchmod(&self.0, Mode::from_raw_mode(stat.mode as _))?)
     }
 
+    /// The label that the copy of a directory gets which is `stat`: one that has the sign itself, without it.
+    pub fn label_of_copy(stat: &Stat) -> Stat {
+        let sign = if Self::is_closed_in_place(stat) { CLOSED_IN_PLACE } else { 0 };
+        Stat { mode: stat.mode & !sign, ..*stat }
+    }
+
     /// Gives this directory to the user that this process acts as, and closes it to all others until its content is
     /// known. A process that holds it open from before can make nothing in it any more; that there may be one, the
     /// directory [shows](Self::is_closed_in_place).
@@ -544,20 +550,20 @@ impl Dir {
     pub fn take_over(&self) -> io::Result<()> {
         let stat = self.stat_self()?;
         let (uid, gid) = acting_as();
-        // The owner first: until then, who has it can open it again.
+        let set = |mode: u32| rustix::fs::fchmod(&self.0, Mode::from_raw_mode(mode as _));
+        let was_open = stat.uid != uid || stat.mode & 0o077 != 0;
+        let sign = if was_open { CLOSED_IN_PLACE } else { stat.mode & CLOSED_IN_PLACE };
+        // The owner before the rest: until then, who has it can open it again. The sign before that: the run may be
+        // killed in between.
         if is_root() && (stat.uid, stat.gid) != (uid, gid) {
+            let _ = set(stat.mode | sign);
             let ids = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
             let _ = rustix::fs::fchown(&self.0, ids.0, ids.1);
         }
         // What is made in it takes its group as before.
-        let mode = stat.mode & (SET_GROUP | CLOSED_IN_PLACE) | 0o700;
-        let close = |mode: u32| rustix::fs::fchmod(&self.0, Mode::from_raw_mode(mode as _));
-        let was_open = stat.uid != uid || stat.mode & 0o077 != 0;
-        match if was_open { close(mode | CLOSED_IN_PLACE) } else { close(mode) } {
-            // Some servers do not take the sign.
-            Err(_) => Ok(close(mode & !CLOSED_IN_PLACE)?),
-            Ok(()) => Ok(()),
-        }
+        let mode = stat.mode & SET_GROUP | 0o700;
+        // Some servers do not take the sign.
+        Ok(set(mode | sign).or_else(|_| set(mode))?)
     }
 
     /// True if no other user can change the entries of a directory that is `stat`: it belongs to the user that this

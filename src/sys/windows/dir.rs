@@ -488,6 +488,11 @@ impl Dir {
         false
     }
 
+    /// The label that the copy of a directory gets which is `stat`.
+    pub fn label_of_copy(stat: &Stat) -> Stat {
+        *stat
+    }
+
     /// True, because the metadata of a directory do not tell its owner here.
     pub fn is_kept_by_us(_: &Stat) -> bool {
         true
@@ -499,7 +504,12 @@ impl Dir {
     }
 
     /// No: who may enter a directory comes from the one that it is in.
-    pub fn is_closed_since(&self, _: &Stat, _: &Attributes) -> io::Result<bool> {
+    pub fn is_closed_since(
+        &self,
+        _: &Stat,
+        _: &Attributes,
+        _: Option<Identity>,
+    ) -> io::Result<bool> {
         Ok(false)
     }
 

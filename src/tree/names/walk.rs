@@ -481,10 +481,12 @@ impl Ways {
 
     /// The difference of these ways from `planned`, those of a plan; `None` if there is none.
     pub fn difference(&self, planned: &Self) -> Option<&'static str> {
-        match self.source == planned.source {
-            true => self.difference_at_output(planned),
-            false => Some(OTHER_SOURCE),
-        }
+        self.difference_at_source(planned).or_else(|| self.difference_at_output(planned))
+    }
+
+    /// The same of the source alone.
+    pub fn difference_at_source(&self, planned: &Self) -> Option<&'static str> {
+        (self.source != planned.source).then_some(OTHER_SOURCE)
     }
 
     /// The same of the output alone.

@@ -431,6 +431,116 @@ fn what_a_run_closed_in_place_is_made_anew_when_it_is_closed() {
     }
 }
 
+/// The owner is changed before the permissions, and a run may be killed in between.
+#[test]
+fn a_directory_that_changed_hands_shows_it_at_once() {
+    need!(Root, Strace);
+    let scene = open_directory();
+    shell(&scene, "chown 1001:1001 src/d; chmod 700 src/d");
+    scene.copy(&[]).assert_code(0);
+    let held = Held::open(&scene, "d/sub");
+    shell(&scene, "chown 0:0 src/d; chmod 755 src/d");
+    let strace = Strace::inject(&scene, "fchmod", "signal=KILL:when=2");
+    strace.exactly_on(scene.dst.join("d")).run(scene.command(NONE));
+    assert_eq!(label(&scene, "d").0, 0);
+    shell(&scene, "chmod 700 src/d");
+    scene.src.file("d/sub/key", "secret");
+    scene.copy(&[]).assert_code(0);
+    held.gets_nothing();
+}
+
+/// A directory of the source that has the sign itself is a directory like any, but for that.
+#[test]
+fn a_directory_with_the_sign_at_the_source_is_left_as_it_is() {
+    need!(Root);
+    let scene = open_directory();
+    shell(&scene, "chmod 4700 src/d; chmod 4755 src/d/sub");
+    scene.copy(&[]).assert_code(0);
+    let id = || ["d", "d/sub"].map(|name| fs::metadata(scene.dst.join(name)).unwrap().ino());
+    let before = id();
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(id(), before);
+    assert_eq!((label(&scene, "d").2, label(&scene, "d/sub").2), (0o700, 0o4755));
+}
+
+/// An access list is gone, or names another, and the permissions are as they were.
+#[test]
+fn a_directory_is_made_anew_when_its_access_list_lets_in_others() {
+    need!(Root, Attr);
+    for close in ["setfacl -b src/d; chmod 750 src/d", "setfacl -x u:1001 -m u:1002:rx src/d"] {
+        for plan in [false, true] {
+            let scene = Scene::on_disk();
+            scene.src.file("d/sub/pub", "pub").file("e", "e");
+            shell(&scene, "chmod -R a+rX . src; chmod 750 src/d; setfacl -m u:1001:rx src/d");
+            scene.copy(&[]).assert_code(0);
+            let held = Held::open(&scene, "d/sub");
+            shell(&scene, close);
+            scene.src.file("d/sub/key", "secret");
+            match plan {
+                false => _ = scene.copy(&[]).assert_code(0),
+                true => {
+                    scene.bare(["plan", "-q", "src", "dst", "--plan", "plan"]).run().assert_code(0);
+                    scene.bare(["shard", "-q", "--plan", "plan", "--claim"]).run().assert_code(0);
+                    scene.bare(["finish", "-q", "--plan", "plan"]).run().assert_code(0);
+                }
+            }
+            held.gets_nothing();
+            let look = |dir: &str| shell(&scene, &format!("cd {dir}; getfacl d; cat d/sub/key"));
+            assert_eq!(look("dst"), look("src"), "{close}");
+        }
+    }
+}
+
+/// A directory that is moved to where fewer may go while the run is in it is not copied on to where it was.
+#[test]
+fn what_is_moved_into_a_closed_directory_gets_nothing_more() {
+    need!(Root, Strace);
+    let scene = Scene::on_disk();
+    scene.src.file("d/sub/pub", "pub").file("closed/x", "x");
+    shell(&scene, "chmod -R a+rX . src; chmod 700 src/closed");
+    let strace = Strace::inject(&scene, "getdents64", "signal=STOP:when=1")
+        .exactly_on(scene.src.path("d/sub"));
+    let run = strace.run_stopped(scene.command(NONE), || {
+        shell(
+            &scene,
+            "mv src/d src/closed/d; mkdir src/closed/d/sub/more; touch src/closed/d/sub/more/key",
+        );
+    });
+    run.assert_code(1).assert_says("it was moved, or its owner");
+    assert_eq!(shell(&scene, "find dst/d -name key"), "");
+    assert_eq!(label(&scene, "d").2 & 0o077, 0);
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(shell(&scene, "find dst -name key"), "dst/closed/d/sub/more/key\n");
+}
+
+/// … nor the rest of a large file that is being read then.
+#[test]
+fn a_large_file_is_not_copied_out_of_a_directory_that_was_closed() {
+    need!(Root, Strace);
+    for (close, file) in [
+        ("chmod 700 src/d", "src/d/sub/film"),
+        ("mkdir -m 700 src/closed; mv src/d src/closed/d", "src/closed/d/sub/film"),
+    ] {
+        let scene = Scene::on_disk();
+        scene.src.file("d/sub/film", content(20_000_000));
+        shell(&scene, "chmod -R a+rX . src");
+        let strace = Strace::inject(&scene, "read,pread64", "signal=STOP:when=3")
+            .exactly_on(scene.src.path("d/sub/film"));
+        let run = strace.run_stopped(scene.command(NONE), || {
+            shell(&scene, &format!("{close}; printf secret | dd of={file} seek=10000000 bs=1 conv=notrunc status=none"));
+        });
+        assert!(strace.log().contains("stopped by SIGSTOP"), "{}", strace.log());
+        run.assert_code(1).assert_says("moved or closed to others meanwhile");
+        assert_eq!(shell(&scene, "find dst -name film"), "", "{close}");
+        scene.copy(&[]).assert_code(0);
+        assert_eq!(
+            label(&scene, file.strip_prefix("src/").unwrap().strip_suffix("/sub/film").unwrap()).2
+                & 0o077,
+            if close.starts_with("mkdir") { 0o055 } else { 0 }
+        );
+    }
+}
+
 /// What is put into a directory of the source after that was closed is not copied into its open counterpart.
 #[test]
 fn what_is_closed_while_it_is_copied_gets_nothing_more() {
@@ -453,7 +563,7 @@ fn what_is_closed_while_it_is_copied_gets_nothing_more() {
                 // The call that stopped it has listed what was there.
                 scene.src.file("d/later/key", "secret").file("d/sub/more/key", "secret");
             });
-            run.assert_code(1).assert_says("were changed meanwhile");
+            run.assert_code(1).assert_says("were changed, meanwhile");
             assert!(strace.log().contains("stopped by SIGSTOP"), "{}", strace.log());
             assert_eq!(shell(&scene, "find dst -name key"), "", "{close}");
             assert_eq!(label(&scene, "d").2 & 0o077, 0, "{close}");

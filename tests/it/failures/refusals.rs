@@ -132,6 +132,21 @@ fn an_output_inside_the_source() {
     }
 }
 
+/// It would replace files of the source, and a mirror would move the source away.
+#[test]
+fn an_output_around_the_source() {
+    let scene = with_a_file();
+    scene.src.dir("dir/deep").file("dir/deep/f", "f");
+    scene.tree(".").symlink("link", ".").symlink("around", "src/dir");
+    for (from, to) in
+        [("src", "."), ("src/dir/deep", "src"), ("src", "link"), ("src/dir/deep", "around")]
+    {
+        for args in [&[][..], &["--mirror=all"], &["--overwrite-policy", "always"]] {
+            refused(&scene, scene.bare([&["-i", from, "-o", to][..], args].concat()));
+        }
+    }
+}
+
 #[test]
 fn the_source_and_its_inside_behind_a_bind_mount() {
     need!(Mount);
