@@ -303,7 +303,8 @@ impl<'a> FinishTree<'a> {
             First { dir, name, stat, is_left: false, digests: None, stands, labelled: true };
         let policy = self.plan.plan.options.policy;
         let (root, link) = (&self.prepared.output, &Link { output, entry });
-        hard_link::make(root, link, &first, policy, &Gate::default()).map(|(made, _)| made)
+        hard_link::make(root, link, &first, policy, &Gate::default(), &|| false)
+            .map(|(made, _)| made)
     }
 
     /// Tells what became of a link.

@@ -7,10 +7,10 @@ use std::{collections::HashMap, ffi::OsStr, io, sync::Arc};
 
 use crate::{
     copy::LinkOutcome, copy::links, error::Deed, error::Error, error::Result, event::Gate,
-    hash::Algorithm, hash::Digest, hash::Digests, io::ReadBack, path::RelPath, sys, sys::Dir,
-    sys::Medium, sys::stat::Identity, sys::stat::Inode, sys::stat::Kind, sys::stat::Known,
-    sys::stat::Stat, sys::stat::Time, tree::Decision, tree::OutputDir, tree::Policy,
-    tree::SourceEntry, tree::SourceStat, tree::overwrite::decide,
+    hash::Algorithm, hash::Digest, hash::Digests, io::ReadBack, path::RelPath, path::Shown, sys,
+    sys::Dir, sys::Medium, sys::stat::Identity, sys::stat::Inode, sys::stat::Kind,
+    sys::stat::Known, sys::stat::Stat, sys::stat::Time, tree::Decision, tree::OutputDir,
+    tree::Policy, tree::SourceEntry, tree::SourceStat, tree::overwrite::decide,
 };
 
 /// Number of waiting names that are enough to commit the group that they may wait for: each holds a directory open.
@@ -192,6 +192,7 @@ pub fn make(
     first: &First,
     policy: Policy,
     gate: &Gate<'_>,
+    is_to_stop: &dyn Fn() -> bool,
 ) -> Result<(LinkOutcome, Option<Inode>)> {
     let Link { output, entry } = link;
     let path = || output.path_of(&entry.name);
@@ -244,13 +245,48 @@ pub fn make(
             let why = "it is a file of its own, and nothing is to be replaced";
             return Ok((LinkOutcome::Left(why), None));
         }
-        Decision::Keep | Decision::Replace => true,
+        Decision::Replace => true,
+        Decision::Keep => match entry.stat.kind == Kind::File {
+            true => match is_alike(root, link, first, is_to_stop)? {
+                Some(()) => true,
+                None => return Ok((LinkOutcome::Abandoned, None)),
+            },
+            false => true,
+        },
     };
     if !gate.lets_pass() {
         return Ok((LinkOutcome::Abandoned, None));
     }
     let made = link_to(link, &from, first, replaces, &is_it)?;
     Ok((LinkOutcome::Made, Some(made)))
+}
+
+/// The file that is there under the further name has the content of the first: neither may have been read in this run,
+/// and one of them may have rotted, or be an older one of the same size and time. `None` if the run is to stop.
+///
+/// # Errors
+/// It has another content, or one of them cannot be read.
+fn is_alike(
+    root: &OutputDir,
+    link: &Link,
+    first: &First,
+    is_to_stop: &dyn Fn() -> bool,
+) -> Result<Option<()>> {
+    let Link { output, entry } = link;
+    let read = |of: &First| of.hash(root, Algorithm::Sha256, is_to_stop);
+    let own = First { dir: output.rel.path(), name: Arc::clone(&entry.name), ..first.clone() };
+    match (read(first)?, read(&own)?) {
+        (Some(one), Some(other)) if one != other => {
+            let finding = format!(
+                "its content at the output is not that of {}, another name of it at the source, though size and time are \
+                 the same: one of them is not what the source has; --overwrite-policy always copies it anew",
+                Shown::path(&root.path_below(&first.dir.join(&first.name)))
+            );
+            Err(Error::finding("make the hard link", output.path_of(&entry.name), finding))
+        }
+        (Some(_), Some(_)) => Ok(Some(())),
+        _ => Ok(None),
+    }
 }
 
 /// Gives the file `first` in the directory `from` a further name, if it is the right one. What got the name is looked

@@ -98,7 +98,9 @@ impl Committer<'_> {
         }
         let Context { options, control, .. } = self.context;
         let made = transfer::link(self.context, None, output, entry).and_then(|()| {
-            hard_link::make(self.root(), link, first, options.asked.policy, control.gate)
+            let is_to_stop = || control.stop.is_urgent();
+            let policy = options.asked.policy;
+            hard_link::make(self.root(), link, first, policy, control.gate, &is_to_stop)
         });
         if matches!(made, Ok((LinkOutcome::Made, _))) {
             self.record_again(first);

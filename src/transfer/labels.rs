@@ -78,8 +78,8 @@ impl ExistingFile<'_> {
             return Err(Error::finding("set the attributes of", target.path(), finding));
         }
         // Whoever is in an access list that the source has no more could still read it.
-        let is_same = seems_same && !attributes.lack_lists_of(&kept);
-        if is_same || attributes.are_at(&now, &kept, stat) {
+        let lacks_rights = attributes.lack_rights_of(&kept);
+        if !lacks_rights && (seems_same || attributes.are_at(&now, &kept, stat)) {
             return same;
         }
         if !target.output.volume.can_hold(dir, &attributes, stat) {
@@ -99,7 +99,7 @@ impl ExistingFile<'_> {
         }
         let widens = attributes.widen(&now, &kept, stat);
         // Whoever a list let write may hold the file open; these bits are the most that one gives.
-        if attributes.lack_lists_of(&kept) && now.mode & 0o022 != 0 {
+        if lacks_rights && now.mode & 0o022 != 0 {
             return Ok(Break(ANEW));
         }
         if (widens || !Attributes::are_labelled(&now, stat))

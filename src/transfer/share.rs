@@ -92,17 +92,17 @@ impl NewName<'_> {
             return Ok(None);
         }
         let is_labelled = self.has_labels(&file, &there)?;
-        // The content is not read again: who could write to it must be who the label lets write.
-        if self.renamed.clones.is_usable()
-            && (is_labelled || sys::is_ours_alone(&file, &there)?)
-            && let Some(part) = self.clone_of(&file, &there, warnings)?
-        {
-            return Ok(Some(part));
-        }
-        if !self.renamed.links.is_usable() || !is_labelled || !(former.take)() {
+        // Who could write to it must be who the label lets write.
+        let may_clone =
+            self.renamed.clones.is_usable() && (is_labelled || sys::is_ours_alone(&file, &there)?);
+        let may_link = self.renamed.links.is_usable() && is_labelled;
+        if !(may_clone || may_link) || !self.has_content(&file, &there, &former, read_back)? {
             return Ok(None);
         }
-        if !self.has_content(&file, &there, &former, read_back)? {
+        if may_clone && let Some(part) = self.clone_of(&file, &there, warnings)? {
+            return Ok(Some(part));
+        }
+        if !may_link || !(former.take)() {
             return Ok(None);
         }
         let Some(to) = &self.transfer.target.output.handle else { return Ok(None) };
@@ -133,9 +133,8 @@ impl NewName<'_> {
         Ok(Some((part, now)))
     }
 
-    /// True if `file`, which is `there`, is read to have the recorded content. A further name changes its change time,
-    /// so that its row proves nothing any more and the old name is read when it is carried over: what that finds must
-    /// not be listed under the new name by then. Under `--verify` the part file is read back.
+    /// True if `file`, which is `there`, is read to have the recorded content: what has rotted gets no new name. Under
+    /// `--verify` the part file is read back.
     fn has_content(
         &self,
         file: &File,

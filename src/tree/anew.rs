@@ -189,6 +189,8 @@ fn open_both(from: &Dir, to: &Dir, name: &OsStr, way: Way) -> io::Result<([Dir; 
     let to = to.open_unmounted(name)?;
     let label = (from.stat_self()?, Attributes::read(&from)?);
     if is_made {
+        // It has those that the one above hands on.
+        label.1.shed_lists(&to)?;
         give(&to, &label)?;
     }
     to.open_up(&to.stat_self()?)?;

@@ -152,8 +152,9 @@ impl SourceDir {
         self.rel.path().full_path(&self.root)
     }
 
-    /// True if it, or one above, was closed or moved since the walk came to it by `ways`, and not everyone may go down to
-    /// it now: what is in it by now may be kept from users who may enter its counterpart. Links must not be followed.
+    /// True if it, or one above, was closed or moved since the walk came to it by `ways`, and not everyone may go down
+    /// to it now: what is in it by now may be kept from users who may enter its counterpart. Links must not be
+    /// followed.
     pub fn is_closed_since(&self, ways: &Ways) -> bool {
         let look = || {
             let (mut here, mut all) = (self.handle.try_clone()?, Vec::new());
@@ -397,9 +398,9 @@ impl OutputDir {
         self.work.left_open.load(Relaxed)
     }
 
-    /// Closes it if its counterpart `source` was closed to somebody since the run came to it, or moved from where it was,
-    /// in the directory `above`, if that is told; says whether that is so. What is in the source's by now may be kept
-    /// from users who may enter this one.
+    /// Closes it if its counterpart `source` was closed to somebody since the run came to it, or moved from where it
+    /// was, in the directory `above`, if that is told; says whether that is so. What is in the source's by now may be
+    /// kept from users who may enter this one.
     pub fn withhold(
         &self,
         source: &Dir,

@@ -2,7 +2,7 @@
 //! record says, whatever their times. Where the private record of the checked directory can be written, a record of its
 //! own puts them in doubt, as that of a copy does that was killed after it had found them.
 
-use std::{collections::HashMap, io, path::Path, path::PathBuf};
+use std::{collections::HashMap, collections::HashSet, io, path::Path, path::PathBuf};
 
 use crate::{
     event::Stop, path::RelPath, state::Knowledge, state::Missing, state::PrivateDir,
@@ -16,7 +16,7 @@ const MOST: usize = 1 << 16;
 /// The bad files of a check, by the directory that their names start at.
 #[derive(Debug, Default)]
 pub struct FoundBad {
-    roots: HashMap<Identity, (PathBuf, Vec<RelPath>)>,
+    roots: HashMap<Identity, (PathBuf, HashSet<RelPath>)>,
     number: usize,
 }
 
@@ -26,9 +26,10 @@ impl FoundBad {
         if let Finding::File { path, verdict: Verdict::Differs(..), .. } = finding
             && self.number < MOST
         {
-            self.number += 1;
-            let root = || (target.root.clone(), Vec::new());
-            self.roots.entry(target.root_id).or_insert_with(root).1.push(path.clone());
+            let root = || (target.root.clone(), HashSet::new());
+            let bad = &mut self.roots.entry(target.root_id).or_insert_with(root).1;
+            // A list may have one name many times.
+            self.number += usize::from(bad.insert(path.clone()));
         }
     }
 
@@ -45,7 +46,7 @@ impl FoundBad {
 fn doubt(
     id: Identity,
     path: &Path,
-    bad: &[RelPath],
+    bad: &HashSet<RelPath>,
     elsewhere: Option<&Path>,
     is_locked: bool,
     stop: &Stop,

@@ -266,8 +266,8 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Refuses an output that is the source, inside it or around it: a copy would change the source. In a source that is
-    /// one file the output may lie.
+    /// Refuses an output that is the source, inside it or around it: a copy would change the source. In a source that
+    /// is one file the output may lie.
     pub fn refuse_overlap(&self, output: &Opened, is_file: bool) -> Result<()> {
         let Self { from, to, source, source_stat } = *self;
         let overlap = |what: &str| {

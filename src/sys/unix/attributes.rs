@@ -18,6 +18,9 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Attributes(pub(super) Vec<(CString, Vec<u8>)>);
 
+/// What a program may do that is not root's (capabilities(7)).
+const CAPABILITIES: &CStr = c"security.capability";
+
 /// The most that the attributes of one file or directory may take, names and values together; bytes. The
 /// largest value has 64 KiB (xattr(7)). Of some files, and of each directory on the way down, they are
 /// held at a time: on xfs 6,000 values of 64 KiB in a few files took 2.9 GB.
@@ -191,12 +194,16 @@ impl Attributes {
         self.0.iter().filter(|(name, _)| name.to_bytes().starts_with(b"system.posix_acl_"))
     }
 
-    /// True if an entry has access lists that these lack, as its source had once, or if that cannot be told.
-    pub fn lack_lists_of(&self, entry: impl AsFd) -> bool {
-        Self::read(entry).map_or(true, |held| held.open_more_than_those(self))
+    /// True if an entry has access lists or capabilities that these lack, as its source had once, or if that cannot be
+    /// told.
+    pub fn lack_rights_of(&self, entry: impl AsFd) -> bool {
+        let Ok(held) = Self::read(entry) else { return true };
+        let mut capabilities = held.0.iter().filter(|(name, _)| name.as_c_str() == CAPABILITIES);
+        held.open_more_than_those(self) || capabilities.any(|held| !self.0.contains(held))
     }
 
-    /// [`apply`](Self::apply) for an entry that was there: it loses the access lists that these attributes do not have.
+    /// [`apply`](Self::apply) for an entry that was there: it loses the access lists and capabilities that these
+    /// attributes do not have.
     pub fn apply_to_kept(
         &self,
         to: impl AsFd,
@@ -210,16 +217,20 @@ impl Attributes {
         self.apply(to, source, owned, failed);
     }
 
-    /// Takes from an entry the access lists that these attributes do not have: its directory gave it them when it was
-    /// made, or its source had them once. Its permissions are to be set afterwards.
+    /// Takes from an entry the access lists, and the capabilities, that these attributes do not have: its directory
+    /// gave it them when it was made, or its source had them once. Its permissions are to be set afterwards.
     ///
     /// # Errors
     /// It may still have one.
     #[cfg(target_os = "linux")]
     pub fn shed_lists(&self, from: impl AsFd) -> io::Result<()> {
         let from = from.as_fd();
-        for name in [c"system.posix_acl_access", c"system.posix_acl_default"] {
+        for name in [c"system.posix_acl_access", c"system.posix_acl_default", CAPABILITIES] {
             if self.0.iter().any(|(own, _)| own.as_c_str() == name) {
+                continue;
+            }
+            // To take one that is not there needs a privilege too.
+            if name == CAPABILITIES && rustix::fs::fgetxattr_query(from, name).is_err() {
                 continue;
             }
             match rustix::fs::fremovexattr(from, name) {

@@ -9,8 +9,8 @@ use std::{
 };
 
 use rustix::{
-    fs::AtFlags, fs::CWD, fs::FlockOperation, fs::Gid, fs::Mode, fs::OFlags, fs::RenameFlags,
-    fs::Timespec, fs::Timestamps, fs::UTIME_NOW, fs::Uid, io::Errno,
+    fs::AtFlags, fs::CWD, fs::FlockOperation, fs::Mode, fs::OFlags, fs::RenameFlags, fs::Timespec,
+    fs::Timestamps, fs::UTIME_NOW, io::Errno,
 };
 
 use crate::{
@@ -317,19 +317,6 @@ impl Dir {
         Ok(self.stat_self()?.uid == acting_as().0)
     }
 
-    /// Nothing: a directory that is made for its owner only inherits no rights for others.
-    ///
-    /// # Errors
-    /// None.
-    pub fn inherit_nothing(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// Closes the directory to all but its owner.
-    pub fn close_to_others(&self) -> io::Result<()> {
-        Ok(rustix::fs::fchmod(&self.0, Mode::RWXU)?)
-    }
-
     /// Waits until this directory's entries (not the files they name) are on the device. A file system
     /// without such a call (HFS: `EINVAL`, fsync(2)) writes them when it likes, which [its
     /// traits](crate::sys::traits::Traits::syncs_names) tell.
@@ -500,20 +487,7 @@ impl Dir {
 /// The permissions that an owner needs to make entries in a directory.
 const OWNER_MAKES: u32 = 0o300;
 
-/// The permission bit of a directory from which new entries take their group.
-const SET_GROUP: u32 = 0o2000;
-
-/// The sign of a directory that was closed in place: the set-user-ID bit, which Linux gives no meaning there
-/// (inode(7)), and which goes with the label that the directory gets when all is in it.
-const CLOSED_IN_PLACE: u32 = 0o4000;
-
 impl Dir {
-    /// True if a run [closed](Self::take_over) a directory that is `stat`, and did not come to open it again: others
-    /// may hold it open from before, or one below it.
-    pub fn is_closed_in_place(stat: &Stat) -> bool {
-        stat.mode & (CLOSED_IN_PLACE | 0o077) == CLOSED_IN_PLACE
-    }
-
     /// True if the owner of a directory that is `stat` could not make entries in it, and is this process. Root needs no
     /// leave.
     pub fn is_closed(stat: &Stat) -> bool {
@@ -533,46 +507,6 @@ impl Dir {
     /// Takes back what [`open_up`](Self::open_up) changed of this directory, which was `stat`.
     pub fn close_up(&self, stat: &Stat) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.0, Mode::from_raw_mode(stat.mode as _))?)
-    }
-
-    /// The label that the copy of a directory gets which is `stat`: one that has the sign itself, without it.
-    pub fn label_of_copy(stat: &Stat) -> Stat {
-        let sign = if Self::is_closed_in_place(stat) { CLOSED_IN_PLACE } else { 0 };
-        Stat { mode: stat.mode & !sign, ..*stat }
-    }
-
-    /// Gives this directory to the user that this process acts as, and closes it to all others until its content is
-    /// known. A process that holds it open from before can make nothing in it any more; that there may be one, the
-    /// directory [shows](Self::is_closed_in_place).
-    ///
-    /// # Errors
-    /// The directory is as open as it was. Where there are no owners, it keeps the one that it has.
-    pub fn take_over(&self) -> io::Result<()> {
-        let stat = self.stat_self()?;
-        let (uid, gid) = acting_as();
-        let set = |mode: u32| rustix::fs::fchmod(&self.0, Mode::from_raw_mode(mode as _));
-        let was_open = stat.uid != uid || stat.mode & 0o077 != 0;
-        let sign = if was_open { CLOSED_IN_PLACE } else { stat.mode & CLOSED_IN_PLACE };
-        // The owner before the rest: until then, who has it can open it again. The sign before that: the run may be
-        // killed in between.
-        if is_root() && (stat.uid, stat.gid) != (uid, gid) {
-            let _ = set(stat.mode | sign);
-            let ids = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
-            let _ = rustix::fs::fchown(&self.0, ids.0, ids.1);
-        }
-        // What is made in it takes its group as before.
-        let mode = stat.mode & SET_GROUP | 0o700;
-        // Some servers do not take the sign.
-        Ok(set(mode | sign).or_else(|_| set(mode))?)
-    }
-
-    /// True if no other user can change the entries of a directory that is `stat`: it belongs to the user that this
-    /// process acts as, and if its group may write there, that is a group of this user's own, by the custom that it has
-    /// the user's number.
-    pub fn is_kept_by_us(stat: &Stat) -> bool {
-        let (uid, gid) = acting_as();
-        let others = if stat.gid == gid && gid == uid { 0o002 } else { 0o022 };
-        stat.uid == uid && stat.mode & others == 0
     }
 
     /// True if a file that is made here for this user only shows that it is.

@@ -14,6 +14,7 @@ mod leftover;
 mod link;
 pub mod list;
 mod medium;
+mod owner;
 #[cfg(target_os = "linux")]
 mod pending;
 mod place;

@@ -86,7 +86,7 @@ impl Attributes {
     }
 
     /// Access lists are no part of a copy here.
-    pub fn lack_lists_of(&self, _: impl AsHandle) -> bool {
+    pub fn lack_rights_of(&self, _: impl AsHandle) -> bool {
         false
     }
 

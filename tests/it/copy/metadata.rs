@@ -128,6 +128,24 @@ fn a_stream_takes_the_access_lists_of_its_directory() {
     assert!(attributes(&scene.dst).contains("# file: ./file\n"), "{}", attributes(&scene.dst));
 }
 
+/// What a program may do goes with what the source says of it, too.
+#[test]
+fn a_capability_that_the_source_dropped_goes() {
+    need!(Root, Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("tool", "tool").mode("tool", 0o755);
+    // Version 2, and one that is effective: setuid (linux/capability.h).
+    let give =
+        "setfattr -n security.capability -v 0x0100000280000000000000000000000000000000 src/tool";
+    shell(&scene, give);
+    let has = || shell(&scene, "getfattr -m security dst/tool").contains("security.capability");
+    scene.copy(&[]).assert_code(0);
+    assert!(has());
+    shell(&scene, "setfattr -x security.capability src/tool");
+    scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+    assert!(!has());
+}
+
 /// A call for every file that is not needed.
 #[test]
 fn a_file_that_is_made_with_its_mode_is_not_given_it_once_more() {

@@ -431,6 +431,25 @@ fn what_a_run_closed_in_place_is_made_anew_when_it_is_closed() {
     }
 }
 
+/// Services may be kept from setting set-user-ID bits.
+#[test]
+fn another_sign_does_where_the_first_is_refused() {
+    need!(Root, Strace);
+    let scene = open_directory();
+    let held = Held::open(&scene, "d/sub");
+    shell(&scene, "rm src/d/top; chown 1002:1002 src/d");
+    let strace =
+        Strace::inject(&scene, "fchmod", "error=EPERM:when=1").exactly_on(scene.dst.join("d"));
+    let run = strace.run(scene.command(NONE));
+    strace.fired(&run);
+    run.assert_code(1).assert_says("so it stays closed to others");
+    assert_eq!(label(&scene, "d"), (0, 0, 0o1700));
+    shell(&scene, "rm dst/d/top; chown 0:0 src/d; chmod 700 src/d");
+    scene.src.file("d/sub/key", "secret");
+    scene.copy(&[]).assert_code(0);
+    held.gets_nothing();
+}
+
 /// The owner is changed before the permissions, and a run may be killed in between.
 #[test]
 fn a_directory_that_changed_hands_shows_it_at_once() {

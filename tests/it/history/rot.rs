@@ -22,6 +22,13 @@ impl Disk {
         Self { _mount: mount, scene }
     }
 
+    /// One on which files can share their data.
+    fn with_clones() -> Self {
+        let scene = Scene::on_disk();
+        let mount = Mount::of_kind("xfs", &scene.path("image"), &scene.dst);
+        Self { _mount: mount, scene }
+    }
+
     /// Files of the source that were made long ago, each with a mark of its own.
     fn files(&self, names: &[&str]) {
         for name in names {
@@ -170,6 +177,43 @@ fn what_has_rotted_gets_no_further_name() {
         let run = disk.run(&args[..1]);
         run.assert_code(if args.len() > 1 { 0 } else { 4 });
         disk.scene.judge(&run).has("new").has("there").does_not_list("old");
+    }
+}
+
+/// Nor a clone.
+#[test]
+fn what_has_rotted_is_not_cloned() {
+    need!(Kinds);
+    let disk = Disk::with_clones();
+    disk.files(&["old", "moved", "stays"]);
+    disk.copied(&[]);
+    shell(&disk.scene, "cd src; mv old new; mv moved there");
+    disk.rot("old");
+    let run = disk.run(&[]);
+    run.assert_says("dst/old: its content is not what an earlier run recorded");
+    run.assert_prints(&["renamed", "1 file"]);
+    disk.scene.judge(&run).has("new").has("there").does_not_list("old");
+    shell(&disk.scene, "cmp src/new dst/new; cmp src/there dst/there");
+}
+
+/// A good copy does not give way to a link to one that has rotted, or is an older one.
+#[test]
+fn a_file_of_its_own_becomes_a_link_only_to_its_content() {
+    for args in [&["--hard-links"][..], &["--hard-links", "--overwrite-policy=update"]] {
+        let scene = Scene::new();
+        for (name, content) in [("a", "AAA"), ("b", "BBB"), ("c", "same"), ("d", "same")] {
+            scene.src.file(name, content).mtime(name, 1_577_836_800, 0);
+        }
+        scene.copy(args).assert_code(0);
+        shell(&scene, "cd src; ln -f b a; ln -f c d");
+        scene.copy(args).assert_code(1).assert_says("is not that of");
+        assert_eq!(shell(&scene, "cat dst/a dst/b"), "AAABBB");
+        let links = || ["a", "b", "c", "d"].map(|name| scene.output().stat(name).st_nlink);
+        assert_eq!(links(), [1, 1, 2, 2]);
+        let run = scene.copy(&["--hard-links", "--overwrite-policy=always"]);
+        scene.judge(&run).complete();
+        assert_eq!(shell(&scene, "cat dst/a dst/b"), "BBBBBB");
+        assert_eq!(links(), [2, 2, 2, 2]);
     }
 }
 

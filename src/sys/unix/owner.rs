@@ -1,0 +1,86 @@
+//! Whose a directory is, and closing it to others.
+
+use std::io;
+
+use rustix::{fs::Gid, fs::Mode, fs::Uid};
+
+use crate::{
+    sys::stat::Stat, sys::unix::dir::Dir, sys::unix::process::acting_as,
+    sys::unix::process::is_root,
+};
+
+/// The permission bit of a directory from which new entries take their group.
+const SET_GROUP: u32 = 0o2000;
+
+/// The sign of a directory that was closed in place: the set-user-ID bit, which Linux gives no meaning there
+/// (inode(7)), and which goes with the label that the directory gets when all is in it. Services may be kept from
+/// setting that (`RestrictSUIDSGID=` of systemd.exec(5)); then the sticky bit, which means nothing where only the owner
+/// may enter.
+const SIGNS: [u32; 2] = [0o4000, 0o1000];
+
+const CLOSED_IN_PLACE: u32 = SIGNS[0] | SIGNS[1];
+
+impl Dir {
+    /// True if a run [closed](Self::take_over) a directory that is `stat`, and did not come to open it again: others
+    /// may hold it open from before, or one below it.
+    pub fn is_closed_in_place(stat: &Stat) -> bool {
+        stat.mode & 0o077 == 0 && stat.mode & CLOSED_IN_PLACE != 0
+    }
+
+    /// The label that the copy of a directory gets which is `stat`: one that has the sign itself, without it.
+    pub fn label_of_copy(stat: &Stat) -> Stat {
+        let sign = if Self::is_closed_in_place(stat) { CLOSED_IN_PLACE } else { 0 };
+        Stat { mode: stat.mode & !sign, ..*stat }
+    }
+
+    /// Gives this directory to the user that this process acts as, and closes it to all others until its content is
+    /// known. A process that holds it open from before can make nothing in it any more; that there may be one, the
+    /// directory [shows](Self::is_closed_in_place).
+    ///
+    /// # Errors
+    /// The directory is as open as it was. Where there are no owners, it keeps the one that it has.
+    pub fn take_over(&self) -> io::Result<()> {
+        let stat = self.stat_self()?;
+        let (uid, gid) = acting_as();
+        let try_mode = |mode: u32| rustix::fs::fchmod(&self.0, Mode::from_raw_mode(mode as _));
+        let was_open = stat.uid != uid || stat.mode & 0o077 != 0 || Self::is_closed_in_place(&stat);
+        // Some servers take neither sign.
+        let set = |mode: u32| {
+            let signs = SIGNS.iter().filter(|_| was_open);
+            let with = signs.map(|sign| try_mode(mode | sign)).find(Result::is_ok);
+            with.unwrap_or_else(|| try_mode(mode))
+        };
+        // The owner before the rest: until then, who has it can open it again. The sign before that: the run may be
+        // killed in between.
+        if is_root() && (stat.uid, stat.gid) != (uid, gid) {
+            let _ = set(stat.mode);
+            let ids = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+            let _ = rustix::fs::fchown(&self.0, ids.0, ids.1);
+        }
+        // What is made in it takes its group as before.
+        let mode = stat.mode & SET_GROUP | 0o700;
+        Ok(set(mode)?)
+    }
+
+    /// True if no other user can change the entries of a directory that is `stat`: it belongs to the user that this
+    /// process acts as, and if its group may write there, that is a group of this user's own, by the custom that it has
+    /// the user's number.
+    pub fn is_kept_by_us(stat: &Stat) -> bool {
+        let (uid, gid) = acting_as();
+        let others = if stat.gid == gid && gid == uid { 0o002 } else { 0o022 };
+        stat.uid == uid && stat.mode & others == 0
+    }
+
+    /// Nothing: a directory that is made for its owner only inherits no rights for others.
+    ///
+    /// # Errors
+    /// None.
+    pub fn inherit_nothing(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Closes the directory to all but its owner.
+    pub fn close_to_others(&self) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.0, Mode::RWXU)?)
+    }
+}
