@@ -144,6 +144,7 @@ impl Committer<'_> {
             sure: !late && self.is_untouched(root, &now),
             late,
             labelled: first.labelled,
+            read_at: None,
             epoch: 0,
         };
         if let Some(known) = self.context.shared.known {

@@ -495,6 +495,16 @@ impl Belief {
         }
     }
 
+    /// The row that a record has of the file, however sure it is.
+    pub fn row(self) -> Option<Row> {
+        match self {
+            Self::Untouched(row, _) | Self::Doubtful(Remembered { row: Some(row), .. }) => {
+                Some(row)
+            }
+            Self::Doubtful(_) | Self::Nothing => None,
+        }
+    }
+
     /// The findings of earlier runs about the file, however sure they are.
     pub fn remembered(self) -> Option<Remembered> {
         match self {
@@ -613,6 +623,7 @@ mod tests {
                     sure: true,
                     late: false,
                     labelled: true,
+                    read_at: None,
                     epoch: 0,
                 };
                 row.write(&mut line, &[], name.as_bytes());

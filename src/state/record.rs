@@ -448,6 +448,7 @@ mod tests {
             sure: true,
             late: false,
             labelled: true,
+            read_at: None,
             epoch: 0,
         };
         let mut line = Vec::new();

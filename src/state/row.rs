@@ -13,9 +13,10 @@
 //!
 //! Labels are permissions, owner and attributes.
 //!
-//! Behind the flags may stand `,in:EPOCH`, in which the file was recorded (`plugs`); further digests of the content,
-//! each as `,NAME:DIGEST`; and `,of:TIME`: the time that the file was given, that of its source, where `MTIME` is what
-//! became of it. Earlier versions take a row with some for one in doubt.
+//! Behind the flags may stand `,in:EPOCH`, in which the file was recorded (`plugs`); `,at:TIME`, the change time of the
+//! source's file when it was read; further digests of the content, each as `,NAME:DIGEST`; and `,of:TIME`: the time that
+//! the file was given, that of its source, where `MTIME` is what became of it. Earlier versions take a row with some for
+//! one in doubt.
 
 use std::{ffi::OsStr, io, io::Read, io::Seek, io::SeekFrom};
 
@@ -92,6 +93,9 @@ pub struct Row {
     pub late: bool,
     /// True if its permissions, its owner and its attributes could be read and set.
     pub labelled: bool,
+    /// The change time that the source's file had when it was read, if that is known: any later one is of a change that
+    /// no run has seen, whatever became of the copy since.
+    pub read_at: Option<Time>,
     /// The [epoch](crate::state::plugs) of the output in which it was recorded; 0 if that is not known.
     pub epoch: u32,
 }
@@ -138,6 +142,10 @@ impl Row {
         if self.epoch > 0 {
             write_epoch(out, self.epoch);
         }
+        if let Some(at) = self.read_at {
+            out.extend_from_slice(READ_AT);
+            write_time(out, at);
+        }
         for digest in further {
             out.push(b',');
             out.extend_from_slice(digest.algorithm().name().as_bytes());
@@ -165,6 +173,12 @@ impl Row {
         source.kind == Kind::File
             && (source.size, source.mtime) == (self.trace.size, given)
             && source.ctime < self.trace.ctime
+            && !self.is_before(source)
+    }
+
+    /// True if the source's file was changed after it was read.
+    pub fn is_before(&self, source: &Stat) -> bool {
+        self.read_at.is_some_and(|at| source.ctime > at)
     }
 
     /// True if the file that is there is the one of this row, as a run left it.
@@ -183,6 +197,7 @@ impl Row {
     pub fn read(line: &[u8], digest: Digest) -> Option<Self> {
         let &[origin, sure, missing, ref behind @ ..] = line else { return None };
         let (epoch, behind) = read_epoch(behind)?;
+        let (read_at, behind) = read_time_at(behind)?;
         let (given, numbers) = match behind.first()? {
             b' ' => (None, behind),
             // Further digests, and the time that the file was given behind them.
@@ -211,6 +226,7 @@ impl Row {
             sure: flag(sure, b"=", b"?")?,
             late: flag(missing, b"mb", b"-l")?,
             labelled: flag(missing, b"-m", b"lb")?,
+            read_at,
             epoch,
         })
     }
@@ -221,6 +237,18 @@ const GIVEN: &[u8] = b",of:";
 
 /// … and before the epoch in which it was recorded.
 const EPOCH: &[u8] = b",in:";
+
+/// … and before the change time of the source's file.
+const READ_AT: &[u8] = b",at:";
+
+/// That time at the beginning of what stands behind the epoch, and the rest.
+fn read_time_at(behind: &[u8]) -> Option<(Option<Time>, &[u8])> {
+    let Some(time) = behind.strip_prefix(READ_AT) else { return Some((None, behind)) };
+    let end = time.iter().position(|byte| matches!(byte, b',' | b' '))?;
+    let mut numbers = Numbers(time);
+    let (secs, nanos) = (numbers.next(b'.')? as i64, numbers.next(*time.get(end)?)?);
+    Some((Some(Time { secs, nanos: u32::try_from(nanos).ok()? }), &time[end..]))
+}
 
 fn write_epoch(out: &mut Vec<u8>, epoch: u32) {
     out.extend_from_slice(EPOCH);
@@ -269,6 +297,11 @@ pub fn further(line: &[u8]) -> Vec<Digest> {
     };
     let flags = memchr::memmem::find(flags, GIVEN).map_or(flags, |at| &flags[..at]);
     let flags = flags.get(FLAGS..).and_then(read_epoch).map_or(&[][..], |(_, behind)| behind);
+    // Here no blank is behind it.
+    let flags = match flags.strip_prefix(READ_AT) {
+        Some(time) => memchr::memchr(b',', time).map_or(&[][..], |end| &time[end..]),
+        None => flags,
+    };
     flags.split(|&byte| byte == b',').skip(1).map(read).collect::<Option<_>>().unwrap_or_default()
 }
 
@@ -545,6 +578,7 @@ mod tests {
                     sure,
                     late,
                     labelled,
+                    read_at: None,
                     epoch: 0,
                 }
             },
@@ -554,9 +588,11 @@ mod tests {
     proptest! {
         #[test]
         fn a_row_is_read_as_it_was_written(
-            mut row in rows(), epoch: u32, path in "[^/\0]{1,40}", further in any::<[bool; 10]>(),
+            mut row in rows(), epoch: u32,
+            at in proptest::option::of((any::<i64>(), 0..1_000_000_000_u32)), path in "[^/\0]{1,40}", further in any::<[bool; 10]>(),
         ) {
             row.epoch = epoch;
+            row.read_at = at.map(|(secs, nanos)| Time { secs, nanos });
             let mut text = Vec::new();
             let further = Algorithm::listed().zip(further).filter(|(_, is_in)| *is_in);
             let further: Vec<Digest> =

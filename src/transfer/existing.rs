@@ -103,7 +103,7 @@ impl ExistingFile<'_> {
             (_, Some(_)) => self.origin_of(found),
             (None, None) => Origin::There,
         };
-        kept(Some(self.row(found, origin)), verify.then_some(proof))
+        kept(Some(self.row(found, origin, source.is_some())), verify.then_some(proof))
     }
 
     /// The origin to be recorded for a content that the source has, too.
@@ -139,15 +139,19 @@ impl ExistingFile<'_> {
         context.take_recorded(path.as_bytes(), digest, known.further(place))
     }
 
-    /// The row to be recorded for the file, which was read.
-    fn row(&self, digest: Digest, origin: Origin) -> KeptRow {
+    /// The row to be recorded for the file, which was read, as was the source's if `is_compared`.
+    fn row(&self, digest: Digest, origin: Origin, is_compared: bool) -> KeptRow {
         let Transfer { target, .. } = self.transfer;
         let trace = target.output.trace_of(&target.entry.stat, self.there);
         let sure = self.context.shared.known.is_some_and(|known| known.is_past(trace.ctime));
         let given = target.output.time_to_record(target.entry.stat.mtime, self.there.mtime);
         let labelled = self.is_labelled();
         let epoch = self.belief.remembered().map_or(0, |known| known.epoch(digest, &trace));
-        let row = Row { digest, origin, trace, given, sure, late: false, labelled, epoch };
+        let read_at = match is_compared {
+            true => Some(target.entry.stat.ctime).filter(|_| target.output.has_change_times()),
+            false => self.belief.row().filter(|row| row.digest == digest).and_then(|it| it.read_at),
+        };
+        let row = Row { digest, origin, trace, given, sure, late: false, labelled, read_at, epoch };
         match self.belief {
             Belief::Untouched(recorded, place)
                 if recorded == row && self.context.further().is_none() =>

@@ -280,6 +280,7 @@ pub fn mend(
         sure,
         late,
         labelled: existing.is_labelled(),
+        read_at: Some(stat.ctime).filter(|_| output.has_change_times()),
         epoch: 0,
     }));
     let proof = context.options.asked.verifies_kept().then_some(proof);

@@ -164,7 +164,8 @@ fn is_changed_since(
         let Belief::Doubtful(Remembered { row: Some(row), .. }) = belief else { return false };
         return context.options.asks_change_time && source.0.ctime != row.trace.ctime;
     }
-    let is_later = source.0.ctime >= belief.made(there);
+    let is_later = source.0.ctime >= belief.made(there)
+        || belief.row().is_some_and(|row| row.is_before(source.0));
     context.options.asks_change_time && there.ctime != there.mtime && is_later
 }
 

@@ -282,7 +282,8 @@ impl<'a> CarriedLines<'a> {
             row.given.or(is_other.then_some(row.trace.mtime))
         });
         let (labelled, epoch) = (remembered.is_labelled(), remembered.epoch(digest, &trace));
-        Row { digest, origin, trace, given, sure, late, labelled, epoch }
+        let read_at = remembered.row.and_then(|row| row.read_at);
+        Row { digest, origin, trace, given, sure, late, labelled, read_at, epoch }
     }
 
     fn is_in_source(&self, path: &RelPath) -> bool {
@@ -367,8 +368,8 @@ impl<'a> CarriedLines<'a> {
             return;
         }
         let Remembered { digest, origin, late, row, .. } = remembered;
-        let (given, sure, labelled, epoch) = (None, false, true, 0);
-        let fresh = Row { digest, origin, trace, given, sure, late, labelled, epoch };
+        let (given, sure, labelled, read_at, epoch) = (None, false, true, None, 0);
+        let fresh = Row { digest, origin, trace, given, sure, late, labelled, read_at, epoch };
         let row = row.map_or(fresh, |row| Row { sure: false, ..row });
         self.rows.push(&row, &[], path.as_bytes(), false);
     }

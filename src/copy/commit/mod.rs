@@ -424,7 +424,8 @@ impl<'a> Committer<'a> {
         let row = recorded.zip(stands).and_then(|(digest, it)| {
             let row = row_of(output, entry, &it.stat, digest, origin)?;
             let sure = row.sure && self.is_untouched(output, &it);
-            Some(Row { labelled: *labelled, sure, ..row })
+            let read_at = Some(entry.stat.ctime).filter(|_| output.has_change_times());
+            Some(Row { labelled: *labelled, sure, read_at, ..row })
         });
         if row.is_some_and(|row| row.late) && output.loses_time(entry.stat.mtime) {
             self.accounting.warn(&labels::lost(target));

@@ -231,6 +231,7 @@ pub(crate) fn row_of(
         sure,
         late,
         labelled: true,
+        read_at: None,
         epoch: 0,
     })
 }

@@ -91,3 +91,38 @@ fn what_is_not_in_the_source_is_named_in_each_night() {
     shell(&scene, "rm dst/mine dst/a/b/mine && touch dst/.dircopy-trash");
     scene.copy(&["--mirror"]).assert_code(2).assert_says("is not a directory");
 }
+
+/// An edit that keeps size and time, made while the copy waited for its name, or before the copy got a later change
+/// time, has a change time that is older than the copy's.
+#[test]
+fn an_edit_that_is_older_than_its_copy_is_seen() {
+    need!(Strace);
+    let edit = "printf EDIT | dd of=src/f conv=notrunc status=none; touch -d 2020-01-01 src/f";
+    for args in [&["--mirror"][..], &["--generations"]] {
+        for while_it_waits in [true, false] {
+            let scene = Scene::on_disk();
+            scene.src.file("f", "before").file("g", "g");
+            shell(&scene, "touch -d 2020-01-01 src/f");
+            let copied = || scene.copy(args).assert_code(0).err();
+            if while_it_waits {
+                let strace = Strace::inject(&scene, "syncfs,fsync", "signal=STOP:when=1");
+                let run = strace.run_stopped(scene.command(args), || _ = shell(&scene, edit));
+                run.assert_code(0);
+                assert!(strace.log().contains("stopped by SIGSTOP"), "{}", strace.log());
+            } else {
+                copied();
+                shell(&scene, edit);
+                shell(&scene, "sleep 0.05; find dst -name f -exec ln {} link \\;");
+            }
+            shell(&scene, "sleep 1.1");
+            copied();
+            let copies = shell(&scene, "find dst -name f | sort | tail -n 1 | xargs cat");
+            assert_eq!(copies, "EDITre", "{args:?} {while_it_waits}");
+            // And then nothing is read any more.
+            shell(&scene, "sleep 1.1");
+            let strace = Strace::watch(&scene, "read,pread64").exactly_on(scene.src.path("f"));
+            strace.run(scene.command(args)).assert_code(0);
+            assert_eq!(strace.log().matches("read").count(), 0, "{}", strace.log());
+        }
+    }
+}
