@@ -373,7 +373,7 @@ impl<'a> FinishTree<'a> {
             warn("read the attributes of", error);
             None
         });
-        let Some(handle) = &output.handle else { return };
+        let (Some(handle), stat) = (&output.handle, &Dir::label_of_copy(stat)) else { return };
         let is_labelled = |now: Stat| {
             output.volume.tried.times.is_cut_to(stat.mtime, now.mtime)
                 && known.as_ref().is_some_and(|attributes| attributes.are_at(&now, handle, stat))

@@ -33,8 +33,8 @@ use crate::{
     copy::run::threads::blocks_each, copy::run::threads::most_full, copy::run::threads::most_small,
     error::Error, error::Result, hash::Algorithm, hash::Algorithms,
     hash::hasher::refuse_miscomputing, io::CopyOptions, io::Journaling, io::Reflink, io::Resume,
-    io::Sparse, io::States, manifest::ListFormat, manifest::ListKind, state::Secret, sys::Dir,
-    sys::ShardTag, transfer::small, transfer::verifier::unverifiable, tree::Classifier,
+    io::Sparse, io::States, manifest::ListFormat, manifest::ListKind, path::RelPath, state::Secret,
+    sys::Dir, sys::ShardTag, transfer::small, transfer::verifier::unverifiable, tree::Classifier,
     tree::HeldTree, tree::NameList,
 };
 
@@ -265,12 +265,27 @@ impl CopyJob {
         }
     }
 
+    /// Refuses private records that a mirror would move to the trash.
+    fn check_state(&self) -> Result<()> {
+        let keeps_none = self.mirror.as_ref().is_some_and(|mirror| mirror.all);
+        let Some(state) = self.state.as_ref().filter(|_| keeps_none) else { return Ok(()) };
+        let full = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let state = full(state);
+        match state.strip_prefix(full(&self.output)).map(RelPath::of) {
+            Ok(below) if !self.options.selection.filter.leaves_out(&below) => {
+                Err(Error::finding("keep private records in", &state, mirror::KEEPS_NONE))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses options that cannot be had together.
     pub(crate) fn check_options(&self) -> Result<()> {
         refuse_miscomputing(self.options.backend, &self.source)?;
         self.check_bag()?;
         self.check_media()?;
         self.check_near_lists()?;
+        self.check_state()?;
         if self.lists().into_iter().any(ListKind::is_without_digests) {
             let why = "hashdeep knows MD5, SHA-1 and SHA-256 alone; add one of them to --hash, as in \
                        --hash sha512,md5, or leave out --format hashdeep";

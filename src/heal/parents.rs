@@ -311,7 +311,8 @@ impl Parents {
             }
             way.descend(name)?;
             let good = way.narrowest()?;
-            let (like, attributes) = (good.dir.stat_self()?, Attributes::read(&good.dir)?);
+            let like = Dir::label_of_copy(&good.dir.stat_self()?);
+            let attributes = Attributes::read(&good.dir)?;
             made.open.push(MadeDir { dir: dir.try_clone()?, like, attributes, gid });
             gid = like.gid;
         }

@@ -156,23 +156,26 @@ impl SourceDir {
     /// to it now: what is in it by now may be kept from users who may enter its counterpart. Links must not be
     /// followed.
     pub fn is_closed_since(&self, ways: &Ways) -> bool {
-        let look = || {
-            let (mut here, mut all) = (self.handle.try_clone()?, Vec::new());
-            for at in 0..=self.rel.path().components().count() {
-                if at > 0 {
-                    here = here.parent()?;
-                }
-                all.push((here.stat_self()?, Attributes::read(&here)?));
-            }
-            let down = |ways: Ways, (stat, lists)| ways.into_source(stat).with_lists(lists);
-            Ok(all.iter().rev().map(|(stat, lists)| (stat, lists)).fold(Ways::default(), down))
-        };
-        let now: io::Result<Ways> = look();
-        match now {
-            Ok(now) => now.are_closed() && now.difference_at_source(ways).is_some(),
-            // It was removed. What else cannot be looked at is in doubt.
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        let levels = self.rel.path().components().count();
+        // So deep the system takes no name.
+        if levels > 1000 {
+            return false;
         }
+        // By names, as there may be no descriptor left.
+        let above = |level: usize| match level {
+            0 => self.handle.stat_self(),
+            _ => self.handle.stat(vec![".."; level].join("/").as_ref(), false),
+        };
+        let all: io::Result<Vec<Stat>> = (0..=levels).rev().map(above).collect();
+        let now = match all {
+            Ok(all) => all.iter().fold(Ways::default(), Ways::into_source),
+            // It was removed. What else cannot be looked at is in doubt.
+            Err(error) => return error.kind() != io::ErrorKind::NotFound,
+        };
+        if now.difference_at_source(ways).is_none() {
+            return false;
+        }
+        now.are_closed() || deny_on_the_way(&self.handle, levels).unwrap_or(true)
     }
 
     /// The full path of what is at `rel` below the source's root, for messages.
@@ -189,6 +192,18 @@ impl SourceDir {
             && !sys::has_exact_sizes(&self.handle);
         Stat { size: if may_be_unsized { 0 } else { there.size }, ..*there }
     }
+}
+
+/// True if an access list of a directory, or of one of so many above it, keeps somebody out.
+fn deny_on_the_way(dir: &Dir, levels: usize) -> io::Result<bool> {
+    let mut here = dir.try_clone()?;
+    for _ in 0..levels {
+        if Attributes::read(&here)?.deny_somebody() {
+            return Ok(true);
+        }
+        here = here.parent()?;
+    }
+    Ok(Attributes::read(&here)?.deny_somebody())
 }
 
 /// Opens the directory at `path` below `root`, a directory of the source, as the walk enters it: through symbolic links

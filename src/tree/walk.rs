@@ -243,7 +243,9 @@ impl Walk<'_> {
             // The label of the output's root is the user's to set.
             let Some(above) = at.checked_sub(1).and_then(|at| stack.get(at)) else { continue };
             let above = Some(above.id).filter(|_| !follows);
-            if !output.is_withheld() && output.withhold(&source.handle, above, || self.may_make()) {
+            if !output.is_withheld()
+                && output.withhold(&source.handle, above, || !self.dry && self.may_make())
+            {
                 first.get_or_insert(source);
             }
         }

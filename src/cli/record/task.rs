@@ -11,9 +11,10 @@ use crate::{
     cli::record::files::is_directory, cli::record::files::signature_of, cli::record::log::Log,
     cli::record::report::Closing, cli::record::report::UNWRITTEN, cli::report::is_page,
     cli::session::OnEnd, cli::show::Detail, cli::words::is_on_named_disk, copy::CopyJob,
-    copy::Ending, copy::Report, error::Error, error::Result, manifest::ManifestName, path::RelPath,
-    path::Shown, path::directory_of, state::PrivateDir, state::private_dir::NAME, stream::Endpoint,
-    stream::StreamReport, sys::Dir, tree::Filter, verify::VerifyJob, verify::VerifyReport,
+    copy::Ending, copy::Report, copy::mirror::KEEPS_NONE, error::Error, error::Result,
+    manifest::ManifestName, path::RelPath, path::Shown, path::directory_of, state::PrivateDir,
+    state::private_dir::NAME, stream::Endpoint, stream::StreamReport, sys::Dir, tree::Filter,
+    verify::VerifyJob, verify::VerifyReport,
 };
 
 /// The task of a run.
@@ -171,6 +172,8 @@ pub struct Content {
     filter: Filter,
     /// A check with the lists that stand at the outputs, or that are checked against.
     lists: Option<VerifyJob>,
+    /// True if everything leaves the outputs that is not in the source.
+    keeps_none: bool,
 }
 
 impl RecordOptions<'_> {
@@ -274,12 +277,13 @@ impl Content {
         let Some(first) = jobs.first() else { return Self::default() };
         let outputs = VerifyJob::new(jobs.iter().map(|job| &job.output));
         let lists = Some(VerifyJob { state: first.state.clone(), ..outputs });
-        Self { filter: first.options.selection.filter.clone(), lists }
+        let keeps_none = jobs.iter().any(|job| job.mirror.as_ref().is_some_and(|it| it.all));
+        Self { filter: first.options.selection.filter.clone(), lists, keeps_none }
     }
 
     /// The content of a check.
     pub fn of_check(job: &VerifyJob) -> Self {
-        Self { filter: Filter::default(), lists: Some(job.clone()) }
+        Self { filter: Filter::default(), lists: Some(job.clone()), keeps_none: false }
     }
 
     /// Refuses the path of a record that is in the source, has the name of a file of it at an output, or is listed.
@@ -300,7 +304,10 @@ impl Content {
                 let is_there = below.full_path(source).symlink_metadata().is_ok();
                 takes_part(below) && (is_there || name == Some(below.as_bytes()))
             };
-            let mut outputs = outputs.iter().filter_map(|output| below(&own, output));
+            let mut outputs = outputs.iter().filter_map(|output| below(&own, output)).peekable();
+            if self.keeps_none && outputs.peek().is_some_and(takes_part) {
+                return refuse(KEEPS_NONE);
+            }
             if !is_dir && outputs.any(|below| is_in_source(&below)) {
                 return refuse("a file of the source is copied to this name; give another one");
             }

@@ -161,6 +161,10 @@ pub struct Mirror {
     pub keep_trash: Option<Duration>,
 }
 
+/// Why what a run writes may not lie in an output that keeps nothing else than the source has.
+pub const KEEPS_NONE: &str = "it would be moved to the trash: --mirror=all leaves at an output what is in the source \
+                              alone; put it elsewhere, or leave it out with --exclude";
+
 /// The limit for entries that leave an output in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MostDepartures {

@@ -13,7 +13,7 @@ const OTHER: &str = "1001:1001";
 /// Owner and permissions.
 fn label(path: &Path) -> (u32, u32) {
     let stat = path.symlink_metadata().unwrap();
-    (stat.uid(), stat.mode() & 0o7777)
+    (stat.uid(), stat.mode() & 0o3777)
 }
 
 /// A directory `d` of the other user's beside a closed one with an open file in it, and an open one of a third user.

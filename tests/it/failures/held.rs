@@ -594,3 +594,18 @@ fn what_is_closed_while_it_is_copied_gets_nothing_more() {
         }
     }
 }
+
+/// A dry run that comes upon it changes nothing.
+#[test]
+fn a_dry_run_closes_nothing() {
+    need!(Root, Strace);
+    let scene = open_directory();
+    let strace = Strace::inject(&scene, "getdents64", "signal=STOP:when=1")
+        .exactly_on(scene.src.path("d/sub"));
+    let run = strace.run_stopped(scene.command(["--dry-run"]), || {
+        shell(&scene, "chmod 700 src/d");
+    });
+    assert!(strace.log().contains("stopped by SIGSTOP"), "{}", strace.log());
+    run.assert_says("were changed, meanwhile");
+    assert_eq!(label(&scene, "d").2, 0o755);
+}

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::harness::{
-    Act, Call, Deed, Habit, Judge, Mirror, Run, Scene, Tree, content, names_below, need,
+    Act, Call, Deed, Habit, Judge, Mirror, Run, Scene, Tree, content, names_below, need, shell,
 };
 
 const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
@@ -487,4 +487,28 @@ fn many_bad_files_are_no_source_that_is_gone() {
     assert!(fired >= 60);
     run.assert_code(1).assert_prints(&["failed", "60 entries"]);
     scene.judge(&run).lists(&["a", "z"]).verifies();
+}
+
+/// A mirror that keeps nothing else would move what the run itself writes into the trash.
+#[test]
+fn what_a_run_writes_does_not_lie_where_nothing_else_is_kept() {
+    let scene = Scene::new();
+    scene.src.file("f", "f");
+    shell(&scene, "mkdir dst state");
+    for args in [
+        ["--report", "dst/report.html"],
+        ["--report", "dst/"],
+        ["--log", "dst/log"],
+        ["--metrics", "dst/sub/metrics"],
+        ["--state", "dst/state"],
+    ] {
+        shell(&scene, "mkdir -p dst/state dst/sub");
+        let all = ["src", "dst", "--mirror=all", args[0], args[1]];
+        scene.bare(all).run().assert_code(2).assert_says("it would be moved to the trash");
+    }
+    let out =
+        ["src", "dst", "--mirror=all", "--report", "dst/report.html", "--exclude=/report.html"];
+    scene.bare(out).run().assert_code(0);
+    scene.bare(out).run().assert_code(0);
+    assert!(scene.dst.join("report.html").exists());
 }

@@ -326,7 +326,7 @@ sweeps! {
     owner: "fchown,fchownat,lchown,chown", ["EPERM"], Anything, Warns;
     time: "utimensat", ["EIO"], Anything, Warns;
     attributes: "fgetxattr,flistxattr,fremovexattr,fsetxattr,getxattr,listxattr,lgetxattr,llistxattr", ["EIO"], Anything, Warns;
-    volume: "fstatfs,statfs", ["EIO"], Anything, Sound;
+    volume: "fstatfs,statfs,faccessat,faccessat2", ["EIO"], Anything, Sound;
     lock: "flock", ["EIO", "ENOLCK"], Anything, Sound;
     descriptor: "fcntl,dup,dup3", ["EMFILE"], Anything, Sound;
     thread: "clone3,clone", ["EAGAIN"], Anything, Sound;
