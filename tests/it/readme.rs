@@ -99,9 +99,28 @@ fn replay(scene: &Scene, block: &str, bless: bool) -> String {
                 .replace("read back from the disk", "read back from both disks"),
             false => said,
         };
-        shown += &format!("$ {command}\n{}", without_root(&said, root));
+        shown += &format!("$ {command}\n{}", without_root(&in_one_second(&said), root));
     }
     shown
+}
+
+/// What was said as it is where all outputs began in the same second, so that their manifests have one name.
+fn in_one_second(said: &str) -> String {
+    let is_of_one = |line: &str| line.starts_with("manifest  ");
+    if said.lines().filter(|line| is_of_one(line)).count() < 2 {
+        return said.to_owned();
+    }
+    let mut is_told = false;
+    let lines = said.split_inclusive('\n').filter_map(|line| match is_of_one(line) {
+        true if is_told => None,
+        true => {
+            is_told = true;
+            let name = line.rsplit('/').next()?.trim_end();
+            Some(format!("manifest    {name} at each output\n"))
+        }
+        false => Some(line.to_owned()),
+    });
+    lines.collect()
 }
 
 /// What was said as it is where the places are the machine's. The names of outputs are padded to the longest, up to a

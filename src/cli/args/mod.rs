@@ -104,7 +104,7 @@ Options:
       --heal-from TREE      Make bad files whole from TREE, a copy of DIR
       --budget DURATION     Scrub for this time (45m, 2h): the oldest first
       --max-bytes SIZE      The same, and read no more than this (500G)
-      --not-since WHEN      Only what was not found good since (90d, 2026-08-01)
+      --not-since WHEN      Only what was not found good since: 90d, a date
       --shard K/N, --merge  Check on N machines, and prove the whole
       --report FILE         A record of the check: JSON, or a page if .html
   -j, --workers N           Files that are read side by side
