@@ -161,15 +161,11 @@ impl SourceDir {
         if levels > 1000 {
             return false;
         }
-        // By names, as there may be no descriptor left.
-        let above = |level: usize| match level {
-            0 => self.handle.stat_self(),
-            _ => self.handle.stat(vec![".."; level].join("/").as_ref(), false),
-        };
+        let above = |level| self.handle.stat_above(level);
         let all: io::Result<Vec<Stat>> = (0..=levels).rev().map(above).collect();
         let now = match all {
             Ok(all) => all.iter().fold(Ways::default(), Ways::into_source),
-            // It was removed. What else cannot be looked at is in doubt.
+            // It was removed, or nothing tells who may enter it. What else cannot be looked at is in doubt.
             Err(error) => return error.kind() != io::ErrorKind::NotFound,
         };
         if now.difference_at_source(ways).is_none() {

@@ -71,6 +71,17 @@ impl Dir {
         stat.uid == uid && stat.mode & others == 0
     }
 
+    /// The metadata of the directory so many `levels` above this one. By name, as there may be no descriptor left.
+    ///
+    /// # Errors
+    /// Also if this one was removed (`NotFound`).
+    pub fn stat_above(&self, levels: usize) -> io::Result<Stat> {
+        match levels {
+            0 => self.stat_self(),
+            _ => self.stat(vec![".."; levels].join("/").as_ref(), false),
+        }
+    }
+
     /// Nothing: a directory that is made for its owner only inherits no rights for others.
     ///
     /// # Errors

@@ -493,6 +493,14 @@ impl Dir {
         *stat
     }
 
+    /// Nothing: no metadata tell who may enter a directory.
+    ///
+    /// # Errors
+    /// Always (`NotFound`).
+    pub fn stat_above(&self, _: usize) -> io::Result<Stat> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
     /// True, because the metadata of a directory do not tell its owner here.
     pub fn is_kept_by_us(_: &Stat) -> bool {
         true
