@@ -83,7 +83,7 @@ pub fn run(receipt: &Receipt) -> Markup {
                 @if let Some(ReceiptCounts { anew: files @ 1.., .. }) = output.counts {
                     p {
                         (name(&output.name())) ": " (counted(files, "file"))
-                        " had changed there or could not be read, copied anew. Check that disk."
+                        " had another content under the same size and time, or could not be read, copied anew. Unless they were edited so, check that disk."
                     }
                 }
             }

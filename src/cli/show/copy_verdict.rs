@@ -116,11 +116,11 @@ impl CopySummary<'_> {
         }
     }
 
-    /// The remark that what was at an output had changed there unseen, and what to do.
+    /// The remark that what was at an output had another content than its size and time say, and what to do.
     fn copied_anew(&self) -> String {
         let anew = |(output, report): (&PathBuf, &Result<Report>)| match report {
             Ok(Report { counts: Counts { anew: files @ 1.., .. }, .. }) => format!(
-                "; {} at {} had changed there or could not be read, and {} copied anew: check that disk",
+                "; {} at {} had another content under the same size and time, or could not be read, and {} copied anew: unless edited so, check that disk",
                 count(*files, "file"),
                 Shown::path(output),
                 if *files == 1 { "was" } else { "were" }

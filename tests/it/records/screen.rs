@@ -171,7 +171,7 @@ fn damaged_copies_are_not_gathered() {
     assert_eq!(run.err().matches("it is copied anew").count(), 5, "{}", run.err());
     let page = std::fs::read_to_string(scene.path("r.html")).unwrap();
     assert!(
-        page.contains("5 files had changed there or could not be read, copied anew."),
+        page.contains("5 files had another content under the same size and time, or could not be read, copied anew."),
         "{page}"
     );
     // The last line is not as if nothing had been.
@@ -179,7 +179,7 @@ fn damaged_copies_are_not_gathered() {
     let last = out.lines().last().unwrap_or_default();
     assert!(
         last.ends_with(
-            "had changed there or could not be read, and were copied anew: check that disk"
+            "had another content under the same size and time, or could not be read, and were copied anew: unless edited so, check that disk"
         ),
         "{last}"
     );
