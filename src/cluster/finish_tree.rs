@@ -303,7 +303,8 @@ impl<'a> FinishTree<'a> {
             First { dir, name, stat, is_left: false, digests: None, stands, labelled: true };
         let policy = self.plan.plan.options.policy;
         let (root, link) = (&self.prepared.output, &Link { output, entry });
-        hard_link::make(root, link, &first, policy, &Gate::default(), &|| false)
+        let is_to_stop = || self.observer.stop.is_urgent();
+        hard_link::make(root, link, &first, policy, &Gate::default(), &is_to_stop)
             .map(|(made, _)| made)
     }
 
@@ -400,7 +401,8 @@ impl<'a> FinishTree<'a> {
             None => Cleanup::OfPlan(self.plan.plan.plan),
         };
         let (is_data, may_remove) = (&|_: &OsStr| false, &|| true);
-        let (resumable, unknown, stop) = (None, &self.unknown, None);
+        let (resumable, unknown) = (None, &self.unknown);
+        let stop = Some(&self.observer.stop);
         let spared = Protected { cleanup, resumable, follow, is_data, may_remove, unknown, stop };
         let leftovers = cleanup::clean_up(Some(source), &opened_anew, reader, &spared);
         for name in &leftovers.removed {

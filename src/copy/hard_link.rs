@@ -245,14 +245,12 @@ pub fn make(
             let why = "it is a file of its own, and nothing is to be replaced";
             return Ok((LinkOutcome::Left(why), None));
         }
-        Decision::Replace => true,
-        Decision::Keep => match entry.stat.kind == Kind::File {
-            true => match is_alike(root, link, first, is_to_stop)? {
-                Some(()) => true,
-                None => return Ok((LinkOutcome::Abandoned, None)),
-            },
-            false => true,
-        },
+        Decision::Keep
+            if entry.stat.kind == Kind::File && !is_alike(root, link, first, is_to_stop)? =>
+        {
+            return Ok((LinkOutcome::Abandoned, None));
+        }
+        Decision::Keep | Decision::Replace => true,
     };
     if !gate.lets_pass() {
         return Ok((LinkOutcome::Abandoned, None));
@@ -261,8 +259,9 @@ pub fn make(
     Ok((LinkOutcome::Made, Some(made)))
 }
 
-/// The file that is there under the further name has the content of the first: neither may have been read in this run,
-/// and one of them may have rotted, or be an older one of the same size and time. `None` if the run is to stop.
+/// True if the file that is there under the further name is read to have the content of the first: neither may have
+/// been read in this run, and one of them may have rotted, or be an older one of the same size and time. False if the
+/// run is to stop before that is known.
 ///
 /// # Errors
 /// It has another content, or one of them cannot be read.
@@ -271,7 +270,7 @@ fn is_alike(
     link: &Link,
     first: &First,
     is_to_stop: &dyn Fn() -> bool,
-) -> Result<Option<()>> {
+) -> Result<bool> {
     let Link { output, entry } = link;
     let read = |of: &First| of.hash(root, Algorithm::Sha256, is_to_stop);
     let own = First { dir: output.rel.path(), name: Arc::clone(&entry.name), ..first.clone() };
@@ -284,8 +283,7 @@ fn is_alike(
             );
             Err(Error::finding("make the hard link", output.path_of(&entry.name), finding))
         }
-        (Some(_), Some(_)) => Ok(Some(())),
-        _ => Ok(None),
+        (one, other) => Ok(one.is_some() && other.is_some()),
     }
 }
 

@@ -288,20 +288,16 @@ pub fn strip(line: &[u8]) -> Option<&[u8]> {
 
 /// The further digests on a line; none of it if one of them is unknown.
 pub fn further(line: &[u8]) -> Vec<Digest> {
-    let flags = line.split(|&byte| byte == b' ').next().unwrap_or_default();
     let read = |text: &[u8]| {
         let (name, digest) = text.split_at(memchr::memchr(b':', text)?);
         let mut all = Algorithm::listed().chain([Algorithm::Crc32]);
         let algorithm = all.find(|one| one.name().as_bytes() == name)?;
         Digest::parse(algorithm, &digest[1..])
     };
+    let behind = line.get(FLAGS..).and_then(read_epoch).map(|(_, behind)| behind);
+    let behind = behind.and_then(read_time_at).map_or(&[][..], |(_, behind)| behind);
+    let flags = behind.split(|&byte| byte == b' ').next().unwrap_or_default();
     let flags = memchr::memmem::find(flags, GIVEN).map_or(flags, |at| &flags[..at]);
-    let flags = flags.get(FLAGS..).and_then(read_epoch).map_or(&[][..], |(_, behind)| behind);
-    // Here no blank is behind it.
-    let flags = match flags.strip_prefix(READ_AT) {
-        Some(time) => memchr::memchr(b',', time).map_or(&[][..], |end| &time[end..]),
-        None => flags,
-    };
     flags.split(|&byte| byte == b',').skip(1).map(read).collect::<Option<_>>().unwrap_or_default()
 }
 

@@ -148,7 +148,7 @@ impl ExistingFile<'_> {
         let labelled = self.is_labelled();
         let epoch = self.belief.remembered().map_or(0, |known| known.epoch(digest, &trace));
         let read_at = match is_compared {
-            true => Some(target.entry.stat.ctime).filter(|_| target.output.has_change_times()),
+            true => target.output.read_at(&target.entry.stat),
             false => self.belief.row().filter(|row| row.digest == digest).and_then(|it| it.read_at),
         };
         let row = Row { digest, origin, trace, given, sure, late: false, labelled, read_at, epoch };

@@ -280,7 +280,7 @@ pub fn mend(
         sure,
         late,
         labelled: existing.is_labelled(),
-        read_at: Some(stat.ctime).filter(|_| output.has_change_times()),
+        read_at: output.read_at(stat),
         epoch: 0,
     }));
     let proof = context.options.asked.verifies_kept().then_some(proof);

@@ -303,6 +303,11 @@ impl OutputDir {
         (!is_told).then_some(source)
     }
 
+    /// The change time to be recorded of `source`, which was read; `None` where the trace of the copy has it.
+    pub fn read_at(&self, source: &Stat) -> Option<Time> {
+        self.has_change_times().then_some(source.ctime)
+    }
+
     /// The time that was given to a copy of which an earlier run found this out.
     pub fn time_given(&self, belief: &Belief) -> Option<Time> {
         let (row, is_of_here) = match belief {
@@ -429,7 +434,7 @@ impl OutputDir {
         self.work.is_withheld.store(true, Relaxed);
         let handle = self.handle.as_ref().filter(|_| self.volume.tried.traits.permissions);
         if let Some(handle) = handle.filter(|_| !self.fresh && may_change()) {
-            // One that cannot be closed is as it was before the run: that is told.
+            // One that cannot be closed is as it was before the run; the message says that it may be.
             let _ = handle.take_over();
         }
         true

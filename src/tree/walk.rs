@@ -249,8 +249,8 @@ impl Walk<'_> {
                 first.get_or_insert(source);
             }
         }
-        let finding = "it was moved, or its owner or permissions were changed, meanwhile, so its copy stays closed to \
-                       others, and what else is in it is not copied: run again";
+        let finding = "it was moved, or its owner or permissions were changed, meanwhile, so its copy is closed to \
+                       others where that can be done, and what else is in it is not copied: run again";
         Some(Error::finding("copy", first?.path(), finding))
     }
 
@@ -266,7 +266,8 @@ impl Walk<'_> {
         let Some(top) = stack.last() else { return ControlFlow::Continue(()) };
         let batch = reader.next_batch(&top.source.handle);
         // Whatever was put there after this look is not in this batch.
-        let closed = self.closed_meanwhile(stack, 0);
+        let lists_some = batch.as_ref().is_ok_and(|batch| !batch.is_empty());
+        let closed = lists_some.then(|| self.closed_meanwhile(stack, 0)).flatten();
         let is_withheld = stack.iter().any(|frame| frame.output.is_withheld());
         closed.map_or(ControlFlow::Continue(()), |error| emit.item(WalkItem::Failed(error)))?;
         let Some(top) = stack.last_mut() else { return ControlFlow::Continue(()) };

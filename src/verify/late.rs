@@ -1,10 +1,10 @@
 //! What a check of an output reads after its device was away, or the machine was restarted.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::Path, path::PathBuf, sync::Arc};
 
 use crate::{
     error::Error, state::Missing, state::PrivateDir, state::plugs::LateCheck,
-    state::plugs::Replugged, verify::Finding, verify::PartOf, verify::Target,
+    state::plugs::Replugged, sys::Dir, verify::Finding, verify::PartOf, verify::Target,
 };
 
 /// The check of the own manifest of an output, which begins with the first of its files.
@@ -19,6 +19,13 @@ impl LateReading {
     /// Nothing is read yet; private directories are `elsewhere`, if that is given.
     pub fn new(elsewhere: Option<PathBuf>) -> Self {
         Self { elsewhere, begun: None }
+    }
+
+    /// True if the device of the output `dir` was away since files were recorded there.
+    pub fn may_begin(&self, dir: &Path) -> bool {
+        let Ok(root) = Dir::open(dir) else { return false };
+        let private = PrivateDir::open(&root, dir, self.elsewhere.as_deref(), Missing::Leave);
+        private.ok().flatten().and_then(|private| LateCheck::begin(private, &root)).is_some()
     }
 
     /// Notes what was found of a file.

@@ -162,7 +162,9 @@ impl VerifyJob {
         // These are about each file by itself.
         let is_each = self.budget.is_some() || self.shard.is_some() || self.write_states;
         let shared = (!is_each).then(SharedReads::default);
+        collector.late = self.late_reading(&specs);
         let threads = Threads {
+            proves: collector.late.is_some(),
             specs: &specs,
             division,
             checker: &checker,
@@ -173,7 +175,6 @@ impl VerifyJob {
             progress,
             stop,
         };
-        collector.late = self.late_reading(&specs);
         let read = threads.run(&mut collector);
         collector.save_scrub();
         if let Some(states) = states {
@@ -218,11 +219,12 @@ impl VerifyJob {
         replugged
     }
 
-    /// What is read after a device was away, of the own manifest of one output.
+    /// What is read after a device was away, of the own manifest of one output. Otherwise no file is looked at for it.
     fn late_reading(&self, specs: &[TargetSpec]) -> Option<LateReading> {
-        let is_own = specs.len() == 1 && self.manifests.is_empty() && self.root.is_none();
-        let is_late = is_own && self.shard.is_none() && self.from == ReadFrom::Medium;
-        is_late.then(|| LateReading::new(self.state.clone()))
+        let is_own = self.manifests.is_empty() && self.root.is_none() && self.shard.is_none();
+        let [TargetSpec { dir: Some(dir), .. }] = specs else { return None };
+        let late = LateReading::new(self.state.clone());
+        (is_own && self.from == ReadFrom::Medium && late.may_begin(dir)).then_some(late)
     }
 
     /// Refuses a machine that does not give the known answers.

@@ -245,30 +245,26 @@ pub fn open(to: &Path, demands: DiskDemands) -> Result<Opened> {
     Ok(opened)
 }
 
-/// True if a directory is closed to its owner, who is this user.
-fn is_closed(dir: &Dir) -> bool {
-    dir.stat_self().is_ok_and(|stat| Dir::is_closed(&stat))
-}
-
 /// Refuses an output that is there and in which nothing can be made, not even the manifest.
 fn refuse_unwritable(opened: &Opened, to: &Path) -> Result<()> {
     let Opened::There(dir) = opened else { return Ok(()) };
-    // The run makes it writable for a time.
-    let is_opened_up =
-        |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied && is_closed(dir);
-    dir.check_writable().or_else(|error| if is_opened_up(&error) { Ok(()) } else { Err(error) })
-    .map_err(|error| {
-        let remedy = match error.kind() {
-            io::ErrorKind::ReadOnlyFilesystem => {
-                "; mount it for writing, look at the switch on its side, or choose another output"
-            }
-            io::ErrorKind::PermissionDenied => {
-                "; give this user the right to (chown, chmod), or choose another output"
-            }
-            _ => "",
-        };
-        Error::io("write to", to, error).with_note(remedy)
-    })
+    let Err(error) = dir.check_writable() else { return Ok(()) };
+    let remedy = match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; mount it for writing, look at the switch on its side, or choose another output"
+        }
+        // The run makes it writable for a time.
+        io::ErrorKind::PermissionDenied
+            if dir.stat_self().is_ok_and(|stat| Dir::is_closed(&stat)) =>
+        {
+            return Ok(());
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; give this user the right to (chown, chmod), or choose another output"
+        }
+        _ => "",
+    };
+    Err(Error::io("write to", to, error).with_note(remedy))
 }
 
 /// Refuses an output of which nobody but the device itself is to say that it is durable.

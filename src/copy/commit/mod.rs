@@ -424,7 +424,7 @@ impl<'a> Committer<'a> {
         let row = recorded.zip(stands).and_then(|(digest, it)| {
             let row = row_of(output, entry, &it.stat, digest, origin)?;
             let sure = row.sure && self.is_untouched(output, &it);
-            let read_at = Some(entry.stat.ctime).filter(|_| output.has_change_times());
+            let read_at = output.read_at(&entry.stat);
             Some(Row { labelled: *labelled, sure, read_at, ..row })
         });
         if row.is_some_and(|row| row.late) && output.loses_time(entry.stat.mtime) {

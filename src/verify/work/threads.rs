@@ -38,6 +38,8 @@ pub struct Threads<'a> {
     pub scrub: Option<&'a Scrub>,
     /// Where data is read once that several files share, if it is.
     pub shared: Option<&'a SharedReads>,
+    /// True if it is told as what each good file was read.
+    pub proves: bool,
     /// The lines that are wanted, if not all.
     pub wanted: Option<LinesWanted>,
     /// The progress of the check.
@@ -116,6 +118,7 @@ impl Threads<'_> {
                 ahead: Arc::clone(&ahead),
                 scrub: self.scrub,
                 shared: self.shared,
+                proves: self.proves,
                 progress: self.progress,
                 stop: self.stop,
                 tokens: tokens.clone(),

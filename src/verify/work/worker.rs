@@ -49,6 +49,8 @@ pub struct Worker<'a> {
     pub scrub: Option<&'a Scrub>,
     /// Where data is read once that several files share, if it is.
     pub shared: Option<&'a SharedReads>,
+    /// True if it is told as what each good file was read: that takes one more look at it.
+    pub proves: bool,
     pub progress: &'a Progress,
     pub stop: &'a Stop,
     pub tokens: Receiver<Token>,
@@ -278,7 +280,7 @@ impl Worker<'_> {
                     (Verdict::Good(from), found.as_ref().map_or(0, FoundFile::size));
                 self.count(&verdict);
                 self.progress.advance(shared, None);
-                let proven = found.ok().and_then(|found| proven_as(target, &found, &verdict));
+                let proven = found.ok().and_then(|found| self.proven_as(target, &found, &verdict));
                 findings.push(Finding::File {
                     line: number,
                     path,
@@ -333,7 +335,7 @@ impl Worker<'_> {
                         let claimed = Claimed { key, target, file, stat, digest };
                         waited.extend(shared.settle(&claimed, &verdict));
                     }
-                    let proven = proven_as(target, &found, &verdict);
+                    let proven = self.proven_as(target, &found, &verdict);
                     (verdict, bytes, proven)
                 }
                 Err(verdict) => (verdict, 0, None),
@@ -363,13 +365,14 @@ impl Worker<'_> {
             self.progress.failed.fetch_add(1, Relaxed);
         }
     }
-}
 
-/// What a file is that was read from the root's device and is as listed: as it was found, and still is.
-fn proven_as(target: &Target, found: &FoundFile, verdict: &Verdict) -> Option<Trace> {
-    let FoundFile { file, stat, .. } = found;
-    let is_proven = matches!(verdict, Verdict::Good(HashedFrom::Device));
-    let is_there = stat.id.dev == target.root_id.dev;
-    let now = (is_proven && is_there).then(|| Dir::stat_file(file).ok()).flatten()?;
-    stat.change(&now).is_none().then(|| Trace::of(&now))
+    /// What a file is, if that is told, that was read from the root's device and is as listed: as it was found, and
+    /// still is.
+    fn proven_as(&self, target: &Target, found: &FoundFile, verdict: &Verdict) -> Option<Trace> {
+        let FoundFile { file, stat, .. } = found;
+        let is_proven = self.proves && matches!(verdict, Verdict::Good(HashedFrom::Device));
+        let is_there = stat.id.dev == target.root_id.dev;
+        let now = (is_proven && is_there).then(|| Dir::stat_file(file).ok()).flatten()?;
+        stat.change(&now).is_none().then(|| Trace::of(&now))
+    }
 }
