@@ -105,8 +105,13 @@ fn an_edit_that_is_older_than_its_copy_is_seen() {
             shell(&scene, "touch -d 2020-01-01 src/f");
             let copied = || scene.copy(args).assert_code(0).err();
             if while_it_waits {
-                let strace = Strace::inject(&scene, "syncfs,fsync", "signal=STOP:when=1");
-                let run = strace.run_stopped(scene.command(args), || _ = shell(&scene, edit));
+                // It was read then, and is as it was listed.
+                let strace = Strace::inject(&scene, "close", "signal=STOP:when=1")
+                    .exactly_on(scene.src.path("f"));
+                let run = strace.run_stopped(scene.command(args), || {
+                    assert_eq!(shell(&scene, "find dst -name f"), "");
+                    shell(&scene, edit);
+                });
                 run.assert_code(0);
                 assert!(strace.log().contains("stopped by SIGSTOP"), "{}", strace.log());
             } else {
