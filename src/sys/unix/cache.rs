@@ -21,7 +21,8 @@ use rustix::{fs::Advice, io::ReadWriteFlags, io::preadv2, io::pwritev2};
 
 use crate::{
     sys::chunk_size::AdaptiveChunk, sys::interrupted::uninterrupted, sys::interrupted::write_all,
-    sys::types::CachePolicy, sys::types::ResidentBytes, sys::unix::process::kernel_at_least,
+    sys::types::CachePolicy, sys::types::ResidentBytes, sys::unix::kind::*,
+    sys::unix::process::kernel_at_least,
 };
 
 /// The most that is on its way to the device, or looked at, at a time; bytes.
@@ -60,16 +61,12 @@ const HERE: u64 = u64::MAX;
 impl CachePolicy {
     /// The policy for the file system of an open file or directory.
     pub fn of(at: impl AsFd) -> Self {
-        // From linux/magic.h and the file systems' own headers.
-        match rustix::fs::fstatfs(at).map(|fs| fs.f_type as u32) {
-            // In memory (tmpfs, ramfs, hugetlbfs), with a cache of its own (zfs), or without telling
-            // what is in the cache of the file below (overlay).
-            Ok(0x0102_1994 | 0x8584_58f6 | 0x9584_58f6 | 0x2fc1_2fc1 | 0x794c_7630) | Err(_) => {
-                Self::None
-            }
-            // ext4, xfs, f2fs
-            Ok(0xef53 | 0x5846_5342 | 0xf2f5_2010) if kernel_at_least(6, 14) => Self::Flag,
-            Ok(_) => Self::Windows,
+        match fs_kind(at) {
+            // In memory, with a cache of its own (zfs), or without telling what is in the cache of the file below
+            // (overlay).
+            Some(TMPFS | RAMFS | HUGETLBFS | ZFS | OVERLAY) | None => Self::None,
+            Some(EXT | XFS | F2FS) if kernel_at_least(6, 14) => Self::Flag,
+            Some(_) => Self::Windows,
         }
     }
 }

@@ -3,22 +3,17 @@
 
 use std::{fs::File, io, ops::Range, os::fd::AsRawFd};
 
-use crate::{sys::stat::Stat, sys::types::DataSharing};
-
-// From linux/magic.h and the file systems' own headers.
-const XFS: u32 = 0x5846_5342;
-const BTRFS: u32 = 0x9123_683e;
+use crate::{sys::stat::Stat, sys::types::DataSharing, sys::unix::kind::*};
 
 /// File systems that give no two files the same inode number while one of them is there, nor the same change time
-/// to two contents of one: ext2, ext3 and ext4, f2fs, tmpfs, zfs, bcachefs, jfs, NFS.
-const LASTING: [u32; 7] =
-    [0xef53, 0xf2f5_2010, 0x0102_1994, 0x2fc1_2fc1, 0xca45_1a4e, 0x3153_464a, 0x6969];
+/// to two contents of one.
+const LASTING: [u32; 7] = [EXT, F2FS, TMPFS, ZFS, BCACHEFS, JFS, NFS];
 
 /// The key that tells the files of this file's file system apart.
 pub fn data_sharing(file: &File) -> DataSharing {
-    match rustix::fs::fstatfs(file).map(|fs| fs.f_type as u32) {
-        Ok(XFS | BTRFS) => DataSharing::Extents,
-        Ok(kind) if LASTING.contains(&kind) => DataSharing::Inodes,
+    match fs_kind(file) {
+        Some(XFS | BTRFS) => DataSharing::Extents,
+        Some(kind) if LASTING.contains(&kind) => DataSharing::Inodes,
         _ => DataSharing::Unknown,
     }
 }
@@ -70,7 +65,7 @@ pub fn shared_place(file: &File, stat: &Stat) -> Option<Vec<u64>> {
 
 /// The key that tells the file system from others. That of a subvolume of btrfs has a device number of its own.
 fn file_system(file: &File, stat: &Stat) -> Option<[u64; 2]> {
-    if rustix::fs::fstatfs(file).ok()?.f_type as u32 != BTRFS {
+    if fs_kind(file)? != BTRFS {
         return Some([stat.id.dev, 0]);
     }
     // _IOR(0x94, 31, struct btrfs_ioctl_fs_info_args) (linux/btrfs.h): 128 words, of which the third and fourth are the

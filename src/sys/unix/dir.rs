@@ -15,7 +15,7 @@ use rustix::{
 
 use crate::{
     path::RelPath, sys::part_name::PartOwner, sys::part_name::under_part_name, sys::stat::Identity,
-    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::types::Lock,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::types::Lock, sys::unix::kind::*,
     sys::unix::process::acting_as, sys::unix::process::is_root, sys::unix::process::patiently,
     sys::unix::volume::is_on_fuse,
 };
@@ -267,15 +267,10 @@ impl Dir {
     /// True if files here have a change time that no program can set, and numbers of their own. FAT and exFAT have
     /// neither: their change time is the modification time, and numbers are made up as files are met.
     pub fn has_change_times(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            const FAT: u64 = 0x4d44;
-            const EXFAT: u64 = 0x2011_bab0;
-            rustix::fs::fstatfs(&self.0)
-                .is_ok_and(|told| ![FAT, EXFAT].contains(&(told.f_type as u64)))
+        match fs_kind(self) {
+            Some(kind) => ![FAT, EXFAT].contains(&kind),
+            None => !cfg!(target_os = "linux"),
         }
-        #[cfg(not(target_os = "linux"))]
-        true
     }
 
     /// When this directory was made, where the system tells.

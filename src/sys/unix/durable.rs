@@ -26,7 +26,7 @@ mod linux {
     };
 
     use crate::{
-        sys::types::Durable, sys::unix::dir::Dir, sys::unix::place::MountLine,
+        sys::types::Durable, sys::unix::dir::Dir, sys::unix::kind::*, sys::unix::place::MountLine,
         sys::unix::place::Place,
     };
 
@@ -38,7 +38,7 @@ mod linux {
     const VOLATILE: Durable =
         Durable::Unknown("its overlay is mounted volatile, and syncs nothing");
     // fuse_fsync() in fs/fuse/file.c: once a server has answered ENOSYS, the kernel says 0 by itself, for ever.
-    const FUSE: Durable = Durable::Unknown(
+    const OF_FUSE: Durable = Durable::Unknown(
         "whether a FUSE file system can sync is not told: without it, every sync succeeds",
     );
     const NOT_KNOWN: Durable = Durable::Unknown("it is not known of its file system");
@@ -66,37 +66,10 @@ mod linux {
         ),
     ];
 
-    // From linux/magic.h. Those whose sync waits for the device, by their sources: ext2 to ext4, xfs, btrfs, f2fs,
-    // vfat, exfat, ntfs3, udf, nilfs2. Not among them: hfs, jfs (which flush nothing), zfs (`sync=disabled` is not
-    // shown).
-    const LOCAL: [u32; 9] = [
-        0xef53,
-        0x5846_5342,
-        BTRFS,
-        0xf2f5_2010,
-        0x4d44,
-        0x2011_bab0,
-        0x7366_746e,
-        0x1501_3346,
-        0x3434,
-    ];
-    const BTRFS: u32 = 0x9123_683e;
-    // nfs, smb, cifs, smb2, ceph, 9p, afs (twice), coda, lustre.
-    const SERVERS: [u32; 10] = [
-        0x6969,
-        0x517b,
-        0xff53_4d42,
-        0xfe53_4d42,
-        0x00c3_6400,
-        0x0102_1997,
-        0x5346_414f,
-        0x6b41_4653,
-        0x7375_7245,
-        0x0bd0_0bd0,
-    ];
-    const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
-    const FUSES: u32 = 0x6573_5546;
-    const OVERLAY: u32 = 0x794c_7630;
+    // Those whose sync waits for the device, by their sources. Not among them: hfs, jfs (which flush nothing), zfs
+    // (`sync=disabled` is not shown).
+    const LOCAL: [u32; 9] = [EXT, XFS, BTRFS, F2FS, FAT, EXFAT, NTFS3, UDF, NILFS2];
+    const SERVERS: [u32; 10] = [NFS, SMB, CIFS, SMB2, CEPH, NINE_P, OPENAFS, AFS, CODA, LUSTRE];
 
     /// Images in images, and overlays over overlays, are followed so far.
     const DEEPEST: u32 = 8;
@@ -131,11 +104,10 @@ mod linux {
 
     fn of(dir: &Dir, deepest: u32) -> Durable {
         let Some(left) = deepest.checked_sub(1) else { return NOT_KNOWN };
-        let Ok(told) = rustix::fs::fstatfs(&dir.0) else { return NOT_KNOWN };
-        let kind = told.f_type as u32;
+        let Some(kind) = fs_kind(dir) else { return NOT_KNOWN };
         match kind {
-            FUSES => return FUSE,
-            _ if MEMORY.contains(&kind) => return IN_MEMORY,
+            FUSE => return OF_FUSE,
+            TMPFS | RAMFS => return IN_MEMORY,
             OVERLAY | BTRFS => {}
             _ if SERVERS.contains(&kind) || LOCAL.contains(&kind) => {}
             _ => return NOT_KNOWN,
@@ -294,7 +266,7 @@ mod linux {
             use Durable::{Device, Server};
             assert_eq!(least([]), Device);
             assert_eq!(least([Device, Server, Device]), Server);
-            assert_eq!(least([Device, Server, IN_MEMORY, FUSE]), IN_MEMORY);
+            assert_eq!(least([Device, Server, IN_MEMORY, OF_FUSE]), IN_MEMORY);
         }
 
         #[test]

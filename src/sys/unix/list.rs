@@ -4,7 +4,7 @@ use std::{ffi::OsStr, io, mem::MaybeUninit, os::unix::ffi::OsStrExt, sync::Arc};
 
 use rustix::{fs::FileType, fs::RawDir};
 
-use crate::sys::unix::{dir::Dir, volume::close_file};
+use crate::sys::unix::{dir::Dir, kind::*, volume::close_file};
 use crate::{sys::part_name::PartOwner, sys::stat::Kind, sys::types::ListedEntry};
 
 /// Room for the names of about 1,500 entries: one call for nearly every directory, and 60 calls
@@ -75,19 +75,7 @@ impl Dir {
 
     /// True if single directories of the file system may fold names where others do not (`chattr +F`).
     pub fn may_fold_by_directory(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            // Those of linux/magic.h that have such directories.
-            const FOLDING: [u32; 4] = [
-                0xef53,      // ext4
-                0xf2f5_2010, // f2fs
-                0x0102_1994, // tmpfs
-                0xca45_1a4e, // bcachefs
-            ];
-            rustix::fs::fstatfs(self).is_ok_and(|fs| FOLDING.contains(&(fs.f_type as u32)))
-        }
-        #[cfg(not(target_os = "linux"))]
-        false
+        is_one_of(self, &[EXT, F2FS, TMPFS, BCACHEFS])
     }
 
     /// True if this directory folds names.

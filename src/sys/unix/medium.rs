@@ -95,6 +95,7 @@ mod linux {
     use crate::sys::stat::Stat;
     use crate::{
         sys::unix::cache::CachedBytes, sys::unix::cache::cached, sys::unix::cache::drop_pages,
+        sys::unix::kind::*,
     };
 
     /// After so many bytes what was read is dropped from memory, so that a large file does not drive out what
@@ -234,13 +235,10 @@ mod linux {
         /// `None` for one that does not keep its files on a block device of this machine, or is not
         /// known to let go of its cache when asked.
         fn of(file: &File) -> Option<Self> {
-            // From linux/magic.h and the file systems' own headers.
-            match rustix::fs::fstatfs(file).ok()?.f_type as u32 {
-                0xef53 | 0x5846_5342 => Some(Self::Plain), // ext2, ext3, ext4; xfs
-                0x9123_683e => Some(Self::Btrfs),
-                // f2fs, vfat, exfat, ntfs3, iso9660, udf, jfs, nilfs2
-                0xf2f5_2010 | 0x4d44 | 0x2011_bab0 | 0x7366_746e | 0x9660 | 0x1501_3346
-                | 0x3153_464a | 0x3434 => Some(Self::Roundabout),
+            match fs_kind(file)? {
+                EXT | XFS => Some(Self::Plain),
+                BTRFS => Some(Self::Btrfs),
+                F2FS | FAT | EXFAT | NTFS3 | ISO9660 | UDF | JFS | NILFS2 => Some(Self::Roundabout),
                 _ => None,
             }
         }

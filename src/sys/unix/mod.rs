@@ -10,6 +10,7 @@ mod durable;
 #[cfg(target_os = "linux")]
 mod inode;
 mod inode_items;
+mod kind;
 mod leftover;
 mod link;
 pub mod list;

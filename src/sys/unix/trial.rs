@@ -17,8 +17,8 @@ use crate::sys::{
     part_name::PartOwner, part_name::is_part_name, part_name::under_part_name, stat::Kind,
     stat::Time, traits::LONGEST_NAME, traits::NameTraits, traits::TimeTraits, traits::Traits,
     traits::TriedName, unix::dir::Dir, unix::dir::LinkTarget, unix::dir::stat_from,
-    unix::process::is_root, unix::volume::close_file, unix::volume::is_kernel_fat,
-    unix::volume::is_on_fuse, unix::volume::may_lack_owners,
+    unix::process::is_root, unix::volume::close_file, unix::volume::is_on_fuse,
+    unix::volume::may_lack_owners,
 };
 
 /// A name that has everything that file systems change or refuse: not UTF-8, signs and control characters, a blank
@@ -143,7 +143,7 @@ impl Dir {
         let Ok(before) = self.stat_self() else { return TimeTraits::EVERY };
         let traits = TimeTraits::tried(self.as_fd());
         let _ = stored(self.as_fd(), before.mtime);
-        traits.of_fat(is_kernel_fat(self))
+        traits.of_fat(self.is_fat())
     }
 
     /// The modification time that this directory has when it is given `time`; its own is put back.
@@ -251,11 +251,11 @@ impl Dir {
         let has_habits = is_on_fuse(self);
         // exfat-fuse does not tell what it is, but it has what no other has together.
         let looks_fat = has_habits && !links && !names.signs && names.folds_case;
-        let times = TimeTraits::tried(file.as_fd()).of_fat(looks_fat || is_kernel_fat(self));
+        let times = TimeTraits::tried(file.as_fd()).of_fat(looks_fat || self.is_fat());
         let (numbers, births) = self.keeps_identity().unwrap_or((!has_habits, !has_habits));
         Ok(Traits {
             names,
-            keeps_numbers: (numbers || !has_habits) && !is_kernel_fat(self),
+            keeps_numbers: (numbers || !has_habits) && !self.is_fat(),
             keeps_births: births,
             change_times: has_change_times(&file).unwrap_or(true),
             times,

@@ -4,7 +4,7 @@ use std::{fs::File, io, os::fd::AsFd, os::fd::IntoRawFd};
 
 use rustix::io::Errno;
 
-use crate::sys::unix::{dir::Dir, place::Place, process::is_root};
+use crate::sys::unix::{dir::Dir, kind::*, place::Place, process::is_root};
 use crate::sys::{interrupted::uninterrupted, types::Extent, types::FreeSpace, types::UsedSpace};
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
@@ -44,9 +44,8 @@ pub fn next_extent(file: &File, offset: u64, size: u64) -> io::Result<Option<Ext
 #[cfg(target_os = "linux")]
 pub fn reserve(file: &File, len: u64) -> io::Result<()> {
     use rustix::{fs::FallocateFlags, fs::fallocate};
-    // From linux/magic.h: ext4 (also ext2 and ext3, which cannot), xfs.
-    const GAINS: [u32; 2] = [0xef53, 0x5846_5342];
-    if !rustix::fs::fstatfs(file).is_ok_and(|fs| GAINS.contains(&(fs.f_type as u32))) {
+    // ext2 and ext3 cannot.
+    if !is_one_of(file, &[EXT, XFS]) {
         return Ok(());
     }
     match uninterrupted(|| Ok(fallocate(file, FallocateFlags::KEEP_SIZE, 0, len)?)) {
@@ -83,10 +82,6 @@ pub fn flush_file(file: &File) -> io::Result<()> {
     close_file(file.try_clone()?)
 }
 
-/// From linux/magic.h.
-#[cfg(target_os = "linux")]
-const BTRFS: u32 = 0x9123_683e;
-
 /// With so much free, btrfs has room enough for files that are not written out yet; bytes. For each it sets
 /// hundreds of KiB of metadata aside, of an eighth of what is free, and when these run out, a thread that makes a
 /// file waits, doing nothing, until others are written out.
@@ -98,9 +93,8 @@ const BTRFS: u32 = 0x9123_683e;
 const AMPLE: u64 = 4 << 30;
 
 /// True if `dir` is on btrfs.
-#[cfg(target_os = "linux")]
 pub fn is_on_btrfs(dir: &Dir) -> bool {
-    rustix::fs::fstatfs(&dir.0).is_ok_and(|fs| fs.f_type as u32 == BTRFS)
+    is_one_of(dir, &[BTRFS])
 }
 
 impl Dir {
@@ -108,10 +102,7 @@ impl Dir {
     /// that make them wait for each other: 50,000 of 4 KiB took one worker 1.91 s, two 1.87 s and eight
     /// 2.07 s, on two cores, with ample room, and 3.0, 2.5 and 3.9 s with less than 1 GiB.
     pub fn takes_many_at_once(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        return !is_on_btrfs(self);
-        #[cfg(not(target_os = "linux"))]
-        true
+        !is_on_btrfs(self)
     }
 
     /// True if files that are not written out yet take room here that may run short, so that small ones are better
@@ -128,18 +119,13 @@ impl Dir {
     /// The largest file that this directory's file system can hold, if that is known to be less than disks are
     /// large; bytes. `pathconf` knows no better: glibc answers 32 bits for every file system that it does not know.
     pub fn largest_file(&self) -> Option<u64> {
-        // MSDOS_SUPER_MAGIC in linux/magic.h, for FAT of every kind: a size has 32 bits there.
-        #[cfg(target_os = "linux")]
-        return rustix::fs::fstatfs(&self.0)
-            .is_ok_and(|fs| fs.f_type as u32 == 0x4d44)
-            .then_some(u32::MAX.into());
-        #[cfg(not(target_os = "linux"))]
-        None
+        // FAT of every kind: a size has 32 bits there.
+        is_one_of(self, &[FAT]).then_some(u32::MAX.into())
     }
 
     /// True if the kernel's FAT or exFAT is here.
     pub fn is_fat(&self) -> bool {
-        is_kernel_fat(&self.0)
+        is_one_of(self, &[FAT, EXFAT])
     }
 
     /// True if [`persist_all`](Self::persist_all) can be relied on here: a local file system whose `syncfs` waits for
@@ -149,20 +135,9 @@ impl Dir {
     /// FUSE swallow errors there.
     pub fn can_persist_all(&self) -> bool {
         #[cfg(target_os = "linux")]
-        {
-            // From linux/magic.h.
-            const RELIABLE: [u32; 6] = [
-                0xef53,      // ext2, ext3, ext4
-                0x5846_5342, // xfs
-                0x9123_683e, // btrfs
-                0xf2f5_2010, // f2fs
-                0x0102_1994, // tmpfs
-                0x8584_58f6, // ramfs
-            ];
-            rustix::fs::fstatfs(&self.0).is_ok_and(|fs| RELIABLE.contains(&(fs.f_type as u32)))
-                && kernel_at_least(5, 17)
-                && has_syncfs()
-        }
+        return is_one_of(self, &[EXT, XFS, BTRFS, F2FS, TMPFS, RAMFS])
+            && kernel_at_least(5, 17)
+            && has_syncfs();
         #[cfg(not(target_os = "linux"))]
         false
     }
@@ -191,58 +166,15 @@ fn has_syncfs() -> bool {
 
 /// True if a server in user space answers for this entry, and the kernel passes its answers on.
 pub(super) fn is_on_fuse(at: impl AsFd) -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        // FUSE_SUPER_MAGIC in linux/magic.h.
-        rustix::fs::fstatfs(at).is_ok_and(|fs| fs.f_type as u32 == 0x6573_5546)
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = at;
-        false
-    }
-}
-
-/// True if the kernel's FAT or exFAT is here.
-pub(super) fn is_kernel_fat(at: impl AsFd) -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        // MSDOS_SUPER_MAGIC and EXFAT_SUPER_MAGIC in linux/magic.h.
-        rustix::fs::fstatfs(at).is_ok_and(|fs| [0x4d44, 0x2011_bab0].contains(&(fs.f_type as u32)))
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = at;
-        false
-    }
+    is_one_of(at, &[FUSE])
 }
 
 /// True if the file system `at` lies on is of a kind that may have one owner, or one mode, for all its entries.
 pub fn may_lack_owners(at: impl AsFd) -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        // From linux/magic.h, and the file systems' own sources.
-        const KINDS: [u32; 12] = [
-            0x4d44,      // FAT
-            0x2011_bab0, // exFAT
-            0x5346_544e, // NTFS
-            0x7366_746e, // NTFS, ntfs3
-            0x4244,      // HFS
-            0x482b,      // HFS+
-            0x6573_5546, // FUSE
-            0x6969,      // NFS, where the server gives all to one user
-            0x517b,      // SMB
-            0xff53_4d42, // CIFS
-            0xfe53_4d42, // SMB2
-            0x0102_1997, // 9P
-        ];
-        rustix::fs::fstatfs(at).map_or(true, |fs| KINDS.contains(&(fs.f_type as u32)))
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = at;
-        true
-    }
+    // An NFS server may give all to one user.
+    const KINDS: [u32; 12] =
+        [FAT, EXFAT, NTFS, NTFS3, HFS, HFSPLUS, FUSE, NFS, SMB, CIFS, SMB2, NINE_P];
+    fs_kind(at).is_none_or(|kind| KINDS.contains(&kind))
 }
 
 /// The free space of the file system that `at` lies on; an error where it does not tell.
@@ -277,88 +209,45 @@ pub fn longest_name(at: impl AsFd) -> Option<usize> {
 /// nothing else is mounted below and that a copy takes no more than the file did. Names of one file
 /// that become files of their own may take more.
 pub fn most_below(dir: &Dir) -> Option<UsedSpace> {
-    #[cfg(target_os = "linux")]
-    {
-        // From linux/magic.h: file systems that neither pack files nor share blocks among them, bar
-        // the clones of xfs.
-        const PLAIN: [u32; 4] = [0xef53, 0x5846_5342, 0xf2f5_2010, 0x0102_1994];
-        if !PLAIN.contains(&(rustix::fs::fstatfs(&dir.0).ok()?.f_type as u32))
-            || Place::has_mounts_below(dir)
-        {
-            return None;
-        }
-        let volume = rustix::fs::fstatvfs(&dir.0).ok()?;
-        Some(UsedSpace {
-            bytes: volume.f_blocks.checked_sub(volume.f_bfree)?.checked_mul(volume.f_frsize)?,
-            files: volume.f_files.checked_sub(volume.f_ffree)?,
-        })
+    // They neither pack files nor share blocks among them, bar the clones of xfs.
+    if !is_one_of(dir, &[EXT, XFS, F2FS, TMPFS]) || Place::has_mounts_below(dir) {
+        return None;
     }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = dir;
-        None
-    }
+    let volume = rustix::fs::fstatvfs(&dir.0).ok()?;
+    Some(UsedSpace {
+        bytes: volume.f_blocks.checked_sub(volume.f_bfree)?.checked_mul(volume.f_frsize)?,
+        files: volume.f_files.checked_sub(volume.f_ffree)?,
+    })
 }
 
 /// True if this file system's files end where their stated sizes say. FUSE and network file systems state what they
 /// know, and may have more to give; so may a system that is not known.
 pub fn has_exact_sizes(file: impl AsFd) -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        // From linux/magic.h and the file systems' own headers: ext2, ext3, ext4; xfs, btrfs, f2fs,
-        // tmpfs, ramfs, zfs, vfat, exfat, ntfs3, iso9660, udf, squashfs, bcachefs.
-        const EXACT: [u32; 14] = [
-            0xef53,
-            0x5846_5342,
-            0x9123_683e,
-            0xf2f5_2010,
-            0x0102_1994,
-            0x8584_58f6,
-            0x2fc1_2fc1,
-            0x4d44,
-            0x2011_bab0,
-            0x7366_746e,
-            0x9660,
-            0x1501_3346,
-            0x7371_7368,
-            0xca45_1a4e,
-        ];
-        rustix::fs::fstatfs(file).is_ok_and(|fs| EXACT.contains(&(fs.f_type as u32)))
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = file;
-        false
-    }
+    const EXACT: [u32; 14] = [
+        EXT, XFS, BTRFS, F2FS, TMPFS, RAMFS, ZFS, FAT, EXFAT, NTFS3, ISO9660, UDF, SQUASHFS,
+        BCACHEFS,
+    ];
+    is_one_of(file, &EXACT)
 }
 
 /// True if a file or directory belongs to a file system that makes its content up when it is read, so that the size it
 /// states means nothing.
 pub fn is_synthetic(file: impl AsFd) -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        // From linux/magic.h: proc, sysfs, debugfs, tracefs, securityfs, cgroup, cgroup2, bpf,
-        // configfs, efivarfs, pstore.
-        const SYNTHETIC: [u32; 11] = [
-            0x9fa0,
-            0x6265_6572,
-            0x6462_6720,
-            0x7472_6163,
-            0x7363_6673,
-            0x0027_e0eb,
-            0x6367_7270,
-            0xcafe_4a11,
-            0x6265_6570,
-            0xde5e_81e4,
-            0x6165_676c,
-        ];
-        rustix::fs::fstatfs(file).is_ok_and(|fs| SYNTHETIC.contains(&(fs.f_type as u32)))
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = file;
-        false
-    }
+    // proc, sysfs, debugfs, tracefs, securityfs, cgroup, cgroup2, bpf, configfs, efivarfs, pstore.
+    const SYNTHETIC: [u32; 11] = [
+        0x9fa0,
+        0x6265_6572,
+        0x6462_6720,
+        0x7472_6163,
+        0x7363_6673,
+        0x0027_e0eb,
+        0x6367_7270,
+        0xcafe_4a11,
+        0x6265_6570,
+        0xde5e_81e4,
+        0x6165_676c,
+    ];
+    is_one_of(file, &SYNTHETIC)
 }
 
 /// True if the error says that there is no room left (or no quota).
