@@ -1,24 +1,10 @@
 //! The held directory, and what is done with it alike on every system: making things under the random
 //! names of part files.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io;
+use std::{ffi::OsStr, ffi::OsString, fs::File, io};
 
-use crate::sys::Attributes;
-use crate::sys::dir_listing::DirListing;
 use crate::sys::part_name::{PartOwner, under_part_name};
-#[cfg(unix)]
-use crate::sys::unix::volume::close_file;
-#[cfg(windows)]
-use crate::sys::windows::volume::close_file;
-
-#[cfg(unix)]
-pub use crate::sys::unix::dir::{Dir, LinkTarget};
-#[cfg(windows)]
-pub use crate::sys::windows::dir::Dir;
-#[cfg(windows)]
-pub use crate::sys::windows::link::LinkTarget;
+use crate::sys::{Attributes, Dir, LinkTarget, close_file, dir_listing::DirListing};
 
 impl Dir {
     /// True if there is an entry of exactly this name: on some systems a look at one finds an entry that is called

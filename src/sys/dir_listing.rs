@@ -2,11 +2,7 @@
 
 use std::{ffi::OsStr, io, vec};
 
-#[cfg(unix)]
-use crate::sys::unix::list::DirReader;
-#[cfg(windows)]
-use crate::sys::windows::list::DirReader;
-use crate::{sys::dir::Dir, sys::types::ListedEntry};
+use crate::sys::{Dir, DirReader, types::ListedEntry};
 
 /// The entries of a directory, without `.` and `..`, in the order of the file system; after an error none.
 pub struct DirListing {

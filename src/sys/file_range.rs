@@ -2,11 +2,7 @@
 
 use std::{fs::File, io, io::Read};
 
-use crate::sys::interrupted::lasting;
-#[cfg(unix)]
-use crate::sys::unix::{has_exact_sizes, read_at};
-#[cfg(windows)]
-use crate::sys::windows::{has_exact_sizes, read_at};
+use crate::sys::{has_exact_sizes, interrupted::lasting, read_at};
 
 /// The bytes of a file from one offset up to another.
 #[derive(Debug)]

@@ -5,12 +5,6 @@ use std::{ffi::OsString, io};
 
 use crate::sys::{Dir, part_name::PartOwner, part_name::under_part_name};
 
-#[cfg(not(target_os = "linux"))]
-use std::ffi::OsStr;
-
-#[cfg(not(target_os = "linux"))]
-use crate::sys::stat::Stat;
-
 /// What such an entry is besides its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Special {
@@ -24,23 +18,5 @@ impl Dir {
     /// Makes one under a random name, to be published; returns the name.
     pub fn create_part_special(&self, owner: PartOwner, special: Special) -> io::Result<OsString> {
         under_part_name(owner, |name| self.make_special(special, name)).map(|((), name)| name)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Dir {
-    /// None is copied here.
-    pub fn special(&self, _: &OsStr) -> io::Result<Special> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// None is made here.
-    pub fn make_special(&self, _: Special, _: &OsStr) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// None was made here.
-    pub fn set_special_metadata(&self, _: Special, _: &OsStr, _: &Stat) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }

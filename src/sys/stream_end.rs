@@ -2,11 +2,7 @@
 
 use std::{fs::File, io};
 
-use crate::sys::stat::Stat;
-#[cfg(unix)]
-use crate::sys::unix::stream::StreamEnd;
-#[cfg(windows)]
-use crate::sys::windows::stream::StreamEnd;
+use crate::sys::{StreamEnd, stat::Stat};
 
 impl StreamEnd {
     pub fn stat(&self) -> &Stat {

@@ -35,7 +35,7 @@ pub struct Extent {
 
 /// The key that tells the data of files on a file system apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+#[cfg_attr(windows, allow(dead_code))]
 pub enum DataSharing {
     /// Nothing that is known to last.
     Unknown,
@@ -192,7 +192,7 @@ pub enum IoPriority {
 
 /// The way to leave the page cache on a file system as it was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+#[cfg_attr(windows, allow(dead_code))]
 pub enum CachePolicy {
     /// Not at all: it is not wanted, or of no use.
     #[default]
@@ -244,7 +244,7 @@ pub enum KernelCopy {
 
 /// The result of moving bytes through a pipe without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+#[cfg_attr(windows, allow(dead_code))]
 pub enum Spliced {
     /// Number of bytes that were moved; 0 at the end of what is read.
     Bytes(u64),

@@ -147,7 +147,6 @@ impl Attributes {
     }
 
     /// True if new entries in this directory get access lists from it.
-    #[cfg(target_os = "linux")]
     pub fn are_inherited_in(dir: impl AsFd) -> bool {
         let name = c"system.posix_acl_default";
         match rustix::fs::fgetxattr_query(dir, name) {
@@ -222,7 +221,6 @@ impl Attributes {
     ///
     /// # Errors
     /// It may still have one.
-    #[cfg(target_os = "linux")]
     pub fn shed_lists(&self, from: impl AsFd) -> io::Result<()> {
         let from = from.as_fd();
         for name in [c"system.posix_acl_access", c"system.posix_acl_default", CAPABILITIES] {
@@ -238,18 +236,6 @@ impl Attributes {
                 Err(other) => return Err(other.into()),
             }
         }
-        Ok(())
-    }
-
-    /// There are no such lists here.
-    #[cfg(not(target_os = "linux"))]
-    pub fn are_inherited_in(_: impl AsFd) -> bool {
-        false
-    }
-
-    /// There are no such lists here.
-    #[cfg(not(target_os = "linux"))]
-    pub fn shed_lists(&self, _: impl AsFd) -> io::Result<()> {
         Ok(())
     }
 

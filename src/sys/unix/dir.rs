@@ -9,8 +9,8 @@ use std::{
 };
 
 use rustix::{
-    fs::AtFlags, fs::CWD, fs::FlockOperation, fs::Mode, fs::OFlags, fs::RenameFlags, fs::Timespec,
-    fs::Timestamps, fs::UTIME_NOW, io::Errno,
+    fs::AtFlags, fs::CWD, fs::FlockOperation, fs::Mode, fs::OFlags, fs::RenameFlags,
+    fs::ResolveFlags, fs::StatxFlags, fs::Timespec, fs::Timestamps, fs::UTIME_NOW, io::Errno,
 };
 
 use crate::{
@@ -43,17 +43,13 @@ impl Dir {
     }
 
     /// Opens the directory at `path` below this one, component by component; a symbolic link on the
-    /// way is refused. On Linux the kernel does that in one call if it can (`openat2`, 5.6).
+    /// way is refused. The kernel does that in one call if it can (`openat2`, Linux 5.6).
     pub fn open_below(&self, path: &RelPath) -> io::Result<Self> {
-        #[cfg(target_os = "linux")]
+        let stay = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        if let Ok(dir) =
+            rustix::fs::openat2(&self.0, path.as_bytes(), DIRECTORY, Mode::empty(), stay)
         {
-            use rustix::fs::ResolveFlags;
-            let stay = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-            if let Ok(dir) =
-                rustix::fs::openat2(&self.0, path.as_bytes(), DIRECTORY, Mode::empty(), stay)
-            {
-                return Ok(Self(dir));
-            }
+            return Ok(Self(dir));
         }
         path.components()
             .try_fold(self.try_clone()?, |dir, name| dir.open_dir(OsStr::from_bytes(name), false))
@@ -68,7 +64,6 @@ impl Dir {
         }
         let open = |flags| patiently(|| rustix::fs::openat(&self.0, name, flags, Mode::empty()));
         // O_NOATIME is for the owner and root only, EPERM otherwise (open(2)).
-        #[cfg(target_os = "linux")]
         match open(flags | OFlags::NOATIME) {
             Err(Errno::PERM) => {}
             opened => return Ok(File::from(opened?)),
@@ -79,21 +74,13 @@ impl Dir {
     /// Makes a new, empty file without a name, of these permissions but for those that the umask or a
     /// default ACL takes away; `None` where the file system has no such files.
     pub fn create_nameless(&self, mode: u32) -> io::Result<Option<File>> {
-        #[cfg(target_os = "linux")]
-        {
-            let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-            let mode = Mode::from_raw_mode(mode as _);
-            let make = || patiently(|| rustix::fs::openat(&self.0, ".", flags, mode));
-            match self.with_room(make) {
-                // Old kernels and file systems without (open(2)).
-                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => Ok(None),
-                opened => Ok(Some(File::from(opened?))),
-            }
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            let _ = mode;
-            Ok(None)
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode as _);
+        let make = || patiently(|| rustix::fs::openat(&self.0, ".", flags, mode));
+        match self.with_room(make) {
+            // Old kernels and file systems without (open(2)).
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => Ok(None),
+            opened => Ok(Some(File::from(opened?))),
         }
     }
 
@@ -118,7 +105,6 @@ impl Dir {
     /// into 900 MiB.
     fn with_room<T>(&self, deed: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         match deed() {
-            #[cfg(target_os = "linux")]
             Err(Errno::NOSPC) => {
                 // What could not be written is told once, so it must not be passed over here.
                 rustix::fs::syncfs(&self.0)?;
@@ -142,7 +128,6 @@ impl Dir {
         if replace {
             return Ok(rustix::fs::renameat(&self.0, part, &self.0, name)?);
         }
-        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
         match rustix::fs::renameat_with(&self.0, part, &self.0, name, RenameFlags::NOREPLACE) {
             // File systems without the flag (FUSE, some network ones) say EINVAL, old kernels ENOSYS,
             // filters of system calls EPERM.
@@ -178,7 +163,6 @@ impl Dir {
     /// Moves the entry `name`, a directory with everything in it, into `to` under the name `new`. An entry that is
     /// there already is an error (`AlreadyExists`) and stays.
     pub fn move_entry(&self, name: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
-        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
         match rustix::fs::renameat_with(&self.0, name, &to.0, new, RenameFlags::NOREPLACE) {
             // As for `publish`.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {}
@@ -238,20 +222,10 @@ impl Dir {
 
     /// The same, asked of a file system that lets the kernel answer from memory (FUSE, for a second or more).
     pub fn stat_file_anew(file: &File) -> io::Result<Stat> {
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::fs::StatxFlags;
-            // The answer stays in the kernel's memory, which alone is asked where there is no such call.
-            let anew = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-            let _ = rustix::fs::statx(file, "", anew, StatxFlags::CTIME);
-        }
+        // The answer stays in the kernel's memory, which alone is asked where there is no such call.
+        let anew = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        let _ = rustix::fs::statx(file, "", anew, StatxFlags::CTIME);
         Self::stat_file(file)
-    }
-
-    /// The metadata of a link that was opened as a path.
-    #[cfg(target_os = "linux")]
-    pub(super) fn stat_link(link: &OwnedFd) -> io::Result<Stat> {
-        Ok(stat_from(&rustix::fs::fstat(link)?))
     }
 
     /// The identity of the directory above this one; of itself at the top.
@@ -267,10 +241,7 @@ impl Dir {
     /// True if files here have a change time that no program can set, and numbers of their own. FAT and exFAT have
     /// neither: their change time is the modification time, and numbers are made up as files are met.
     pub fn has_change_times(&self) -> bool {
-        match fs_kind(self) {
-            Some(kind) => ![FAT, EXFAT].contains(&kind),
-            None => !cfg!(target_os = "linux"),
-        }
+        fs_kind(self).is_some_and(|kind| ![FAT, EXFAT].contains(&kind))
     }
 
     /// When this directory was made, where the system tells.
@@ -280,18 +251,9 @@ impl Dir {
 
     /// When an open entry was made, where the system tells.
     pub fn birth_of(entry: impl AsFd) -> Option<Time> {
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::fs::StatxFlags;
-            let asked = rustix::fs::statx(entry, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
-            let told = asked.ok().filter(|told| told.stx_mask & StatxFlags::BTIME.bits() != 0)?;
-            Some(Time { secs: told.stx_btime.tv_sec, nanos: told.stx_btime.tv_nsec })
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            let _ = entry;
-            None
-        }
+        let asked = rustix::fs::statx(entry, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+        let told = asked.ok().filter(|told| told.stx_mask & StatxFlags::BTIME.bits() != 0)?;
+        Some(Time { secs: told.stx_btime.tv_sec, nanos: told.stx_btime.tv_nsec })
     }
 
     /// Fails if nothing can be made in this directory: its file system is mounted for reading only, or this process may

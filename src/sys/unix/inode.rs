@@ -4,14 +4,14 @@ use std::{ffi::OsStr, fs::File, io, os::fd::AsFd};
 
 use rustix::{fs::AtFlags, fs::IFlags, fs::StatxFlags};
 
-#[cfg(target_os = "linux")]
-use crate::{sys::stat::Identity, sys::stat::Stat, sys::stat::Time, sys::unix::dir::kind_of};
-use crate::{sys::stat::Inode, sys::unix::dir::Dir};
+use crate::{
+    sys::stat::Identity, sys::stat::Inode, sys::stat::Stat, sys::stat::Time, sys::unix::dir::Dir,
+    sys::unix::dir::kind_of,
+};
 
 impl Dir {
     /// The metadata of `name`, not following links, and the time of its making.
     pub fn inode(&self, name: &OsStr) -> io::Result<Inode> {
-        #[cfg(target_os = "linux")]
         if let Ok(inode) = inode_at(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             return Ok(inode);
         }
@@ -20,7 +20,6 @@ impl Dir {
 
     /// The metadata of an open file, and the time of its making.
     pub fn inode_of(file: &File) -> io::Result<Inode> {
-        #[cfg(target_os = "linux")]
         if let Ok(inode) = inode_at(file, OsStr::new(""), AtFlags::EMPTY_PATH) {
             return Ok(inode);
         }
@@ -29,9 +28,7 @@ impl Dir {
 }
 
 /// All that the system says of an entry in one call, which kernels before 4.11 do not have.
-#[cfg(target_os = "linux")]
 fn inode_at(dir: impl AsFd, name: &OsStr, how: AtFlags) -> io::Result<Inode> {
-    use rustix::fs::StatxFlags;
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let told = rustix::fs::statx(dir, name, how, wanted)?;
     let has = |what: StatxFlags| told.stx_mask & what.bits() == what.bits();

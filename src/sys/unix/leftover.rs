@@ -115,7 +115,6 @@ pub fn is_ours_alone(file: &File, there: &Stat) -> io::Result<bool> {
 }
 
 /// True if a process can write to a file by a descriptor or a mapping: then there is no lease of it to read (fcntl(2)).
-#[cfg(target_os = "linux")]
 fn is_open_for_writing(file: &File) -> io::Result<bool> {
     use std::os::fd::AsRawFd;
     /// The number in linux/fcntl.h: the signal that tells of it.
@@ -135,11 +134,6 @@ fn is_open_for_writing(file: &File) -> io::Result<bool> {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-fn is_open_for_writing(_: &File) -> io::Result<bool> {
-    Ok(false)
-}
-
 /// Keeps a file locked that is about to be closed; `None` where files are not locked.
 pub fn keep_locked(file: &File) -> io::Result<Option<File>> {
     // The lock belongs to what was opened, and ends with the last descriptor of it (flock(2)).
@@ -149,8 +143,5 @@ pub fn keep_locked(file: &File) -> io::Result<Option<File>> {
 /// Waits until a file's content, and what is needed to find it, are on the device. An error is final,
 /// as with [`persist_file`](crate::sys::unix::volume::persist_file).
 pub fn persist_content(file: &File) -> io::Result<()> {
-    #[cfg(not(target_vendor = "apple"))]
-    return Ok(rustix::fs::fdatasync(file)?);
-    #[cfg(target_vendor = "apple")]
-    return Ok(rustix::fs::fsync(file)?);
+    Ok(rustix::fs::fdatasync(file)?)
 }

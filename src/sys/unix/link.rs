@@ -3,31 +3,24 @@
 //! A link is never opened for reading, so it is opened as a path (`O_PATH`), by which no other entry that takes its
 //! name meanwhile is meant.
 
-use std::{ffi::OsStr, io, os::fd::AsFd, os::fd::BorrowedFd};
+use std::{ffi::CStr, ffi::OsStr, io, os::fd::AsRawFd, os::fd::OwnedFd};
 
-use rustix::fs::AtFlags;
+use rustix::{fs::AtFlags, fs::Mode, fs::OFlags, fs::XattrFlags, io::Errno};
 
-use crate::sys::unix::dir::{Dir, owner_of, times_of};
-use crate::{sys::stat::Stat, sys::unix::attributes::Attributes, sys::unix::process::is_root};
-#[cfg(target_os = "linux")]
-use std::ffi::CStr;
+use crate::sys::unix::{
+    attributes::Attributes, attributes::MOST, dir::Dir, dir::owner_of, dir::stat_from,
+    dir::times_of, process::acting_as, process::is_root,
+};
+use crate::{sys::stat::Kind, sys::stat::Stat};
 
-#[cfg(target_os = "linux")]
-use rustix::{fs::Mode, fs::OFlags, fs::XattrFlags, io::Errno};
-
-#[cfg(target_os = "linux")]
-use crate::{sys::stat::Kind, sys::unix::attributes::MOST, sys::unix::process::acting_as};
-
-#[cfg(target_os = "linux")]
 const LINK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Attributes {
     /// Those of the symbolic link `name` in `dir`. Only root's can be on a link (xattr(7)).
     pub fn of_link(dir: &Dir, name: &OsStr) -> io::Result<Self> {
-        #[cfg(target_os = "linux")]
         if is_root() {
             let link = rustix::fs::openat(dir, name, LINK, Mode::empty())?;
-            let path = path_of(link.as_fd());
+            let path = path_of(&link);
             let list = |room: Option<&mut [u8]>| match room {
                 Some(room) => rustix::fs::listxattr(&*path, room),
                 None => rustix::fs::listxattr_query(&*path),
@@ -38,7 +31,6 @@ impl Attributes {
             };
             return Self::collect(MOST, &list, &get);
         }
-        let _ = (dir, name);
         Ok(Self::default())
     }
 }
@@ -55,16 +47,14 @@ impl Dir {
         stat: &Stat,
         attributes: &Attributes,
     ) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        {
-            let link = rustix::fs::openat(self, name, LINK, Mode::empty())?;
-            let there = Dir::stat_link(&link)?;
-            let is_ours = !is_root() || there.uid == acting_as().0;
-            if there.kind != Kind::Symlink || there.links != 1 || !is_ours {
-                return Err(io::Error::other("something else has taken its name"));
-            }
-            let labelled = set_owner_and_times(link.as_fd(), c"", AtFlags::EMPTY_PATH, stat);
-            let labelled = labelled.or_else(|error| match Errno::from_io_error(&error) {
+        let link = rustix::fs::openat(self, name, LINK, Mode::empty())?;
+        let there = stat_from(&rustix::fs::fstat(&link)?);
+        let is_ours = !is_root() || there.uid == acting_as().0;
+        if there.kind != Kind::Symlink || there.links != 1 || !is_ours {
+            return Err(io::Error::other("something else has taken its name"));
+        }
+        let labelled =
+            set_owner_and_times(&link, stat).or_else(|error| match Errno::from_io_error(&error) {
                 // Before Linux 5.8 times are not set so.
                 Some(Errno::INVAL) => {
                     let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -72,41 +62,26 @@ impl Dir {
                 }
                 _ => Err(error),
             });
-            let path = path_of(link.as_fd());
-            let set = attributes.0.iter().try_for_each(|(name, value)| {
-                rustix::fs::setxattr(&*path, name, value, XattrFlags::empty())
-            });
-            labelled.and(Ok(set?))
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            use std::os::unix::ffi::OsStrExt;
-            let _ = attributes;
-            let name = std::ffi::CString::new(name.as_bytes())?;
-            set_owner_and_times(self.as_fd(), &name, AtFlags::SYMLINK_NOFOLLOW, stat)
-        }
+        let path = path_of(&link);
+        let set = attributes.0.iter().try_for_each(|(name, value)| {
+            rustix::fs::setxattr(&*path, name, value, XattrFlags::empty())
+        });
+        labelled.and(Ok(set?))
     }
 }
 
 /// The path under which the kernel shows what was opened as a path, whose attributes no call takes by the
 /// descriptor. Without /proc none are read.
-#[cfg(target_os = "linux")]
-fn path_of(link: BorrowedFd<'_>) -> String {
-    use std::os::fd::AsRawFd;
+fn path_of(link: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", link.as_raw_fd())
 }
 
-fn set_owner_and_times(
-    at: BorrowedFd<'_>,
-    name: &std::ffi::CStr,
-    flags: AtFlags,
-    stat: &Stat,
-) -> io::Result<()> {
+fn set_owner_and_times(link: &OwnedFd, stat: &Stat) -> io::Result<()> {
     if is_root() {
         let (uid, gid) = owner_of(stat);
-        rustix::fs::chownat(at, name, uid, gid, flags)?;
+        rustix::fs::chownat(link, c"", uid, gid, AtFlags::EMPTY_PATH)?;
     }
-    Ok(rustix::fs::utimensat(at, name, &times_of(stat), flags)?)
+    Ok(rustix::fs::utimensat(link, c"", &times_of(stat), AtFlags::EMPTY_PATH)?)
 }
 
 #[cfg(test)]
@@ -115,7 +90,6 @@ mod tests {
 
     /// The directory's owner may win the race between the making of a link and its labelling.
     #[test]
-    #[cfg(target_os = "linux")]
     fn what_took_the_name_of_a_link_is_left_alone() {
         let scene = tempfile::tempdir().unwrap();
         let dir = Dir::open(scene.path()).unwrap();

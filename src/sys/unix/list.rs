@@ -80,13 +80,8 @@ impl Dir {
 
     /// True if this directory folds names.
     pub fn folds_by_itself(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            // FS_CASEFOLD_FL in linux/fs.h.
-            const CASEFOLD: u32 = 0x4000_0000;
-            rustix::fs::ioctl_getflags(self).is_ok_and(|flags| flags.bits() & CASEFOLD != 0)
-        }
-        #[cfg(not(target_os = "linux"))]
-        false
+        // FS_CASEFOLD_FL in linux/fs.h.
+        const CASEFOLD: u32 = 0x4000_0000;
+        rustix::fs::ioctl_getflags(self).is_ok_and(|flags| flags.bits() & CASEFOLD != 0)
     }
 }

@@ -8,7 +8,6 @@
 use std::os::{fd::AsFd, fd::AsRawFd, unix::ffi::OsStringExt};
 use std::{ffi::OsStr, ffi::OsString, fs, io, io::Read, path::PathBuf};
 
-#[cfg(target_os = "linux")]
 use crate::sys::unix::process::patiently;
 use crate::{path::RelPath, sys::types::NoOwnMount, sys::unix::dir::Dir};
 
@@ -172,18 +171,15 @@ impl Dir {
     /// Opens the directory `name` in this one, which no link is followed to. Where something is mounted on it, that is
     /// an error (`CrossesDevices`).
     pub fn open_unmounted(&self, name: &OsStr) -> io::Result<Self> {
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::io::Errno;
-            use rustix::{fs::Mode, fs::OFlags, fs::ResolveFlags};
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            let stay = ResolveFlags::NO_XDEV;
-            match patiently(|| rustix::fs::openat2(&self.0, name, flags, Mode::empty(), stay)) {
-                // Before Linux 5.6, and where calls are filtered.
-                Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {}
-                Err(Errno::XDEV) => return Err(something_mounted()),
-                opened => return Ok(Self(opened?)),
-            }
+        use rustix::io::Errno;
+        use rustix::{fs::Mode, fs::OFlags, fs::ResolveFlags};
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let stay = ResolveFlags::NO_XDEV;
+        match patiently(|| rustix::fs::openat2(&self.0, name, flags, Mode::empty(), stay)) {
+            // Before Linux 5.6, and where calls are filtered.
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {}
+            Err(Errno::XDEV) => return Err(something_mounted()),
+            opened => return Ok(Self(opened?)),
         }
         let dir = self.open_dir(name, false)?;
         let is_same = match (mount_id(self), mount_id(&dir)) {

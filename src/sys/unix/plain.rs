@@ -11,7 +11,7 @@ use std::{
 use rustix::{fs::CWD, fs::Mode, fs::OFlags, io::Errno};
 
 use crate::{
-    path::directory_of, sys::dir::Dir, sys::interrupted::uninterrupted, sys::stat::Kind,
+    path::directory_of, sys::Dir, sys::interrupted::uninterrupted, sys::stat::Kind,
     sys::types::PlainUse, sys::unix::dir::PRIVATE, sys::unix::process::acting_as,
 };
 

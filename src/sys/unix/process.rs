@@ -16,9 +16,7 @@ use rustix::{
 };
 use signal_hook::{consts::SIGHUP, consts::SIGINT, consts::SIGTERM, consts::SIGXFSZ};
 
-#[cfg(target_os = "linux")]
-use crate::sys::types::IoPriority;
-use crate::{sys::types::LockHolder, sys::unix::dir::Dir};
+use crate::{sys::types::IoPriority, sys::types::LockHolder, sys::unix::dir::Dir};
 
 /// A signal that follows the first one this soon is the same request: GNU `timeout` signals its child and
 /// then the whole process group.
@@ -73,25 +71,10 @@ pub fn take_waiting_signals() {
     }
 }
 
-/// From now on SIGUSR1, and where there is one SIGINFO (Ctrl-T on a terminal), sets `asked`: the user wants to know
-/// how far the run is, as with dd(1).
+/// From now on SIGUSR1 sets `asked`: the user wants to know how far the run is, as with dd(1).
 pub fn on_status_request(asked: &Arc<AtomicBool>) -> io::Result<()> {
-    #[cfg(any(
-        target_os = "macos",
-        target_os = "freebsd",
-        target_os = "netbsd",
-        target_os = "openbsd"
-    ))]
-    let signals = [libc::SIGUSR1, libc::SIGINFO];
-    #[cfg(not(any(
-        target_os = "macos",
-        target_os = "freebsd",
-        target_os = "netbsd",
-        target_os = "openbsd"
-    )))]
-    let signals = [libc::SIGUSR1];
-    for signal in signals.into_iter().filter(|signal| !is_ignored(*signal)) {
-        signal_hook::flag::register(signal, Arc::clone(asked))?;
+    if !is_ignored(libc::SIGUSR1) {
+        signal_hook::flag::register(libc::SIGUSR1, Arc::clone(asked))?;
     }
     Ok(())
 }
@@ -147,7 +130,6 @@ pub(super) fn is_root() -> bool {
 }
 
 /// True if the running kernel is of this version or later.
-#[cfg(target_os = "linux")]
 pub(super) fn kernel_at_least(major: u32, minor: u32) -> bool {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy();
@@ -197,7 +179,7 @@ fn look_at_limits() -> Option<u64> {
 /// Where the address space is limited, has the allocator take it in one piece: for each thread it would set aside 64 or
 /// 128 MiB, and what is left then is too little for the next thread's stack, or for anything.
 pub fn heed_memory_limit() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[cfg(target_env = "gnu")]
     if address_space_left().is_some() {
         // SAFETY: it sets a number in the allocator, which takes effect with the next thread. There is no other yet.
         unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
@@ -251,7 +233,6 @@ pub fn was_closed_at_start(descriptor: u8) -> bool {
     CLOSED.load(Relaxed) & (1 << descriptor) != 0
 }
 
-#[cfg(target_os = "linux")]
 extern "C" fn look_at_descriptors() {
     for descriptor in 0..3 {
         // SAFETY: F_GETFD takes no argument and only asks; a closed descriptor is an answer.
@@ -263,7 +244,6 @@ extern "C" fn look_at_descriptors() {
 
 // SAFETY: the linker's table of functions to call before `main` (System V ABI); this one needs
 // nothing that is set up later: it makes one system call and touches one atomic.
-#[cfg(target_os = "linux")]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = look_at_descriptors;
@@ -414,7 +394,6 @@ impl Manager {
 fn address_of(name: &OsString) -> Option<SocketAddr> {
     match name.as_bytes().split_first()? {
         (b'/', _) => SocketAddr::from_pathname(name).ok(),
-        #[cfg(target_os = "linux")]
         (b'@', name) => {
             use std::os::linux::net::SocketAddrExt;
             SocketAddr::from_abstract_name(name).ok()
@@ -472,7 +451,6 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
 }
 
 /// Sets this thread's turn at disks, and that of those it starts (ioprio_set(2)).
-#[cfg(target_os = "linux")]
 pub fn set_io_priority(priority: IoPriority) -> io::Result<()> {
     // From linux/ioprio.h: the class is in the bits from 13 on, the level below.
     const WHO_PROCESS: libc::c_int = 1;

@@ -6,10 +6,8 @@ use rustix::io::Errno;
 
 use crate::sys::unix::{dir::Dir, kind::*, place::Place, process::is_root};
 use crate::sys::{interrupted::uninterrupted, types::Extent, types::FreeSpace, types::UsedSpace};
-#[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 
-#[cfg(target_os = "linux")]
 use crate::sys::unix::process::kernel_at_least;
 
 /// The next data of a file of `size` bytes at or after `offset`; an extent at `size` without length
@@ -41,7 +39,6 @@ pub fn next_extent(file: &File, offset: u64, size: u64) -> io::Result<Option<Ext
 ///
 /// # Errors
 /// There is not that much room.
-#[cfg(target_os = "linux")]
 pub fn reserve(file: &File, len: u64) -> io::Result<()> {
     use rustix::{fs::FallocateFlags, fs::fallocate};
     // ext2 and ext3 cannot.
@@ -89,7 +86,6 @@ pub fn flush_file(file: &File) -> io::Result<()> {
 /// 50,000 files of 4 KiB onto btrfs of 0.9, 2, 4, 5, 8 and 16 GiB in memory, `--no-sync`, two cores, seconds
 /// (1 to 3 rounds). Each file written out as soon as it is complete: 2.5, 2.0, 2.5, 2.2, 2.4, 2.3; when the
 /// kernel likes: 11.3, 2.9, 2.7, 2.0, 2.0, 1.9; `cp -r`: 5.8, 2.3, 2.0, 1.7, 1.7, 1.5.
-#[cfg(target_os = "linux")]
 const AMPLE: u64 = 4 << 30;
 
 /// True if `dir` is on btrfs.
@@ -108,12 +104,9 @@ impl Dir {
     /// True if files that are not written out yet take room here that may run short, so that small ones are better
     /// written out one by one.
     pub fn is_short_of_room_for_unwritten(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        return rustix::fs::fstatfs(&self.0).is_ok_and(|fs| {
+        rustix::fs::fstatfs(&self.0).is_ok_and(|fs| {
             fs.f_type as u32 == BTRFS && fs.f_bavail.saturating_mul(fs.f_bsize as u64) < AMPLE
-        });
-        #[cfg(not(target_os = "linux"))]
-        false
+        })
     }
 
     /// The largest file that this directory's file system can hold, if that is known to be less than disks are
@@ -134,26 +127,19 @@ impl Dir {
     /// one of these changes and not the other, which their number does not tell. Overlays, network file systems and
     /// FUSE swallow errors there.
     pub fn can_persist_all(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        return is_one_of(self, &[EXT, XFS, BTRFS, F2FS, TMPFS, RAMFS])
+        is_one_of(self, &[EXT, XFS, BTRFS, F2FS, TMPFS, RAMFS])
             && kernel_at_least(5, 17)
-            && has_syncfs();
-        #[cfg(not(target_os = "linux"))]
-        false
+            && has_syncfs()
     }
 
     /// Waits until everything written to this directory's file system is on the device.
     pub fn persist_all(&self) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        return Ok(rustix::fs::syncfs(&self.0)?);
-        #[cfg(not(target_os = "linux"))]
-        return Err(Errno::NOSYS.into());
+        Ok(rustix::fs::syncfs(&self.0)?)
     }
 }
 
 /// True if this process may call `syncfs`, asked once: filters of system calls, in containers, refuse calls by number,
 /// before they look at anything else.
-#[cfg(target_os = "linux")]
 fn has_syncfs() -> bool {
     static IS_ALLOWED: OnceLock<bool> = OnceLock::new();
     *IS_ALLOWED.get_or_init(|| {

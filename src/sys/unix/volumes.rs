@@ -7,7 +7,6 @@ use std::os::{fd::AsFd, fd::AsRawFd, unix::ffi::OsStringExt};
 use std::{ffi::OsString, fmt::Write as _, fs, fs::File, io, path::Path};
 
 use crate::sys::types::{MountedVolume, VolumeDetails};
-#[cfg(target_os = "linux")]
 use crate::sys::unix::data_place::ExtentMap;
 use crate::{sys::unix::dir::Dir, sys::unix::place::MountLine};
 
@@ -219,7 +218,6 @@ fn decoded(value: &[u8]) -> OsString {
 
 /// True if `dir` lies on a disk that turns, where reading several files at a time costs more than it gains. Devices of
 /// virtual machines often say so and are not believed.
-#[cfg(target_os = "linux")]
 pub fn is_on_turning_disk(dir: &Dir) -> bool {
     const NOT_BELIEVED: [&str; 5] = ["vd", "xvd", "loop", "nbd", "ram"];
     let Ok(id) = dir.identity() else { return false };
@@ -235,24 +233,11 @@ pub fn is_on_turning_disk(dir: &Dir) -> bool {
     })
 }
 
-/// Not known here.
-#[cfg(not(target_os = "linux"))]
-pub fn is_on_turning_disk(_: &Dir) -> bool {
-    false
-}
-
 /// Where on its disk the content of `file` begins, in bytes, if the file system tells and has given
 /// it a place: for reading files in the order in which they lie there.
-#[cfg(target_os = "linux")]
 pub fn place_on_disk(file: &File) -> Option<u64> {
     let map = ExtentMap::<1>::of(file, 0..u64::MAX, 0)?;
     map.extents().first().map(|extent| extent.on_disk).filter(|place| *place > 0)
-}
-
-/// Not known here.
-#[cfg(not(target_os = "linux"))]
-pub fn place_on_disk(_: &File) -> Option<u64> {
-    None
 }
 
 #[cfg(test)]

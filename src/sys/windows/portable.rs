@@ -1,4 +1,4 @@
-//! The portable half: the calls of every system but Linux, where there is nothing better.
+//! What only Linux has: here the ordinary way.
 //!
 //! The page cache is left to the system, bytes are read and written, and room is found as a file
 //! grows.
@@ -6,9 +6,9 @@
 use std::{ffi::OsStr, fs::File, io, io::Read, path::PathBuf};
 
 use crate::{
-    sys::dir::Dir, sys::interrupted::write_all, sys::stat::Stat, sys::types::CachePolicy,
-    sys::types::Cloned, sys::types::DataSharing, sys::types::IoPriority, sys::types::KernelCopy,
-    sys::types::NamedInode, sys::types::PendingCall, sys::types::PluggedIn,
+    sys::Dir, sys::interrupted::write_all, sys::special::Special, sys::stat::Stat,
+    sys::types::CachePolicy, sys::types::Cloned, sys::types::DataSharing, sys::types::IoPriority,
+    sys::types::KernelCopy, sys::types::NamedInode, sys::types::PendingCall, sys::types::PluggedIn,
     sys::types::ResidentBytes, sys::types::Spliced,
 };
 
@@ -101,6 +101,21 @@ impl Dir {
     /// There are no snapshots here.
     pub fn make_snapshot(&self, _: &Dir, _: &OsStr) -> io::Result<bool> {
         Ok(false)
+    }
+
+    /// No FIFO, socket or device is copied here.
+    pub fn special(&self, _: &OsStr) -> io::Result<Special> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// None is made here.
+    pub fn make_special(&self, _: Special, _: &OsStr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// None was made here.
+    pub fn set_special_metadata(&self, _: Special, _: &OsStr, _: &Stat) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Each file is to be looked at by its name here.
