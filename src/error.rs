@@ -109,6 +109,11 @@ impl Error {
         self.deed.starts_with("set ") || self.deed == "read the attributes of"
     }
 
+    /// True if the system said that there is no such entry.
+    pub fn is_of_absent(&self) -> bool {
+        matches!(&self.cause, Cause::Io(cause) if cause.kind() == io::ErrorKind::NotFound)
+    }
+
     /// The path as the system knows it: print it through [`Shown`] only.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,6 +1,6 @@
 //! A copy by `dircopy`, from its arguments to its exit code.
 
-use std::{ffi::OsString, path::Path, path::PathBuf, sync::Arc, thread::Builder};
+use std::{ffi::OsStr, ffi::OsString, path::Path, path::PathBuf, sync::Arc, thread::Builder};
 
 use crossbeam_channel::bounded;
 use jiff::Timestamp;
@@ -16,11 +16,11 @@ use crate::{
     cli::show::rows::files, cli::show::rows::size, cli::show::stream_summary::summary,
     cli::show::stream_summary::verdict, cli::words, copy::CopyJob, copy::DatedName,
     copy::GenerationNote, copy::GenerationSet, copy::LostNames, copy::OutputJob, copy::Report,
-    copy::generations::set::discard, copy::generations::set::hold, copy::run::means::count,
-    copy::run::outputs::copy_to_all, error::Deed, error::Error, error::Result, event::Event,
-    event::Progress, event::Stop, path::Shown, stream::Endpoint, stream::StreamEnding,
-    stream::StreamJob, sys, sys::Dir, sys::DirListing, sys::PlainUse, tree::NameEnd,
-    tree::NameList,
+    copy::generations::set::discard, copy::generations::set::hold, copy::generations::set::path_of,
+    copy::run::means::count, copy::run::outputs::copy_to_all, error::Deed, error::Error,
+    error::Result, event::Event, event::Progress, event::Stop, path::Shown, stream::Endpoint,
+    stream::StreamEnding, stream::StreamJob, sys, sys::Dir, sys::DirListing, sys::PlainUse,
+    tree::NameEnd, tree::NameList,
 };
 
 /// Copies the source to every output.
@@ -70,7 +70,12 @@ pub fn copy(
         Ok(reports) => reports,
         Err(refused) => return session.end_refused(&refused),
     };
-    let summary = CopySummary { args: &args, outputs, reports: &reports };
+    // Which of several trees was taken is not in the command.
+    let is_generation =
+        |path: &Path| path.file_name().and_then(OsStr::to_str).and_then(DatedName::parse).is_some();
+    let restored = jobs.first().filter(|job| job.options.restore).map(|_| source);
+    let restored = restored.filter(|path| is_generation(path));
+    let summary = CopySummary { args: &args, outputs, reports: &reports, restored };
     summary.print(&session.console);
     let exit = match session.stop.requested() {
         // Stopped before anything was touched.
@@ -208,9 +213,16 @@ fn open(path: &Path) -> Result<(Dir, GenerationSet)> {
 fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (Exit, Error)> {
     let (root, set) = open(&args.output).map_err(|error| (Exit::Refused, error))?;
     if set.complete.is_empty() && set.unfinished.is_empty() {
-        let finding = match generations_near(&root, &args.output) {
-            Some(place) => format!("they are in {}", Shown::path(&place)),
-            None => "there are none".to_owned(),
+        let finding = match set.named(&args.output).last() {
+            Some(newest) if set.is_of_another_user(&root) => format!(
+                "they are another user's, who sees them; dircopy verify checks them, and dircopy restore brings one \
+                 back, by its name: the newest is {}",
+                Shown::path(&path_of(&args.output, *newest))
+            ),
+            _ => match generations_near(&root, &args.output) {
+                Some(place) => format!("they are in {}", Shown::path(&place)),
+                None => "there are none".to_owned(),
+            },
         };
         let none = Error::finding("list generations of", &args.output, finding);
         return Err((Exit::Refused, none));
@@ -242,10 +254,15 @@ fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (E
             });
         }
     };
-    let missed = if args.json { Vec::new() } else { missed(&set.complete, Timestamp::now()) };
+    let seconds = |name: &DatedName| name.time().as_second();
+    let times: Vec<i64> = set.complete.iter().map(seconds).collect();
+    let missed = match args.json {
+        true => Vec::new(),
+        false => missed(&times, Timestamp::now().as_second()),
+    };
     let mut rest = &set.complete[..];
     for (after, number, hours) in missed {
-        let (before, later) = rest.split_at(rest.partition_point(|name| *name <= after));
+        let (before, later) = rest.split_at(rest.partition_point(|name| seconds(name) <= after));
         each(before, "complete");
         let what = show::count(number, "generation");
         console.out(&format!("{:18}  {:<10}  {what}: one came every {hours} h", "", "missed"));
@@ -256,16 +273,13 @@ fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (E
     Ok(())
 }
 
-/// The nights without a generation: the one before, how many there are, and the usual time between two in hours. An
-/// older part of which a rule keeps fewer is none: it is told by that no two in it are as close as the newer ones.
-fn missed(all: &[DatedName], now: Timestamp) -> Vec<(DatedName, u64, u64)> {
-    let seconds = |name: &DatedName| u64::try_from(name.time().as_second()).unwrap_or(0);
-    let ends = all.iter().skip(1).map(seconds).chain(u64::try_from(now.as_second()).ok());
-    let steps: Vec<(DatedName, u64)> = all
-        .iter()
-        .zip(ends)
-        .map(|(name, end)| (*name, end.saturating_sub(seconds(name))))
-        .collect();
+/// The nights without a run, of runs at these times: when the one before was, how many there are, and the usual time
+/// between two in hours. An older part of which a rule keeps fewer is none: it is told by that no two in it are as
+/// close as the newer ones.
+pub fn missed(all: &[i64], now: i64) -> Vec<(i64, u64, u64)> {
+    let ends = all.iter().skip(1).copied().chain([now]);
+    let step = |(at, end): (&i64, i64)| (*at, u64::try_from(end.saturating_sub(*at)).unwrap_or(0));
+    let steps: Vec<(i64, u64)> = all.iter().zip(ends).map(step).collect();
     let Some((_, between)) = steps.split_last() else { return Vec::new() };
     let mut sorted: Vec<u64> = between.iter().rev().take(MOST_STEPS).map(|step| step.1).collect();
     sorted.sort_unstable();
@@ -273,7 +287,7 @@ fn missed(all: &[DatedName], now: Timestamp) -> Vec<(DatedName, u64, u64)> {
     if sorted.len() < 2 || usual < 3600 {
         return Vec::new();
     }
-    let is_usual = |step: &(DatedName, u64)| step.1 * 2 <= usual * 3;
+    let is_usual = |step: &(i64, u64)| step.1 * 2 <= usual * 3;
     let first = between.iter().position(is_usual).unwrap_or(steps.len());
     let gaps = steps.iter().skip(first).filter(|step| !is_usual(step));
     gaps.map(|(name, step)| (*name, (step + usual / 2) / usual - 1, (usual + 1800) / 3600))
@@ -376,12 +390,11 @@ mod tests {
     #[test]
     fn a_night_without_a_generation_is_told() {
         let name = |day: &str| DatedName::parse(&format!("2026-11-{day}T020000Z")).unwrap();
-        let told = |days: &[&str], now: &str| -> Vec<(String, u64, u64)> {
-            let all: Vec<_> = days.iter().map(|day| name(day)).collect();
-            let missed = missed(&all, name(now).time()).into_iter();
-            missed.map(|(name, number, hours)| (name.to_string(), number, hours)).collect()
+        let at = |day: &str| name(day).time().as_second();
+        let told = |days: &[&str], now: &str| {
+            missed(&days.iter().map(|day| at(day)).collect::<Vec<_>>(), at(now))
         };
-        let after = |day: &str, number| (name(day).to_string(), number, 24);
+        let after = |day: &str, number| (at(day), number, 24);
         assert_eq!(told(&["01", "02", "03", "05", "06"], "06"), [after("03", 1)]);
         assert_eq!(told(&["01", "02", "03", "04"], "08"), [after("04", 3)]);
         // Weekly ones are kept of those that are older.

@@ -1,7 +1,7 @@
 //! What people type who know other programs: it is explained, and never becomes a directory.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     path::{Component, Path, PathBuf},
 };
 
@@ -99,6 +99,89 @@ const POLICIES: [(&[&str], &str); 3] = [
     (&["skip", "keep", "ignore", "no"], "never leaves what is there"),
     (&["overwrite", "force", "replace", "all", "yes"], "always replaces what is there"),
 ];
+
+/// Options that want another one.
+const WANT: [(&str, &str); 8] = [
+    ("--keep-reports", "--report <FILE|DIR>"),
+    ("--sign", "--report <FILE|DIR>"),
+    ("--keep", "--generations"),
+    ("--open-generations", "--generations"),
+    ("--expect-all", "--expect <LIST>"),
+    ("--max-delete", "--mirror or --generations"),
+    ("--keep-trash", "--mirror or --generations"),
+    ("--null", "--files-from <LIST>"),
+];
+
+/// Says which of `args` wants the option that is missing.
+pub fn explain_want(error: clap::Error, args: &[OsString], command: &mut Command) -> clap::Error {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let is_given = |option: &str| {
+        let words = args.iter().filter_map(|word| word.to_str());
+        words.map(|word| word.split('=').next()).any(|word| word == Some(option))
+    };
+    let is_missing = |wanted: &str| {
+        let option = wanted.split(' ').next().unwrap_or(wanted);
+        missing.iter().any(|it| it.contains(option))
+    };
+    match WANT.iter().find(|(option, wanted)| is_given(option) && is_missing(wanted)) {
+        Some((option, wanted)) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            command.error(error.kind(), format!("{option} wants {wanted}"))
+        }
+        _ => error,
+    }
+}
+
+/// Refuses a new output that is called as if it were the copy of the one file that is the source: `cp a.txt b.txt`.
+pub fn refuse_new_name(source: &Path, outputs: &[PathBuf]) -> Result<(), String> {
+    let is_name = |path: &&PathBuf| {
+        let ends = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        path.extension().is_some() && path.extension() == source.extension() && !ends
+    };
+    let is_new = |path: &&PathBuf| std::fs::symlink_metadata(path).is_err();
+    let Some(output) = outputs.iter().filter(is_name).find(is_new).filter(|_| source.is_file())
+    else {
+        return Ok(());
+    };
+    let (shown, above) = (Shown::path(output), Shown::path(directory_of(output)));
+    Err(format!(
+        "{shown} would be a directory, for the copy keeps its name\n\n  tip: dircopy {} {above}; a directory that is \
+         called so is {shown}/",
+        Shown::path(source)
+    ))
+}
+
+/// Words that people give to options which take none, or only behind `=`.
+const LOOSE: [&str; 11] =
+    ["yes", "no", "true", "false", "on", "off", "auto", "always", "never", "all", "new"];
+
+/// Refuses such a word behind such an option: it would be a source or one more output. One that is there is meant so.
+pub fn refuse_loose_value(args: &[OsString], command: &Command) -> Result<(), String> {
+    let below = args.iter().find_map(|word| command.find_subcommand(word));
+    for pair in args.windows(2).take_while(|pair| pair[0] != "--") {
+        let [Some(option), Some(word)] = [&pair[0], &pair[1]].map(|text| text.to_str()) else {
+            continue;
+        };
+        let mut known = below.unwrap_or(command).get_arguments();
+        let is_meant = |arg: &&clap::Arg| arg.get_long() == option.strip_prefix("--");
+        let Some(arg) = known.find(|arg| arg.get_long().is_some() && is_meant(arg)) else {
+            continue;
+        };
+        let (is_optional, takes) = (arg.is_require_equals_set(), arg.get_action().takes_values());
+        let is_value =
+            is_optional && arg.get_possible_values().iter().any(|it| it.matches(word, false));
+        let is_free = takes && !is_optional || !(is_value || LOOSE.contains(&word));
+        if is_free || std::fs::symlink_metadata(word).is_ok() {
+            continue;
+        }
+        let tip = if is_value { format!("{option}={word}") } else { format!("leave out {word}") };
+        return Err(format!(
+            "{word} behind {option} would be a source or an output\n\n  tip: {tip}; what is called so is ./{word}"
+        ));
+    }
+    Ok(())
+}
 
 /// Explains options that other programs have for what is always done here, or is called otherwise.
 pub fn explain_habit(error: clap::Error, command: &mut Command) -> clap::Error {

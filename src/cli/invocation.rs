@@ -10,7 +10,8 @@ use crate::{
     cli::args::copy::patterns, cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
     cli::args::values::ReportArgs, cli::args::verify::HealArgs, cli::args::verify::VerifyArgs,
     cli::cluster::FinishArgs, cli::cluster::MergeArgs, cli::cluster::PlanArgs,
-    cli::cluster::ShardArgs, cli::habits::explain_habit, cli::habits::refuse_foreign,
+    cli::cluster::ShardArgs, cli::habits::explain_habit, cli::habits::explain_want,
+    cli::habits::refuse_foreign, cli::habits::refuse_loose_value, cli::habits::refuse_new_name,
     cli::habits::refuse_second_source, cli::restore::ProvenTree, cli::restore::refuse_others,
     cli::words::OutputName, cli::words::located, copy::CopyJob, error::Error, path::Shown,
     stream::StreamJob, stream::input::is_stream, sys, tree::Filter, tree::Pattern,
@@ -79,8 +80,13 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
     let args = refuse_swallowed_quotes(args, &mut command)?;
     let mut command = args::with_short_help(command, &args);
     let matches = command.try_get_matches_from_mut(args.clone());
-    let matches = matches.map_err(|error| explain_habit(error, &mut command))?;
+    let matches = matches.map_err(|error| {
+        let error = explain_want(error, &args, &mut command);
+        explain_habit(error, &mut command)
+    })?;
     refuse_tilde(&matches, &mut command)?;
+    refuse_loose_value(&args, &command)
+        .map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
     match matches.subcommand() {
         Some(("verify", matches)) => Ok(Invocation::Verify(VerifyArgs::from_arg_matches(matches)?)),
         Some(("restore", matches)) => {
@@ -143,7 +149,9 @@ fn restore(matches: &ArgMatches, command: &mut Command) -> Result<Invocation, Us
     // What is on a disk that is not there is refused as that.
     if copy.unknown.iter().any(Option::is_none) {
         let (tree, given) = (&copy.args.input[0], copy.args.expect.as_deref());
-        match ProvenTree::find(tree, given) {
+        let found = ProvenTree::find(tree, given)
+            .and_then(|found| found.refuse_lost(tree, &copy.args.include).map(|()| found));
+        match found {
             Ok(found) => {
                 copy.restore(matches, &found).map_err(|text| refuse(command, text))?;
             }
@@ -201,7 +209,7 @@ fn refuse_tilde(matches: &ArgMatches, command: &mut Command) -> Result<(), clap:
     }
     let Some(path) = find(matches, command) else { return Ok(()) };
     let text = format!(
-        "~ is not expanded here: {}\n\n  tip: leave out the quotes, or write $HOME or the whole path",
+        "~ is not expanded here: {}\n\n  tip: write the whole path, or on a command line leave out the quotes",
         Shown::path(Path::new(path))
     );
     Err(command.error(ErrorKind::ValueValidation, text))
@@ -223,7 +231,10 @@ fn with_job(
     let at = args.len().min(1);
     args.splice(at..at, file.words());
     let mut command = args::dircopy();
-    let matches = command.try_get_matches_from_mut(args);
+    let matches = command.try_get_matches_from_mut(args.clone());
+    let matches = matches.map_err(|error| explain_want(error, &args, &mut command));
+    let matches =
+        matches.and_then(|matches| refuse_tilde(&matches, &mut command).map(|()| matches));
     let read = matches.and_then(|matches| Ok((Box::new(copy(&matches, &mut command)?), matches)));
     read.map_err(|error| UsageError::WithJob(file.path.clone(), error))
 }
@@ -253,6 +264,10 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     let inputs = copy::inputs(&args.input);
     let outputs = copy::outputs(&args.output);
     let is_stream = is_stream(&inputs, &outputs);
+    if let ([source], false) = (&*args.input, is_stream) {
+        refuse_new_name(source, &args.output)
+            .map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
+    }
     let jobs = copy::refuse_others(matches, is_stream).and_then(|()| jobs(&args, matches));
     let mut jobs = jobs.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
     for (job, name) in jobs.iter_mut().zip(&names) {

@@ -64,6 +64,44 @@ impl ProvenTree {
     }
 }
 
+impl ProvenTree {
+    /// Refuses a tree that is the newest generation at `path`, and has nothing of what is included by its path.
+    ///
+    /// # Errors
+    /// There is nothing; where older ones have it, the newest of these.
+    pub fn refuse_lost(&self, path: &Path, include: &[String]) -> Result<()> {
+        let is_path =
+            |pattern: &String| pattern.starts_with('/') && !pattern.contains(['*', '?', '[', '\\']);
+        let is_generation = self.source.parent() == Some(path);
+        if !is_generation || include.is_empty() || !include.iter().all(is_path) {
+            return Ok(());
+        }
+        let has_any = |tree: &Path| {
+            let is_there =
+                |pattern: &String| tree.join(pattern.trim_matches('/')).symlink_metadata().is_ok();
+            include.iter().any(is_there)
+        };
+        if has_any(&self.source) {
+            return Ok(());
+        }
+        let root = Dir::open(path).deed("open", path)?;
+        let older = GenerationSet::read(&root, path)?.complete;
+        let older = older.iter().rev().map(|name| path_of(path, *name)).find(|tree| has_any(tree));
+        let finding = match older {
+            Some(older) => format!(
+                "its newest generation has nothing that --include names; the newest that has it: dircopy restore {} DST{}",
+                typed(&older),
+                include
+                    .iter()
+                    .map(|it| format!(" --include {}", typed(Path::new(it))))
+                    .collect::<String>()
+            ),
+            None => "none of its generations has what --include names".to_owned(),
+        };
+        Err(Error::finding("restore", path, finding))
+    }
+}
+
 const NO_MANIFEST: &str = "it has no manifest of dircopy that would prove it: --expect LIST names one of another \
                            program, and dircopy TREE DST copies it as it is";
 

@@ -11,12 +11,11 @@ use crate::{
     cli::session::Setup, cli::show::Detail, cli::show::copy_messages::Gathered,
     cli::show::copy_messages::LineKind, cli::show::verify_messages::VerifyMessages,
     cli::show::verify_messages::summary, cli::show::verify_messages::verdict, cli::words,
-    copy::DatedName, copy::GenerationSet, copy::generations::set::UNFINISHED,
-    copy::generations::set::latest, copy::generations::set::path_of, error::Error, error::Result,
-    event::Observer, event::Progress, event::Stop, manifest::read::escape, path::directory_of, sys,
-    sys::Dir, sys::PlainUse, sys::Uninterrupted, verify::Finding, verify::FindingObserver,
-    verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
-    verify::has_own_manifest,
+    copy::GenerationSet, copy::generations::set::UNFINISHED, copy::generations::set::latest,
+    copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
+    event::Stop, manifest::read::escape, path::directory_of, sys, sys::Dir, sys::PlainUse,
+    sys::Uninterrupted, verify::Finding, verify::FindingObserver, verify::Target, verify::Verdict,
+    verify::VerifyJob, verify::VerifyReport, verify::has_own_manifest,
 };
 
 /// The setup of a check, whether it makes files whole or not.
@@ -80,24 +79,39 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
     let given = if job.dirs.is_empty() { &here[..] } else { &job.dirs };
     let mut dirs = Vec::with_capacity(given.len());
     for dir in given {
-        let read = |root: Dir| Some((GenerationSet::read(&root, dir).ok()?, latest(&root)));
-        let (set, latest) = Dir::open(dir).ok().and_then(read).unwrap_or_default();
-        if set.complete.is_empty() || has_own_manifest(dir, job.state.as_deref()) {
+        let read = |root: Dir| {
+            let set = GenerationSet::read(&root, dir).ok()?;
+            let is_others = set.is_of_another_user(&root);
+            Some((set, latest(&root), is_others))
+        };
+        let (set, latest, is_others) = Dir::open(dir).ok().and_then(read).unwrap_or_default();
+        if (set.complete.is_empty() && !is_others) || has_own_manifest(dir, job.state.as_deref()) {
             // Where no generation was finished the tree of one has the manifest of its run.
             let unfinished = set.unfinished.last().filter(|_| set.complete.is_empty());
-            let tree = |name: &DatedName| dir.join(format!("{name}{UNFINISHED}"));
-            dirs.push(unfinished.map_or_else(|| dir.clone(), tree));
+            let tree = unfinished.map(|name| dir.join(format!("{name}{UNFINISHED}")));
+            untaken.extend(tree.as_deref().map(unfinished_one));
+            dirs.push(tree.unwrap_or_else(|| dir.clone()));
             continue;
         }
         for name in set.named(dir) {
             let path = path_of(dir, name);
-            if !set.complete.contains(&name) {
+            if is_others {
+                let finding =
+                    "another user's runs made it: it is checked by the manifest that lies in it";
+                untaken.push(Finding::Notice(Error::finding("take for yours", &path, finding)));
+            } else if !set.complete.contains(&name) {
                 untaken.push(untaken_as_one(&path, latest == Some(name)));
             }
             dirs.push(path);
         }
     }
     (VerifyJob { dirs, ..job }, untaken)
+}
+
+/// The notice of a tree that is checked although its run did not make a generation of it.
+fn unfinished_one(path: &Path) -> Finding {
+    let finding = "its run did not complete it, and there is no generation; what it has is checked";
+    Finding::Notice(Error::finding("take for a generation", path, finding))
 }
 
 /// The finding about a directory that only has the name of a generation: it is bad where `latest` leads there.
@@ -197,7 +211,7 @@ impl Checking<'_> {
         }
         let exit = Exit::of_check(report, list_written && session.console.all_written());
         session.end(&RunResult::Checked(report), exit, !says, |exit, amiss| {
-            verdict(report, exit, amiss)
+            verdict(report, check, exit, amiss)
         })
     }
 }

@@ -228,13 +228,26 @@ impl NamedDisk<'_> {
             "LABEL=" => volume.label.as_ref().is_some_and(|label| label == self.value),
             _ => volume.uuid.as_ref().is_some_and(|uuid| uuid.eq_ignore_ascii_case(self.value)),
         };
-        let found: Vec<_> = volumes.into_iter().filter(is_it).collect();
+        let found: Vec<_> = volumes.iter().filter(|volume| is_it(volume)).collect();
         match &*found {
             [MountedVolume { point, .. }] => Ok(point.clone()),
             [] => {
                 let value = Shown::bytes(self.value.as_bytes());
                 let finding = match self.kind {
-                    "LABEL=" => format!("no mounted disk has the label {value}"),
+                    "LABEL=" => {
+                        let mut labels: Vec<_> =
+                            volumes.iter().filter_map(|volume| volume.label.as_deref()).collect();
+                        labels.sort_unstable();
+                        labels.dedup();
+                        let all = labels
+                            .iter()
+                            .map(|label| Shown::bytes(label.as_encoded_bytes()).to_string());
+                        let all = match labels.is_empty() {
+                            true => "none has one".to_owned(),
+                            false => format!("mounted are {}", all.collect::<Vec<_>>().join(", ")),
+                        };
+                        format!("no mounted disk has the label {value}; {all}")
+                    }
                     _ => format!("no mounted disk has the UUID {value}"),
                 };
                 Err(Error::finding(deed, given, finding))

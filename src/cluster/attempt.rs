@@ -159,7 +159,8 @@ impl Attempt {
 //
 // `open/COST-SHARD-TRY` waits to be taken, the costliest first; `claimed/SHARD-TRY` is at work; `failed/SHARD-TRY`
 // came to its end without being done. The try counts up, so that of two workers which take a shard from a dead one,
-// only one finds the name that it renames.
+// only one finds the name that it renames. A shard whose run was asked to stop, or lost the output, waits again as the
+// next try.
 
 /// A shard that this worker has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,26 +262,50 @@ fn take_open(plan: &PlanDir) -> Result<Option<ShardToken>> {
     Ok(None)
 }
 
-/// The shard came to its end: its token goes, or says that it failed.
-pub fn give_back(plan: &PlanDir, token: ShardToken, is_done: bool) -> Result<()> {
-    let path = plan.below(CLAIMED).join(token.name());
-    match is_done {
-        true => remove(&path),
-        false => rename(plan, [CLAIMED, &token.name()], [FAILED, &token.name()]).map(drop),
+/// The end of a run of a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardEnd {
+    Done,
+    /// Files of it failed.
+    Failed,
+    CutShort,
+}
+
+impl ShardEnd {
+    /// Moves the token, which is called `name` in the directory `dir`.
+    fn settle(self, plan: &PlanDir, [dir, name]: [&str; 2], token: ShardToken) -> Result<()> {
+        match self {
+            Self::Done => remove(&plan.below(dir).join(name)),
+            Self::Failed => rename(plan, [dir, name], [FAILED, &token.name()]).map(drop),
+            // Who takes it next tries what this one did not.
+            Self::CutShort => {
+                let waits = format!("{:016x}-{}", 0, token.next().name());
+                rename(plan, [dir, name], [OPEN, &waits]).map(drop)
+            }
+        }
     }
 }
 
+/// The shard came to its end: its token says so.
+pub fn give_back(plan: &PlanDir, token: ShardToken, end: ShardEnd) -> Result<()> {
+    end.settle(plan, [CLAIMED, &token.name()], token)
+}
+
+/// The shards whose last run was cut short, and that wait to be taken again.
+pub fn cut_short(plan: &PlanDir) -> Result<BTreeSet<u32>> {
+    let again = |name: String| of_name(OPEN, &name).filter(|token| token.attempt > 0);
+    let names = names(&plan.below(OPEN), TOKENS)?.into_iter();
+    Ok(names.filter_map(again).map(|token| token.shard).collect())
+}
+
 /// A shard that was run by its number came to its end: its token says so.
-pub fn settle(plan: &PlanDir, shard: u32, is_done: bool) -> Result<()> {
+pub fn settle(plan: &PlanDir, shard: u32, end: ShardEnd) -> Result<()> {
     for dir in [OPEN, CLAIMED, FAILED] {
         for name in names(&plan.below(dir), TOKENS)? {
             let Some(token) = of_name(dir, &name).filter(|token| token.shard == shard) else {
                 continue;
             };
-            match is_done {
-                true => remove(&plan.below(dir).join(&name))?,
-                false => drop(rename(plan, [dir, &name], [FAILED, &token.name()])?),
-            }
+            end.settle(plan, [dir, &name], token)?;
         }
     }
     Ok(())

@@ -113,16 +113,19 @@ impl FinishJob {
         }
         let failed = attempt::shards_in(plan, FAILED)?;
         let running = attempt::running(plan, self.dead)?;
+        let cut_short = attempt::cut_short(plan)?;
         for shard in &missing {
             let is = |alive| running.contains(&(*shard, alive));
             let state = match () {
                 () if is(true) => "it is being run",
                 () if failed.contains(shard) => "files of it failed; run it again",
-                () if is(false) => "its last attempt was cut short; run it again",
+                () if is(false) || cut_short.contains(shard) => {
+                    "its last attempt was cut short; run it again"
+                }
                 () => "it was not run, or its record was lost; run it",
             };
             let finding = format!("shard {shard} is not done: {state}");
-            let error = Error::finding(DEED, plan.list(*shard), finding);
+            let error = Error::finding(DEED, &plan.path, finding);
             (observer.listen)(&Event::Failed(&error));
         }
         self.put_back(&missing, observer);

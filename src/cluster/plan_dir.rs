@@ -417,6 +417,7 @@ pub fn status(plan: &PlanDir, dead: Duration) -> Result<PlanStatus> {
     let failed = attempt::shards_in(plan, FAILED)?;
     status.failed = failed.into_iter().filter(open).collect();
     let mut cut: Vec<u32> = running.iter().filter(|it| !it.1).map(|it| it.0).collect();
+    cut.extend(attempt::cut_short(plan)?);
     cut.retain(|shard| open(shard) && !is(*shard, true) && !status.failed.contains(shard));
     cut.sort_unstable();
     cut.dedup();

@@ -19,10 +19,12 @@ pub mod row;
 mod source_mark;
 
 pub use knowledge::{Belief, Knowledge, Remembered, RowPlace, Unsettled};
-pub use note::{Bound, Note};
-pub use notes::{Departing, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir, OtherOutputs};
+pub use note::Note;
+pub use notes::{
+    BagNote, Departing, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir, OtherOutputs,
+};
 pub use private_dir::{Mark, Missing, PrivateDir, PrivatePlace, Secret};
-pub use receipts::{CountedRun, KnownReceipt, ReceiptPlace, ReceiptSequence};
+pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptSequence};
 pub use record::RecordFile;
 pub use row::{FinishedManifest, Origin, RecordedAt, Row, Trace};
 pub use source_mark::{Mounts, SourceMark};

@@ -40,7 +40,7 @@ pub struct ReceiptPlace {
 
 /// What is known of the receipts so far: `receipts` in the private directory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct LastReceipt {
+pub struct LastReceipt {
     /// Number of runs that ended at the output.
     runs: u64,
     /// The place of the last receipt, and its digest.

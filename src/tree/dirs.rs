@@ -76,8 +76,7 @@ pub struct OpenWork {
 }
 
 /// The notice about an output that has a directory to which another user may write.
-pub const OTHERS_MAY_WRITE: &str = "other users may write to it: what they move, replace or remove there is not noticed once this \
-                                  run has looked at it, but by the next check";
+pub const OTHERS_MAY_WRITE: &str = "other users may write to it: what they change there behind this run, only the next check finds";
 
 /// The directories of the output that the run is in, each with the path that it was met under.
 #[derive(Debug, Default)]

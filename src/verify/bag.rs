@@ -11,6 +11,7 @@ use crate::{
     sys::stat::Kind, tree::pass::each_below, verify::Bag, verify::Expanded, verify::Finding,
     verify::ManifestAt, verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target,
     verify::TargetSpec, verify::history::BagPart, verify::lines::seen::ListedRoot,
+    verify::lines::seen::NamesOf,
 };
 
 /// Greatest length of `bagit.txt`; bytes.
@@ -316,7 +317,7 @@ fn unknown_lists(
 }
 
 impl BagNames<'_> {
-    /// Tells each manifest of the payload that does not list the path.
+    /// Tells that a manifest of the payload does not list the path, the first of them.
     fn tell_unlisted(
         &self,
         path: &RelPath,
@@ -327,14 +328,12 @@ impl BagNames<'_> {
         if self.converted.has(hash) {
             return;
         }
-        for list in &self.listed.names {
-            let is_payload = list.target.part.bag().is_some_and(|bag| !bag.is_tag);
-            if is_payload && !list.names.has(hash) {
-                tell(&list.target, Finding::Unlisted(path.clone()));
-            }
-        }
-        for list in unknown.iter().filter(|list| !list.has(hash)) {
-            tell(&list.target, Finding::Unlisted(path.clone()));
+        let is_payload = |list: &&NamesOf| list.target.part.bag().is_some_and(|bag| !bag.is_tag);
+        let mut known = self.listed.names.iter().filter(is_payload);
+        let known = known.find(|list| !list.names.has(hash)).map(|list| &list.target);
+        let mut unknown = unknown.iter().filter(|list| !list.has(hash)).map(|list| &list.target);
+        if let Some(target) = known.or_else(|| unknown.next()) {
+            tell(target, Finding::Unlisted(path.clone()));
         }
     }
 

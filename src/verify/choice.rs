@@ -14,10 +14,10 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Sha256,
     io::ReadBack, manifest::Entries, manifest::Form, manifest::ManifestName, manifest::Parsed,
     manifest::Scanner, manifest::Text, manifest::archive::mhl::is_legacy_of_ours, manifest::lists,
-    path::RelPath, path::Shown, state::FinishedManifest, state::Missing, state::NotAll,
-    state::Note, state::PrivateDir, state::private_dir::NAME, state::record::FIRST,
-    state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing, sys::Medium,
-    sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::expand::open,
+    path::RelPath, path::Shown, state::BagNote, state::FinishedManifest, state::LastReceipt,
+    state::Missing, state::NotAll, state::Note, state::PrivateDir, state::private_dir::NAME,
+    state::record::FIRST, state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing,
+    sys::Medium, sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::expand::open,
     verify::expand::read_begin, verify::lines::seen::ListedRoot, verify::unlisted::lists_by_name,
 };
 
@@ -72,7 +72,13 @@ pub struct OwnManifests {
     record: Recorded,
     /// Entries that the last run left out, if it noted any.
     missing: Option<u64>,
+    /// Why there may be no finished manifest, and what to do then.
+    why_none: &'static str,
 }
+
+/// … where runs came to their end.
+const MADE_NONE: &str = "it was removed, or its run made none (--hash none); run the copy again, or give another with \
+                         --manifest";
 
 /// The answer of a private record about the manifest that it was finished with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,13 +100,20 @@ impl OwnManifests {
         let fail = |error: io::Error| {
             let is_file = error.kind() == io::ErrorKind::NotADirectory;
             let hint = "; a manifest is given with --manifest";
-            let error = Error::io("look for a manifest in", dir, error);
+            let is_absent = error.kind() == io::ErrorKind::NotFound;
+            let deed = if is_absent { "find the directory" } else { "look for a manifest in" };
+            let error = Error::io(deed, dir, error);
             error.with_note(if is_file { hint } else { "" })
         };
         let here = Dir::open(dir).map_err(fail)?;
         let record = Recorded::Nothing;
-        let mut found =
-            Self { finished: Vec::new(), unfinished: Vec::new(), record, missing: None };
+        let mut found = Self {
+            finished: Vec::new(),
+            unfinished: Vec::new(),
+            record,
+            missing: None,
+            why_none: MADE_NONE,
+        };
         found.list(&here).map_err(fail)?;
         let is_file = |name: &ManifestName| {
             let stat = here.stat(name.to_string().as_ref(), false);
@@ -111,6 +124,7 @@ impl OwnManifests {
         if let Ok(Some(private)) = PrivateDir::open(&here, dir, state, Missing::Leave) {
             found.record = recorded(&here, &private);
             found.missing = NotAll::read(&private).map(|note| note.missing);
+            found.why_none = why_none(&private);
         }
         found.drop_lists();
         ManifestName::newest_first(&mut found.finished);
@@ -303,13 +317,13 @@ impl OwnManifests {
                 "no run of yours to it has come to its end, and {other} is not theirs; run the copy again, or give that \
                  one with --manifest"
             ),
-            (_, _, None) if dir.join(NAME).is_dir() => {
-                "dircopy was here, and there is no finished manifest (dircopy-<UTC time>.sha256sum): it was removed, or \
-                 its run made none (--hash none); run the copy again, or give another with --manifest"
-                    .to_owned()
-            }
+            (_, _, None) if dir.join(NAME).is_dir() => format!(
+                "dircopy was here, and there is no finished manifest (dircopy-<UTC time>.sha256sum): {}",
+                self.why_none
+            ),
             (_, _, None) => {
-                let no = "it is no output of dircopy: it has no manifest (dircopy-<UTC time>.sha256sum)";
+                let no =
+                    "it is no output of dircopy: it has no manifest (dircopy-<UTC time>.sha256sum)";
                 format!("{no}; {}", remedy(dir))
             }
             (_, _, Some(name)) => format!(
@@ -318,6 +332,22 @@ impl OwnManifests {
             ),
         };
         Error::finding("check", dir, finding)
+    }
+}
+
+/// Why runs with this private directory may have left no manifest, and what to do.
+fn why_none(private: &PrivateDir) -> &'static str {
+    let has = |name: &str| private.dir().stat(name.as_ref(), false).is_ok();
+    match () {
+        () if BagNote::read(private).is_some() => {
+            "it is a bag that is not finished; run the same copy again"
+        }
+        () if has(FIRST) => "the last run did not come to its end; run the same copy again",
+        () if !has(LastReceipt::FILE) => {
+            "no run has come to its end; a copy goes on by the same command, and a plan wants its shards and then \
+             dircopy finish"
+        }
+        () => MADE_NONE,
     }
 }
 

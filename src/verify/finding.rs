@@ -373,8 +373,11 @@ pub struct Checked {
     pub conflicting: u64,
     /// Manifests that list nothing.
     pub empty: u64,
-    /// Manifests and roots that could not be used.
+    /// Manifests and roots that could not be used …
     pub unusable: u64,
+    /// … and those of them that are not there.
+    #[serde(skip)]
+    pub absent: u64,
     /// Number of other failures.
     pub broken: u64,
     /// Bytes that were hashed.
@@ -434,7 +437,10 @@ impl Checked {
             Finding::Unlisted(_) => &mut self.unlisted,
             Finding::Compared(comparison) if !comparison.good.is_empty() => &mut self.repairable,
             Finding::Unsearched(_) | Finding::Broken(_) => &mut self.broken,
-            Finding::Unusable(_) => &mut self.unusable,
+            Finding::Unusable(error) => {
+                self.absent += u64::from(error.is_of_absent());
+                &mut self.unusable
+            }
             Finding::Torn { .. }
             | Finding::Utf16
             | Finding::NoneFound

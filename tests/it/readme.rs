@@ -93,9 +93,9 @@ fn replay(scene: &Scene, block: &str, bless: bool) -> String {
             .output()
             .unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
-        let said = match said.contains("; on one device: one place") {
+        let said = match said.contains("; all on one device, which may fail as one") {
             true => said
-                .replace("; on one device: one place", "")
+                .replace("; all on one device, which may fail as one", "")
                 .replace("read back from the disk", "read back from both disks"),
             false => said,
         };

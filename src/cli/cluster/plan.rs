@@ -9,14 +9,15 @@ use humansize::{BINARY, format_size};
 use crate::{
     cli::args::values::VerbosityArgs, cli::cluster::FinishArgs, cli::cluster::PlanArgs,
     cli::cluster::ShardArgs, cli::exit::Exit, cli::progress::View, cli::progress::Watched,
-    cli::show::Console, cli::show::Detail, cli::show::copy_messages::Gathered, cli::words,
-    cluster::Departed, cluster::FinishJob, cluster::FinishReport, cluster::PlanDir,
-    cluster::PlanEnd, cluster::PlanJob, cluster::PlanReport, cluster::PlanStatus,
-    cluster::RewalkJob, cluster::Rewalked, cluster::ShardJob, cluster::ShardReport,
-    cluster::ShardSize, cluster::ShardState, cluster::attempt, cluster::done,
-    cluster::plan_dir::LOST_MANIFEST, cluster::plan_dir::status, copy::CopyJob, error::Error,
-    error::Result, event::Event, event::EventObserver, event::Observer, event::Progress,
-    event::Stop, path::Shown, sys, verify::CheckShard, verify::ShardOfCheck,
+    cli::show, cli::show::Console, cli::show::Detail, cli::show::copy_messages::Gathered,
+    cli::show::rows::typed, cli::words, cluster::Departed, cluster::FinishJob,
+    cluster::FinishReport, cluster::PlanDir, cluster::PlanEnd, cluster::PlanJob,
+    cluster::PlanReport, cluster::PlanStatus, cluster::RewalkJob, cluster::Rewalked,
+    cluster::ShardJob, cluster::ShardReport, cluster::ShardSize, cluster::ShardState,
+    cluster::attempt, cluster::attempt::ShardEnd, cluster::done, cluster::plan_dir::LOST_MANIFEST,
+    cluster::plan_dir::status, copy::CopyJob, error::Error, error::Result, event::Event,
+    event::EventObserver, event::Observer, event::Progress, event::Stop, path::Shown, sys,
+    verify::CheckShard, verify::ShardOfCheck,
 };
 
 /// Makes a plan, or says how far one is.
@@ -46,8 +47,15 @@ pub fn plan(args: &PlanArgs, job: Option<CopyJob>) -> Exit {
         seal.symlinks + seal.hard_links,
         Shown::path(path),
     ));
+    let (plan, last) = (typed(path), seal.shards.saturating_sub(1));
+    follower.say(&format!(
+        "next: dircopy shard --plan {plan} --index N for each N from 0 to {last}, or --claim; then dircopy finish --plan \
+         {plan}"
+    ));
     if seal.failed > 0 {
-        follower.console.err(&format!("dircopy: {} entries could not be planned", seal.failed));
+        follower
+            .console
+            .err(&format!("dircopy: {} could not be planned", show::count(seal.failed, "entry")));
     }
     follower.exit(if seal.failed == 0 { Exit::Complete } else { Exit::Incomplete })
 }
@@ -128,8 +136,12 @@ fn rewalk(job: &RewalkJob, finished: Exit, follower: &Follower) -> Exit {
         failed => format!(", {failed} could not be looked at"),
     };
     follower.console.err(&format!(
-        "dircopy: since the plan {new} entries are new, {changed} changed and {left} left the source{unknown}: plan anew \
-         onto the same output, with --overwrite-policy update for what changed; what left stays there"
+        "dircopy: since the plan {} new, {changed} changed and {left} left the source{unknown}: plan anew onto \
+         the same output, with --overwrite-policy update for what changed; what left stays there",
+        match new {
+            1 => "1 entry is".to_owned(),
+            new => format!("{new} entries are"),
+        }
     ));
     Exit::Incomplete
 }
@@ -255,7 +267,13 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
             ));
             follower.exit(Exit::Incomplete)
         }
-        None => follower.exit(Exit::Incomplete),
+        None => {
+            let is_done = seal.as_ref().is_some_and(|seal| u64::from(seal.shards) == done);
+            let next = if is_done { "finish" } else { "shard" };
+            let claim = if is_done { "" } else { " --claim" };
+            follower.say(&format!("next: dircopy {next} --plan {}{claim}", typed(path)));
+            follower.exit(Exit::Incomplete)
+        }
     }
 }
 
@@ -276,7 +294,7 @@ pub fn shard(args: &ShardArgs) -> Exit {
                 let shard = args.index.map_or_else(|| index(&job.plan), Ok)?;
                 let report = run(&job, shard, &follower)?;
                 let exit = tell(&report, &follower);
-                attempt::settle(&job.plan, shard, exit == Exit::Complete)?;
+                attempt::settle(&job.plan, shard, end_of(exit))?;
                 Ok(exit)
             }
         }
@@ -328,7 +346,7 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
             Ok(report) => tell(report, follower),
             Err(refused) => follower.refused(refused),
         };
-        attempt::give_back(&job.plan, token, exit == Exit::Complete)?;
+        attempt::give_back(&job.plan, token, end_of(exit))?;
         // Every other shard would meet the same here. Workers elsewhere may take them.
         if exit == Exit::Stopped {
             return Ok(exit);
@@ -349,6 +367,15 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
 /// True if a shard is recorded as done, with all of its files.
 fn is_whole(plan: &PlanDir, shard: u32) -> bool {
     done::totals(&plan.done(shard)).is_some_and(|totals| totals.gone == 0)
+}
+
+/// The end of a shard's run with this exit.
+fn end_of(exit: Exit) -> ShardEnd {
+    match exit {
+        Exit::Complete => ShardEnd::Done,
+        Exit::Stopped | Exit::Interrupted(_) => ShardEnd::CutShort,
+        _ => ShardEnd::Failed,
+    }
 }
 
 /// Says which files of a shard that is done are not in the source any more.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::cli::report::{
@@ -9,7 +10,7 @@ use crate::cli::report::{
     receipt_read::ReceiptName, receipt_read::ReceiptSample, run_sections::reason,
     run_sections::verdict, size, text,
 };
-use crate::{cli::report, path::Shown};
+use crate::{cli::copy, cli::report, path::Shown};
 
 /// The size of a picture; its own units.
 const WIDTH: f64 = 700.0;
@@ -221,6 +222,16 @@ impl RunFigures {
     }
 }
 
+/// The nights without a run, of runs that came one a night.
+fn missed(runs: &[RunFigures]) -> Vec<(Timestamp, u64, u64)> {
+    let times = runs.iter().map(|run| run.started.parse::<Timestamp>().ok());
+    let times: Vec<i64> = times.flatten().map(Timestamp::as_second).collect();
+    let missed = copy::missed(&times, times.last().copied().unwrap_or(0)).into_iter();
+    missed
+        .filter_map(|(at, number, hours)| Some((Timestamp::from_second(at).ok()?, number, hours)))
+        .collect()
+}
+
 /// The section of several runs, the oldest first.
 pub fn section(runs: &[RunFigures], left_out: usize) -> Markup {
     let amiss = runs.iter().filter(|run| run.class != "good").count();
@@ -233,6 +244,10 @@ pub fn section(runs: &[RunFigures], left_out: usize) -> Markup {
                     " from " (moment(&first.started)) " to " (moment(&last.started))
                 }
                 @if amiss == 0 { ", all good." } @else { ", " (number(amiss as u64)) " not good." }
+                @for (after, missing, hours) in missed(runs) {
+                    " One came every " (hours) " h: " (counted(missing, "run")) " missing after "
+                    (moment(&after.to_string())) "."
+                }
                 @if left_out > 0 { " The oldest are left out: " (number(left_out as u64)) "." }
             }
             figure {

@@ -118,6 +118,9 @@ pub struct ReceiptCounts {
     pub left: u64,
     pub failed: u64,
     pub rotten: u64,
+    pub as_expected: u64,
+    pub edited: u64,
+    pub gone: u64,
     pub damaged: u64,
     pub anew: u64,
     pub skipped: u64,
@@ -197,6 +200,7 @@ pub struct ReceiptChecked {
     pub incomplete: u64,
     pub unreadable: u64,
     pub unlisted: u64,
+    pub repairable: u64,
     pub bytes: u64,
     pub shared: u64,
     pub shared_bytes: u64,
@@ -250,7 +254,8 @@ impl Receipt {
     /// # Errors
     /// It cannot be read, is too large, or is no receipt of a version that is known.
     pub fn open(path: &Path) -> Result<Self> {
-        let fail = |error| Error::io("read the receipt", path, error);
+        let of_dir = if path.is_dir() { "; the receipts in it are given: DIR/*.json" } else { "" };
+        let fail = |error| Error::io("read the receipt", path, error).with_note(of_dir);
         let file = sys::open_plain(path, PlainUse::Read).map_err(fail)?;
         Self::read(file).map_err(fail)
     }

@@ -1,5 +1,7 @@
 //! The sections of a page about one run.
 
+use std::{collections::BTreeSet, path::Path};
+
 use maud::{Markup, html};
 
 use crate::cli::report::{
@@ -8,7 +10,7 @@ use crate::cli::report::{
     receipt_read::ReceiptCounts, receipt_read::ReceiptEntry, receipt_read::ReceiptName,
     receipt_read::ReceiptOutput, receipt_read::ReceiptVolume, size, text,
 };
-use crate::path::Shown;
+use crate::{cli::show::rows::typed, path::Shown};
 
 /// A verdict and how it is to look.
 pub struct ShownVerdict {
@@ -40,9 +42,12 @@ pub fn verdict(receipt: &Receipt) -> ShownVerdict {
             shown("bad", "Not complete", "Some entries failed, changed or were left different.")
         }
         (2, "refused") => shown("bad", "Refused", "Nothing was touched."),
-        (3, "stopped") => {
-            shown("bad", "Stopped early", "The source or an output could not be used any more.")
-        }
+        (3, "stopped") => shown(
+            "bad",
+            "Stopped early",
+            "The source or an output could not be used any more. Connect it, or make room, and run the same command: it \
+             goes on.",
+        ),
         (4, "untrue") => {
             shown("bad", "Not as it should be", "Files differ from what was written or listed.")
         }
@@ -111,6 +116,10 @@ pub fn run(receipt: &Receipt) -> Markup {
 /// What a run is about, in a few words: the card and the disks, by the names that people gave them.
 pub fn heading(receipt: &Receipt) -> String {
     let end = |name: &ReceiptName, volume: Option<&ReceiptVolume>| {
+        // A disk that is named and was not there.
+        if name.path.0.starts_with("LABEL=") || name.path.0.starts_with("UUID=") {
+            return Shown::bytes(name.path.0.as_bytes()).to_string();
+        }
         let label = volume.and_then(|volume| volume.label.clone()).filter(|it| !it.0.is_empty());
         let path = name.path.0.trim_end_matches('/');
         let last = path.rsplit('/').next().unwrap_or(path).to_owned();
@@ -119,8 +128,12 @@ pub fn heading(receipt: &Receipt) -> String {
     let title = verdict(receipt).title;
     let Some(source) = &receipt.source else {
         let what = if receipt.kind.0 == "verify" { "check" } else { &receipt.kind.0 };
-        let of = receipt.directories.kept.iter().map(|path| end(path, None));
-        let of = of.collect::<Vec<_>>().join(", ");
+        let dirs = &receipt.directories.kept;
+        let mut of: Vec<_> = dirs.iter().map(|path| end(path, None)).collect();
+        if of.iter().collect::<BTreeSet<_>>().len() < of.len() {
+            of = dirs.iter().map(|dir| Shown::bytes(dir.path.0.as_bytes()).to_string()).collect();
+        }
+        let of = of.join(", ");
         let title = format!("{title}: {}", Shown::bytes(what.as_bytes()));
         return if of.is_empty() { title } else { format!("{title} of {of}") };
     };
@@ -245,6 +258,23 @@ fn ends(receipt: &Receipt) -> Markup {
     }
 }
 
+/// What was held against an expected list, with the same words as the summary.
+fn expected(receipt: &Receipt) -> Markup {
+    let counts = receipt.outputs.kept.iter().find_map(|output| output.counts);
+    let ReceiptCounts { as_expected, edited, gone, rotten, .. } = counts.unwrap_or_default();
+    html! {
+        @if as_expected > 0 || edited > 0 || gone > 0 || rotten > 0 {
+            dl {
+                dt { "Expected" }
+                dd {
+                    (counted(as_expected, "file")) " as listed, " (number(edited)) " edited since, " (number(gone))
+                    " gone, " (number(rotten)) " not as listed and not copied"
+                }
+            }
+        }
+    }
+}
+
 /// The proof that the written content has.
 fn proof(counts: &ReceiptCounts) -> String {
     match (counts.from_device, counts.from_cache, counts.copied.saturating_add(counts.replaced)) {
@@ -314,6 +344,7 @@ fn results(receipt: &Receipt) -> Markup {
                     }
                 }
             }
+            (expected(receipt))
         }
     }
 }
@@ -342,6 +373,30 @@ fn stream(receipt: &Receipt) -> Markup {
     }
 }
 
+/// The verdict on each of several directories. Receipts have those of the bad ones among their entries.
+fn trees(receipt: &Receipt) -> Markup {
+    let (entries, dirs) = (&receipt.entries, &receipt.directories);
+    let is_all = entries.left_out() == 0 && receipt.entries_left_out == 0;
+    let is_over = ["complete", "untrue"].contains(&&*receipt.ending.0);
+    let verdict = |dir: &ReceiptName| {
+        let is_it = |entry: &&ReceiptEntry| entry.event.0 == "tree" && entry.path == dir.path;
+        let found = entries.kept.iter().find(is_it).and_then(|entry| entry.text.as_ref());
+        found.map_or("good: every file as listed", |text| &text.0)
+    };
+    html! {
+        @if dirs.all > 1 && is_all && is_over {
+            @for dir in &dirs.kept { dt { (name(dir)) } dd { (text(verdict(dir))) } }
+        }
+    }
+}
+
+/// The command that mends the directories of a check from one another.
+fn heal_command(receipt: &Receipt) -> String {
+    let dirs = receipt.directories.kept.iter();
+    let dirs = dirs.map(|dir| format!(" {}", typed(Path::new(&dir.path.0))));
+    format!("dircopy heal{}", dirs.collect::<String>())
+}
+
 fn check(receipt: &Receipt) -> Markup {
     let checked = receipt.checked.unwrap_or_default();
     html! {
@@ -352,6 +407,11 @@ fn check(receipt: &Receipt) -> Markup {
                 dt { "Differ" } dd { (number(checked.differ)) }
                 dt { "Missing" } dd { (number(checked.missing)) }
                 dt { "Unreadable" } dd { (number(checked.unreadable)) }
+                @if checked.repairable > 0 {
+                    dt { "Repairable" }
+                    dd { (counted(checked.repairable, "bad file")) ": " code { (heal_command(receipt)) } }
+                }
+                (trees(receipt))
                 dt { "Read" }
                 dd {
                     (size(checked.bytes))
@@ -415,7 +475,8 @@ fn entries(receipt: &Receipt) -> Markup {
             @if receipt.entries.all == 0 && more == 0 && refused.is_empty() { p { "None." } }
             @else {
                 table .stack {
-                    thead { tr { th { "Event" } th { "What" } th { "At" } } }
+                    @let is_at = !refused.is_empty() || receipt.entries.kept.iter().any(|it| it.output.is_some());
+                    thead { tr { th { "Event" } th { "What" } @if is_at { th { "At" } } } }
                     tbody {
                         @for output in refused {
                             tr {
@@ -429,7 +490,7 @@ fn entries(receipt: &Receipt) -> Markup {
                                 td .event { (text(&entry.event.0)) }
                                 td { (sentence(entry)) (digests(entry)) }
                                 @if let Some(output) = &entry.output { td data-label="At" { (text(&output.0)) } }
-                                @else { td {} }
+                                @else if is_at { td {} }
                             }
                         }
                     }

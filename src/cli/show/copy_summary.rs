@@ -23,6 +23,8 @@ pub struct CopySummary<'a> {
     pub outputs: &'a [PathBuf],
     /// For each its report, or why it was refused.
     pub reports: &'a [Result<Report>],
+    /// The tree that is brought back, if it is that.
+    pub restored: Option<&'a Path>,
 }
 
 impl CopySummary<'_> {
@@ -56,8 +58,10 @@ impl CopySummary<'_> {
                 Ok(_) => {}
             }
         }
-        if !self.args.verbosity.quiet {
-            console.out_rows(self.rows());
+        match (self.args.verbosity.quiet, self.no_generation().strip_prefix("; ")) {
+            (false, _) => console.out_rows(self.rows()),
+            (true, Some(text)) => console.err(&format!("dircopy: {text}")),
+            (true, None) => {}
         }
     }
 
@@ -70,6 +74,7 @@ impl CopySummary<'_> {
             [Ok(report)] => self.output_rows(report),
             _ => self.rows_of_several(),
         };
+        self.restored.iter().for_each(|tree| rows.row("from", Shown::path(tree)));
         let lists = self.reports.iter().flatten().filter_map(|report| report.media_list.as_ref());
         lists.for_each(|path| rows.row("media list", Shown::path(path)));
         if let Some(command) = self.check() {
@@ -261,6 +266,7 @@ impl CopySummary<'_> {
     fn proof(&self, counts: &Counts) -> String {
         match (counts.from_device, counts.from_cache) {
             (0, 0) if counts.copied + counts.replaced == 0 => match counts.suspended_bytes {
+                0 if counts.unchanged == 0 && counts.seen > 0 => "no file finished".into(),
                 0 => "nothing written".into(),
                 bytes => format!("no file finished, {} kept for the next run", size(bytes)),
             },

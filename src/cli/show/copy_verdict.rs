@@ -38,10 +38,11 @@ impl CopySummary<'_> {
             [Ok(report), rest @ ..] if rest.is_empty() || self.is_of_nothing() => {
                 let output = self.outputs.first().map_or(Path::new(""), |output| output);
                 let Ended { title, text, .. } = ended(report, output);
-                warn(title, exit, &text)
+                warn(title, exit, &format!("{text}{}", self.no_generation()))
             }
             reports => {
-                let (number, text) = (reports.len(), self.endings());
+                let number = reports.len();
+                let text = format!("{}{}", self.endings(), self.no_generation());
                 let with_number = || format!("{complete} of {number} outputs complete: {text}");
                 match exit {
                     Exit::Interrupted(_) => warn(INTERRUPTED, exit, &with_number()),
@@ -49,6 +50,21 @@ impl CopySummary<'_> {
                     _ => warn(&format!("{complete} OF {number} OUTPUTS COMPLETE"), exit, &text),
                 }
             }
+        }
+    }
+
+    /// That a run which came to its end made no generation somewhere, and what helps.
+    pub fn no_generation(&self) -> &'static str {
+        let made_none = |report: &Report| {
+            matches!(report.ending, Ending::Incomplete | Ending::Rotten | Ending::Unproven)
+        };
+        let is_one = self.args.mirror.generations && !self.args.dry_run;
+        match is_one && self.reports.iter().flatten().any(made_none) {
+            true => {
+                "; no generation was made: mend what is named, or leave it out with --exclude, and run the same command \
+                 again"
+            }
+            false => "",
         }
     }
 
@@ -140,7 +156,7 @@ impl CopySummary<'_> {
     fn places(&self) -> String {
         match (self.devices(), self.outputs.len()) {
             (devices, outputs) if devices >= outputs => String::new(),
-            (1, _) => "; on one device: one place".into(),
+            (1, _) => "; all on one device, which may fail as one".into(),
             (devices, _) => format!("; on {devices} devices: {devices} places"),
         }
     }
@@ -254,6 +270,12 @@ fn ended(report: &Report, output: &Path) -> Ended {
     }
 }
 
+/// What is said of listed files that the source does not have.
+fn lost_files(lost: u64) -> String {
+    let is = if lost == 1 { "is" } else { "are" };
+    format!("{} {is} not in the source", count(lost, "listed file"))
+}
+
 fn missing(report: &Report) -> u64 {
     report.counts.failed + report.counts.left
 }
@@ -300,8 +322,7 @@ fn ending(report: &Report) -> (&'static str, String) {
             ("NOT PROVEN", text)
         }
         Ending::Rotten if report.counts.rotten == 0 && report.counts.lost > 0 => {
-            let lost = count(report.counts.lost, "file");
-            ("NOT COMPLETE", format!("{lost} that is listed: not in the source"))
+            ("NOT COMPLETE", lost_files(report.counts.lost))
         }
         Ending::Rotten if report.counts.rotten == 0 => (
             "ROTTEN",
@@ -310,10 +331,20 @@ fn ending(report: &Report) -> (&'static str, String) {
                 count(report.counts.decayed, "file")
             ),
         ),
-        Ending::Rotten => (
-            "ROTTEN",
-            format!("files of the source are not as expected and were not copied; {differ}"),
-        ),
+        Ending::Rotten => {
+            let Counts { rotten, lost, .. } = report.counts;
+            let (is, was) = if rotten == 1 { ("is", "was") } else { ("are", "were") };
+            let files = count(rotten, "file");
+            let mut text =
+                format!("{files} of the source {is} not as expected and {was} not copied");
+            if lost > 0 {
+                text += &format!("; {}", lost_files(lost));
+            }
+            if missing > rotten {
+                text += &format!("; in all {differ}");
+            }
+            ("ROTTEN", text)
+        }
         Ending::Miscomputed(error) => ("NOT PROVEN", error.to_string()),
         Ending::Stopped(error) => ("STOPPED EARLY", error.to_string()),
         Ending::Interrupted(TIME_IS_UP) => (TIME_OVER, again.into()),

@@ -8,9 +8,9 @@ use crate::cli::show::rows::{Counted, Rows, compared, cut, files, size, time, ty
 use crate::{
     cli::exit::Exit, cli::show::Detail, cli::show::ScreenLine, cli::show::count,
     cli::show::stream_summary::not_healed, cli::show::stream_summary::taken, io::HashedFrom,
-    manifest::OtherName, path::RelPath, path::Shown, sys, verify::Coverage, verify::Finding,
-    verify::ManifestAt, verify::Rival, verify::ShardCoverage, verify::Target, verify::TreeVerdict,
-    verify::Verdict, verify::VerifyJob, verify::VerifyReport,
+    manifest::OtherName, path::RelPath, path::Shown, sys, verify::Checked, verify::Coverage,
+    verify::Finding, verify::ManifestAt, verify::Rival, verify::ShardCoverage, verify::Target,
+    verify::TreeVerdict, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
 };
 
 /// The remark on a name that trees list differently.
@@ -371,7 +371,13 @@ pub fn summary(report: &VerifyReport, check: &VerifyJob) -> Rows {
         Counted("repeated", counts.repeated, "line", "for a name that was listed before"),
         Counted("converted", counts.converted, "name", "found under another spelling"),
         Counted("empty", counts.empty, "manifest", "that lists no file that can be checked"),
-        Counted("unusable", counts.unusable, "place", "without a manifest that could be used"),
+        Counted("absent", counts.absent, "place", "that is not there"),
+        Counted(
+            "unusable",
+            counts.unusable - counts.absent,
+            "place",
+            "without a manifest that could be used",
+        ),
     ]);
     if read > 0 {
         let device = format!("{} from the device", counts.from_device);
@@ -407,19 +413,26 @@ pub fn summary(report: &VerifyReport, check: &VerifyJob) -> Rows {
 
 /// The last line: the verdict over every directory, of a check that ends with `exit`. `amiss` says what was at its
 /// end, if nothing else.
-pub fn verdict(report: &VerifyReport, exit: Exit, amiss: &str) -> String {
+pub fn verdict(report: &VerifyReport, check: &VerifyJob, exit: Exit, amiss: &str) -> String {
     let counts = &report.counts;
     let (title, text) = if report.interrupted.is_some() {
         ("INTERRUPTED", "not everything was checked")
     } else if counts.is_untrue() {
-        ("FAILED", "the files are not as listed")
+        return warn("FAILED", exit, &untrue(counts, check));
     } else if counts.is_empty() {
         let title = if counts.good == 0 { "NOTHING TO VERIFY" } else { "NOT PROVEN" };
         (title, "a manifest lists no file that can be checked")
     } else if counts.unusable > 0 && counts.malformed + counts.refused == 0 {
         let is_none = counts.good + counts.unreadable == 0;
         let text = if is_none { "nothing was checked" } else { "not everything was checked" };
-        return warn("NOT PROVEN", exit, &format!("{text}, for want of a manifest"));
+        let why = match counts.absent {
+            0 => ", for want of a manifest",
+            absent if absent == counts.unusable => {
+                ": a directory or list that was named is not there"
+            }
+            _ => ": directories or lists that were named are not there, or have no manifest",
+        };
+        return warn("NOT PROVEN", exit, &format!("{text}{why}"));
     } else if counts.is_unusable() {
         ("NOT PROVEN", "a manifest could not be read whole")
     } else if counts.is_incomplete() {
@@ -455,6 +468,34 @@ pub fn verdict(report: &VerifyReport, exit: Exit, amiss: &str) -> String {
         };
     };
     warn(title, exit, text)
+}
+
+/// What is not as listed, of how many, and what makes files whole.
+fn untrue(counts: &Checked, check: &VerifyJob) -> String {
+    let bad = counts.differ + counts.missing;
+    let listed = count(bad + counts.good + counts.unreadable, "listed file");
+    let are = |number| if number == 1 { "is" } else { "are" };
+    let parts = [
+        (bad, format!("{bad} of {listed} {} not as listed", are(bad))),
+        (counts.unlisted, format!("{} not listed", count(counts.unlisted, "file"))),
+        (counts.incomplete, format!("{} of an archive amiss", count(counts.incomplete, "part"))),
+        (
+            counts.contradicted + counts.conflicting,
+            format!(
+                "{} listed with two digests",
+                count(counts.contradicted + counts.conflicting, "name")
+            ),
+        ),
+    ];
+    let parts = parts.into_iter().filter_map(|(number, text)| (number > 0).then_some(text));
+    let mut text = parts.collect::<Vec<_>>().join(", ");
+    let is_own = check.manifests.is_empty() && check.root.is_none();
+    if let ([dir], true) =
+        (&*check.dirs, bad > 0 && counts.repairable + counts.not_healed == 0 && is_own)
+    {
+        text += &format!("; with another copy of it: dircopy heal {} COPY", typed(dir));
+    }
+    text
 }
 
 /// A time in UTC, to the minute.

@@ -7,8 +7,6 @@
 
 use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::Deed;
 use crate::{
     copy::CopyJob, copy::before::check, copy::before::check::DiskDemands,
@@ -16,22 +14,12 @@ use crate::{
     copy::list_file::ListWriting, copy::list_file::remove_all, error::Error, error::Result,
     event::Stop, hash::Algorithms, hash::Digests, manifest::ManifestName,
     manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
-    manifest::archive::bag::manifest_name, state::Bound, state::Missing, state::Note,
+    manifest::archive::bag::manifest_name, state::BagNote, state::Missing, state::Note,
     state::PrivateDir, state::private_dir::NAME, sys, sys::Attributes, sys::Dir, sys::DirListing,
     sys::PartOwner, sys::is_part_name, tree::Patience, tree::anew::make_anew,
     tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
     tree::hand_over::tells_owners,
 };
-
-/// Notes in the private directory that the directory is a bag of this user's runs.
-#[derive(Serialize, Deserialize)]
-struct BagNote;
-
-impl Note for BagNote {
-    const FILE: &str = "bag";
-    const HEAD: &str = "dircopy bag 1";
-    const BOUND: Bound = Bound::Directory;
-}
 
 const DEED: &str = "make a bag at";
 

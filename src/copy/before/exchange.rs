@@ -381,6 +381,9 @@ impl CopyJob {
             Some(names) if names.is_empty() => {
                 "the list of names has none; if that is meant, give --allow-empty"
             }
+            None if self.options.restore && !self.options.selection.filter.is_empty() => {
+                "nothing in that tree matches --include; a path begins at its root: --include /DIR/FILE"
+            }
             None if !self.options.selection.filter.is_empty() => {
                 "nothing in the source matches --include and --exclude; if that is meant, give --allow-empty"
             }

@@ -97,6 +97,14 @@ impl GenerationSet {
         all.into_iter().collect()
     }
 
+    /// True if what is in `root` was made by another user's runs, and none of it is this user's.
+    pub fn is_of_another_user(&self, root: &Dir) -> bool {
+        let private = root.stat(NAME.as_ref(), false);
+        self.complete.is_empty()
+            && self.foreign.len() > self.foreign_trees.len()
+            && private.is_ok_and(|stat| stat.kind == Kind::Dir && !Dir::is_kept_by_us(&stat))
+    }
+
     /// The name of a generation that is made now: later than all of this user's, and not one that something else has.
     /// Who may write to the directory can make one of any day, and it must not become the day of all that follow.
     pub fn next_name(&self, now: DatedName) -> DatedName {

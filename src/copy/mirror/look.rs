@@ -282,8 +282,8 @@ impl DepartureLook<'_> {
         let now = &mark.root;
         let last = last.filter(|last| last.is_known() && now.is_other_than(&last.root));
         if last.is_some() && !mark.is_known() {
-            let finding = "the system does not tell which file system it is on; nothing was touched; if no more \
-                           files may be open, allow more, or try again with less at work";
+            let finding = "the system does not tell which file system it is on; nothing was touched: the \
+                           table of mounts does not show it, as in a chroot, or no more files may be open";
             return refuse(finding.to_owned());
         }
         if let Some(SourceMark { root: then, .. }) = last {

@@ -9,7 +9,7 @@ use std::{
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::{
-    error::Error, event::Progress, event::Stop, hash::Algorithm, hash::Digest,
+    error::Error, event::Progress, event::Stop, hash::Algorithm, hash::Digest, hash::HashedSet,
     manifest::name::LIKE_SHA512, path::RelPath, state::plugs::Replugged, sys, sys::Dir,
     sys::Medium, sys::stat::Identity, sys::stat::Stat, verify::Bag, verify::BagVerdict,
     verify::Checked, verify::Finding, verify::FindingListener, verify::Findings,
@@ -237,6 +237,13 @@ impl<T> LookAhead<T> {
 
 // Findings come together here: they are counted, remembered as far as later checks need them, and told.
 
+/// The files of a bag that were told of, by the hashes of their names, and the bad ones among them.
+#[derive(Default)]
+struct ToldFiles {
+    all: HashedSet,
+    bad: HashedSet,
+}
+
 /// Counts the findings of a check and tells the listener; on the thread that runs the job.
 pub struct Collector<'a> {
     listen: &'a FindingListener<'a>,
@@ -252,6 +259,8 @@ pub struct Collector<'a> {
     pub converted: SeenNames,
     /// The results for each bag.
     bags: HashMap<Identity, Checked>,
+    /// The files of bags that were told of.
+    told: HashMap<Identity, ToldFiles>,
     /// The directories as replicas of each other, if there are several.
     pub replicas: Option<Replicas>,
     /// The first list with a file that differs by SHA-512.
@@ -276,6 +285,7 @@ impl<'a> Collector<'a> {
             answered: 0,
             converted: SeenNames::default(),
             bags: HashMap::new(),
+            told: HashMap::new(),
             replicas: (targets > 1).then(|| Replicas::new(targets)),
             sha512: None,
             trees: CheckedTrees::default(),
@@ -377,14 +387,26 @@ impl<'a> Collector<'a> {
         findings.into_iter().for_each(|finding| self.tell(&nowhere, finding));
     }
 
-    /// Counts and tells a finding.
+    /// Counts and tells a finding. A file of a bag is counted and told once, also if several manifests list it, and
+    /// once more if a later one finds it bad.
     pub fn tell(&mut self, target: &Target, finding: Finding) {
+        if target.part.bag().is_some() {
+            self.bags.entry(target.root_id).or_default().add(&finding);
+            if let Finding::File { path, verdict, .. } = &finding {
+                let told = self.told.entry(target.root_id).or_default();
+                let (path, is_bad) = (self.key.of(path), !matches!(verdict, Verdict::Good(_)));
+                let (is_first, was_good) = (told.all.insert(path), !told.bad.contains(&path));
+                if !(is_first || is_bad && was_good) {
+                    return;
+                }
+                if is_bad {
+                    told.bad.insert(path);
+                }
+            }
+        }
         self.counts.add(&finding);
         self.trees.note(target, &finding);
         self.bad.note(target, &finding);
-        if target.part.bag().is_some() {
-            self.bags.entry(target.root_id).or_default().add(&finding);
-        }
         if let Some(replicas) = &mut self.replicas {
             replicas.note(target, &finding);
         }

@@ -130,6 +130,31 @@ fn a_source_becomes_a_valid_bag() {
     run.assert_code(4).assert_prints(&["a complete bag, but not a valid one"]);
 }
 
+/// The numbers are of files, however many manifests list them, and each is named once.
+#[test]
+fn a_file_in_two_manifests_is_counted_once() {
+    let scene = Scene::new();
+    scene.src.file("a", "one").file("b", "two").file("c", "three");
+    bag(&scene, &["--hash", "sha256,md5"]).assert_code(0);
+    let run = scene.bare(["verify", "dst"]).run();
+    // Beside the payload bagit.txt, bag-info.txt and two manifests.
+    run.assert_code(0)
+        .assert_prints(&["checked     7 files"])
+        .assert_prints(&["good        7 files"]);
+    scene.output().file("data/a", "eno").remove("data/b").file("data/stray", "?");
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(4);
+    for row in ["differ      1 file", "missing     1 listed file", "not listed  1 file"] {
+        run.assert_prints(&[row]);
+    }
+    run.assert_prints(&[
+        "FAILED (exit 4): 2 of 7 listed files are not as listed, 1 file not listed",
+    ]);
+    for name in ["dst/data/a ", "dst/data/b ", "dst/data/stray "] {
+        assert_eq!(run.err().matches(name).count(), 1, "{name}: {}", run.err());
+    }
+}
+
 #[test]
 fn percent_signs_are_escaped_as_the_rfc_has_it() {
     let scene = Scene::new();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::Cluster;
-use crate::harness::{Mount, content, need, shell};
+use crate::harness::{Mount, Running, content, need, shell};
 
 #[test]
 fn shards_together_are_the_whole() {
@@ -102,8 +102,8 @@ fn the_same_shard_may_run_twice_at_once() {
     }
 }
 
-#[test]
-fn only_shards_share_an_output() {
+/// The plan with a file that takes seconds, the number of its shards, and which has that file.
+fn with_a_slow_shard() -> (Cluster, u32, String) {
     let cluster = Cluster::new(2);
     cluster.scene.src.file("huge", content(6_000_000));
     let shards = cluster.plan();
@@ -114,12 +114,47 @@ fn only_shards_share_an_output() {
         })
         .unwrap()
         .to_string();
-    let mut slow = cluster.command("shard", &["--index", &number, "--limit-rate", "1M"]).spawn();
+    (cluster, shards, number)
+}
+
+/// That shard, at work on the file.
+fn at_work(cluster: &Cluster, number: &str) -> Running {
+    let mut slow = cluster.command("shard", &["--index", number, "--limit-rate", "1M"]).spawn();
     slow.until("a part file", || {
         std::fs::read_dir(cluster.out()).unwrap().any(|it| {
             it.unwrap().file_name().to_str().is_some_and(|it| it.ends_with(".dircopy-part"))
         })
     });
+    slow
+}
+
+/// No file of a shard failed that was asked to stop, and it is taken again.
+#[test]
+fn a_shard_that_was_asked_to_stop_was_cut_short() {
+    let (cluster, shards, number) = with_a_slow_shard();
+    let slow = at_work(&cluster, &number);
+    slow.signal(Signal::INT);
+    slow.wait().assert_code(130);
+    let status =
+        || cluster.scene.bare(["plan".into(), "--status".into(), cluster.plan_dir()]).run();
+    status().assert_prints(&[&format!("cut short: {number}")]);
+    assert!(!status().out().contains("failed"), "{}", status().out());
+    status().assert_prints(&["next: dircopy shard --plan ", "--claim"]);
+    let finish = cluster.finish();
+    finish
+        .assert_code(1)
+        .assert_says(&format!("shard {number} is not done: its last attempt was cut"));
+    cluster.claim().assert_code(0);
+    status().assert_code(1).assert_prints(&[&format!("{shards} of {shards} shards done")]);
+    status().assert_prints(&["next: dircopy finish --plan "]);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+#[test]
+fn only_shards_share_an_output() {
+    let (cluster, shards, number) = with_a_slow_shard();
+    let slow = at_work(&cluster, &number);
     // However long the others take, this one is still at it.
     slow.signal(Signal::STOP);
     let plain = [cluster.scene.src.root().to_path_buf(), cluster.out()];

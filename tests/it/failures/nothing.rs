@@ -138,7 +138,7 @@ fn the_disk_of_one_of_two_outputs_is_missed() {
     let copy = || scene.bare(["src", "one/copy", "two/copy"]).run();
     let run = copy();
     run.assert_code(0).assert_prints(&["done: 1 file, ", " at both outputs"]);
-    assert!(!run.out().contains("one place"), "{}", run.out());
+    assert!(!run.out().contains("on one device"), "{}", run.out());
     drop(other);
     scene.src.file("b", "b");
     for _ in 0..2 {
@@ -166,7 +166,7 @@ fn outputs_on_one_device_are_one_place() {
     let scene = Scene::new();
     scene.src.file("a", "a");
     let run = scene.bare(["src", "one", "two"]).run();
-    run.assert_code(0).assert_prints(&["done: 1 file, ", " at both outputs", "one place"]);
+    run.assert_code(0).assert_prints(&["done: 1 file, ", " at both outputs", "on one device"]);
 }
 
 /// Old manifests went into the source, and what was edited there was left or replaced.

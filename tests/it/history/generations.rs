@@ -258,3 +258,63 @@ fn what_cannot_be_a_generation_is_refused() {
     refused(&["--overwrite-policy=never"], "--overwrite-policy");
     refused(&["-o", "other"], "generations are of one output");
 }
+
+/// An administrator is told of a user's generations, which are checked, and not that there are none.
+#[test]
+fn generations_of_another_user_are_told() {
+    need!(Setpriv);
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    shell(&scene, "chmod 755 . src && chmod 644 src/a && install -d -o 65534 -g 65534 of");
+    let args = ["src", "of/nights", "--generations"];
+    scene.bare(args).under_nobody().run().assert_code(0);
+    let name = shell(&scene, "readlink of/nights/latest").trim().to_owned();
+    let run = scene.bare(["generations", "of/nights"]).run();
+    run.assert_code(2).assert_says("another user's").assert_says(&name);
+    let run = scene.bare(["verify", "of/nights"]).run();
+    run.assert_code(0).assert_says(&name).assert_prints(&["good: every listed file is as listed"]);
+    shell(&scene, "printf 2 >of/nights/latest/a");
+    scene.bare(["verify", "of/nights"]).run().assert_code(4);
+}
+
+/// One file that cannot be copied keeps every generation away, and a quiet run says so too.
+#[test]
+fn a_run_that_makes_no_generation_says_so() {
+    need!(Setpriv);
+    let scene = Scene::new();
+    scene.src.file("a", "1").file("secret", "2").mode("secret", 0o600);
+    shell(&scene, "chmod 755 . src && chmod 644 src/a && install -d -o 65534 -g 65534 of");
+    let told = "no generation was made: mend what is named, or leave it out with --exclude";
+    let args = ["src", "of/nights", "--generations"];
+    let run = scene.bare(args).under_nobody().run();
+    run.assert_code(1).assert_prints(&["NOT COMPLETE (exit 1): 1 entry", told]);
+    let run = scene.bare(args.iter().chain(&["-q"])).under_nobody().run();
+    run.assert_code(1).assert_says(told);
+    // A check of what is there says what that is.
+    shell(&scene, "chown -R 0:0 of");
+    let run = scene.bare(["verify", "of/nights"]).run();
+    run.assert_says("its run did not complete it, and there is no generation");
+}
+
+/// A file that has left the source is in an older generation, and the command that brings it back is told.
+#[test]
+fn a_restore_names_the_generation_that_has_the_file() {
+    let scene = Scene::new();
+    scene.src.file("keep", "1").file("Docs/thesis", "2");
+    night(&scene, &[], 0);
+    let older = generations(&scene).pop().unwrap();
+    scene.src.remove("Docs/thesis");
+    night(&scene, &[], 0);
+    let include = ["--include", "/Docs/thesis"];
+    let run = scene.bare(["restore", "dst", "back"].iter().chain(&include)).run();
+    let older = older.file_name().unwrap().to_str().unwrap();
+    run.assert_code(2).assert_says(&format!(
+        "the newest that has it: dircopy restore dst/{older} DST --include /Docs/thesis"
+    ));
+    let run = scene.bare(["restore", "dst", "all"]).run();
+    let newest = generations(&scene).pop().unwrap();
+    let newest = newest.file_name().unwrap().to_str().unwrap().to_owned();
+    run.assert_code(0).assert_prints(&["from", &format!("dst/{newest}")]);
+    let run = scene.bare(["restore", "dst", "none", "--include", "/Docs/never"]).run();
+    run.assert_code(2).assert_says("none of its generations has");
+}

@@ -2,6 +2,31 @@
 
 use crate::harness::{Scene, shell};
 
+/// A word that was meant as a value makes no output.
+#[test]
+fn a_value_without_its_sign_is_no_output() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    for (args, tip) in [
+        (&["src", "dst", "--verify", "new"][..], "--verify=new"),
+        (&["src", "--mirror", "all", "dst"], "--mirror=all"),
+        (&["src", "dst", "--verify", "yes"], "leave out yes"),
+        (&["src", "dst", "--hard-links", "on"], "leave out on"),
+    ] {
+        scene.bare(args).run().assert_code(2).assert_says(tip);
+        assert_eq!(shell(&scene, "ls").trim(), "src");
+    }
+    shell(&scene, "mkdir all");
+    scene.bare(["src", "--mirror", "all", "dst"]).run().assert_code(0);
+    // A file keeps its name.
+    shell(&scene, "mv src/a src/a.txt");
+    scene.bare(["src/a.txt", "b.txt"]).run().assert_code(2).assert_says("tip: dircopy src/a.txt .");
+    scene.bare(["src/a.txt", "b.txt/"]).run().assert_code(0);
+    // An option that wants another says so.
+    let run = scene.bare(["src", "dst", "--keep-reports", "3"]).run();
+    run.assert_code(2).assert_says("--keep-reports wants --report");
+}
+
 #[test]
 fn options_of_other_programs_name_ours() {
     let scene = Scene::new();

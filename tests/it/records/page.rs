@@ -304,6 +304,38 @@ fn the_page_begins_with_what_was_copied_and_proven() {
     run.assert_code(2).assert_says("one report for programs and one page");
 }
 
+/// A check of two disks says which is which, what mends them, and the verdict on each; a delivery what was expected.
+#[test]
+fn a_page_of_two_disks_says_what_mends_them() {
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("a", content(100)).file("b", content(200));
+    scene.bare(["src", "d1/A", "d2/A"]).after("mkdir d1 d2").run().assert_code(0);
+    shell(&scene, "printf rot | dd of=d2/A/a conv=notrunc status=none");
+    scene.bare(["verify", "d1/A", "d2/A", "--report", "c.html"]).run().assert_code(4);
+    let page = parsed(&scene, "c.html");
+    let text = page["text"].as_str().unwrap();
+    assert!(text.contains("check of d1/A, d2/A"), "{text}");
+    let cells = cells(&page);
+    for cell in [
+        "1 bad file: dircopy heal d1/A d2/A",
+        "good: every file as listed",
+        "NOT good: 1 good, 1 differing",
+    ] {
+        assert!(cells.contains(&cell), "{cell}: {cells:?}");
+    }
+    shell(&scene, "cd src && md5sum a b >sums.md5 && rm b");
+    scene
+        .bare(["src", "in", "--expect", "src/sums.md5", "--report", "e.html"])
+        .run()
+        .assert_code(0);
+    let page = parsed(&scene, "e.html");
+    let text = page["text"].as_str().unwrap();
+    assert!(text.contains("Expected1 file as listed, 0 edited since, 1 gone"), "{text}");
+}
+
 /// A night without a run is a gap, and a refused one says why.
 #[test]
 fn a_missed_night_is_a_gap() {
@@ -337,4 +369,5 @@ fn a_missed_night_is_a_gap() {
     let text = parsed(&scene, "all.html")["text"].as_str().unwrap().to_owned();
     assert!(text.contains("Refused: cannot copy to no/such"), "{text}");
     assert!(text.contains("2026-11-01"), "{text}");
+    assert!(text.contains("One came every 24 h: 1 run missing after 2026-11-02"), "{text}");
 }

@@ -522,14 +522,14 @@ fn a_delivery_is_expected_as_its_list_came() {
         let run = deliver(&scene, args);
         run.assert_code(4).assert_says("expected, and not in the source: other");
         if args != ["-q"] {
-            run.assert_prints(&["NOT COMPLETE (exit 4): 1 file that is listed: not in the source"]);
+            run.assert_prints(&["NOT COMPLETE (exit 4): 1 listed file is not in the source"]);
         }
         scene.src.file("other", "other");
         shell(&scene, "touch -d 2025-01-01 src/other");
         deliver(&scene, args).assert_code(0);
     }
     let scene = scene();
-    scene.copy(&["--expect-all"]).assert_code(2).assert_says("--expect <MANIFEST>");
+    scene.copy(&["--expect-all"]).assert_code(2).assert_says("--expect-all wants --expect <LIST>");
 }
 
 /// What a run left because of the list keeps the time that it was given, whatever the source has by now.

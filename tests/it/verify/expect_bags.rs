@@ -72,7 +72,7 @@ fn what_a_bag_lists_neither_changes_nor_goes() {
         scene.output().remove("data/c");
         let run = unpack(&scene, "dst/data", expected);
         run.assert_code(4).assert_says("not in the source: c").assert_prints(&["1 gone"]);
-        run.assert_prints(&["NOT COMPLETE (exit 4): 1 file that is listed"]);
+        run.assert_prints(&["NOT COMPLETE (exit 4): 1 listed file is not in the source"]);
     }
 }
 

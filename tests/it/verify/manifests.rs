@@ -104,6 +104,12 @@ fn without_a_manifest_nothing_is_proven() {
     let run = scene.bare(["verify", "dst"]).run();
     run.assert_code(5).assert_says("it is no output of dircopy: it has no manifest");
     run.assert_prints(&["NOT PROVEN (exit 5): nothing was checked, for want of a manifest"]);
+    // What is not there is said as that.
+    for args in [&["verify", "nowhere"][..], &["verify", "-m", "nolist", "dst"]] {
+        scene.bare(args).run().assert_code(5).assert_prints(&[
+            "NOT PROVEN (exit 5): nothing was checked: a directory or list that was named is not there",
+        ]);
+    }
     // The output is beside what was named.
     scene.bare(["dst", "disk"]).run().assert_code(0);
     shell(&scene, "mkdir -p top && mv disk top/out");
@@ -113,6 +119,15 @@ fn without_a_manifest_nothing_is_proven() {
     shell(&scene, "rm top/out/dircopy-*");
     let run = scene.bare(["verify", "top/out"]).run();
     run.assert_code(5).assert_says("dircopy was here, and there is no finished manifest");
+    run.assert_says("it was removed, or its run made none");
+    // A plan that is not finished, and a bag.
+    shell(&scene, "mkdir seed && echo a >seed/a");
+    scene.bare(["plan", "seed", "planned", "--plan", "plan"]).run().assert_code(0);
+    let run = scene.bare(["verify", "planned"]).run();
+    run.assert_code(5).assert_says("no run has come to its end").assert_says("dircopy finish");
+    scene.bare(["seed", "bag", "--bag"]).run().assert_code(0);
+    shell(&scene, "rm bag/bagit.txt");
+    scene.bare(["verify", "bag"]).run().assert_code(5).assert_says("a bag that is not finished");
     shell(&scene, "mkdir -p nights/2026-01-01T000000Z.part/.dircopy && chmod -R 700 nights");
     shell(&scene, "touch nights/2026-01-01T000000Z.part/dircopy-20260101T000000Z.sha256sum.part");
     let run = scene.bare(["verify", "nights"]).run();
