@@ -93,9 +93,9 @@ fn replay(scene: &Scene, block: &str, bless: bool) -> String {
             .output()
             .unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
-        let said = match said.contains("; all on one device, which may fail as one") {
+        let said = match said.contains("; all on one device") {
             true => said
-                .replace("; all on one device, which may fail as one", "")
+                .replace("; all on one device", "")
                 .replace("read back from the disk", "read back from both disks"),
             false => said,
         };

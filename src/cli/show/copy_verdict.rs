@@ -156,7 +156,7 @@ impl CopySummary<'_> {
     fn places(&self) -> String {
         match (self.devices(), self.outputs.len()) {
             (devices, outputs) if devices >= outputs => String::new(),
-            (1, _) => "; all on one device, which may fail as one".into(),
+            (1, _) => "; all on one device".into(),
             (devices, _) => format!("; on {devices} devices: {devices} places"),
         }
     }
