@@ -67,7 +67,7 @@ impl PlanJob {
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let patience = Patience { wait: job.wait, deed: "plan a copy to", tell: &tell, stop };
         let (slot, reservations, read) = (None, &Reservations::default(), &FirstRead::default());
-        let run = OutputRun { job, observer, slot, reservations, read };
+        let run = OutputRun { job, observer, slot, reservations, read, beside: None };
         let too_large = if job.options.check_space { run.check_space(patience)? } else { None };
         job.refuse_other_layout()?;
         let prepared = job.prepare(false, patience)?;

@@ -65,7 +65,7 @@ impl RewalkJob {
         let stop = &observer.stop.of_one();
         let patience = Patience { wait: false, deed: "walk once more", tell: &tell, stop };
         let (slot, reservations, read) = (None, &Reservations::default(), &FirstRead::default());
-        let run = OutputRun { job: &job, observer, slot, reservations, read };
+        let run = OutputRun { job: &job, observer, slot, reservations, read, beside: None };
         let prepared = job.prepare(true, patience)?;
         let is_output = prepared.output_id.is_some_and(|id| id.ino == frozen.output_inode);
         if prepared.source_id.ino != frozen.source_inode || !is_output {

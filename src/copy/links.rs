@@ -111,8 +111,11 @@ impl Committer<'_> {
         }
         let row = match (&made, digests) {
             (Ok((_, Some(stands))), Some(digests)) => {
-                row_of(output, entry, &stands.stat, digests.proof, Origin::Source)
-                    .map(|row| Row { sure: row.sure && self.is_untouched(output, stands), ..row })
+                row_of(output, entry, &stands.stat, digests.proof, Origin::Source).map(|row| {
+                    let sure = row.sure && self.is_untouched(output, stands);
+                    let seen = output.seen_at(&entry.stat, self.context.options.began);
+                    Row { sure, seen, ..row }
+                })
             }
             _ => None,
         };
@@ -144,7 +147,7 @@ impl Committer<'_> {
             sure: !late && self.is_untouched(root, &now),
             late,
             labelled: first.labelled,
-            read_at: None,
+            seen: root.seen_at(&first.stat, self.context.options.began),
             epoch: 0,
         };
         if let Some(known) = self.context.shared.known {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     event::Gate, event::Progress, event::Stop, event::Timings, hash::Algorithm, hash::Algorithms,
     hash::Backend, hash::Sha256, io::link_check::Helpers, io::read_back::Residency,
-    manifest::ListFormat, sys::stat::Stat, tree::Policy, tree::Selection,
+    manifest::ListFormat, sys, sys::stat::Stat, sys::stat::Time, tree::Policy, tree::Selection,
 };
 
 // What is asked of a copy, and what that comes to at an output.
@@ -188,6 +188,8 @@ pub struct Options<'a> {
     pub prunes: bool,
     /// Whether a file that changed at the source after its copy is read, also where size and time are the same.
     pub asks_change_time: bool,
+    /// When the run began, as a file would show that is changed at that moment.
+    pub began: Time,
 }
 
 /// When a finished part file gets its final name.
@@ -349,6 +351,7 @@ impl<'a> Options<'a> {
             pruned: false,
             prunes: false,
             asks_change_time: false,
+            began: sys::time_of_change(),
         }
     }
 }

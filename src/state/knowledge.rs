@@ -147,7 +147,7 @@ impl Knowledge {
         self.next = numbers.last().map_or(1, |last| last.saturating_add(1));
         let unfinished = numbers.iter().rev().map(|number| format!("{FINISHED}.{number}").into());
         for name in unfinished.chain([OsString::from(FINISHED)]) {
-            let Some((file, _)) = private.dir().open_ours(&name)? else { continue };
+            let Some((file, _)) = private.dir().open_private(&name)? else { continue };
             let LoadedRecord { closed, index, body, doubted } =
                 load(file, private.mark(), is_to_stop)?;
             // That of another disk, which was mounted there. What is known of this one its manifests say.
@@ -599,7 +599,7 @@ mod tests {
     use crate::hash::Sha256;
     use crate::state::Missing;
     use crate::state::Origin;
-    use crate::state::RecordFile;
+    use crate::state::{RecordFile, SeenAt};
     use std::fs;
 
     const FILES: [&str; 3] = ["a", "two words", "-"];
@@ -623,7 +623,7 @@ mod tests {
                     sure: true,
                     late: false,
                     labelled: true,
-                    read_at: None,
+                    seen: SeenAt::default(),
                     epoch: 0,
                 };
                 row.write(&mut line, &[], name.as_bytes());

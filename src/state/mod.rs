@@ -18,6 +18,9 @@ mod refuted;
 pub mod row;
 mod source_mark;
 
+/// The link in an output of generations to the newest one.
+pub const LATEST: &str = "latest";
+
 pub use knowledge::{Belief, Knowledge, Remembered, RowPlace, Unsettled};
 pub use note::Note;
 pub use notes::{
@@ -26,5 +29,5 @@ pub use notes::{
 pub use private_dir::{Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptSequence};
 pub use record::RecordFile;
-pub use row::{FinishedManifest, Origin, RecordedAt, Row, Trace};
+pub use row::{FinishedManifest, Origin, RecordedAt, Row, SeenAt, Trace};
 pub use source_mark::{Mounts, SourceMark};

@@ -34,7 +34,7 @@ pub trait Note: Serialize + DeserializeOwned {
 
     /// The note; `None` if there is none that can be believed.
     fn read(private: &PrivateDir) -> Option<Self> {
-        let (file, _) = private.dir().open_ours(Self::FILE.as_ref()).ok()??;
+        let (file, _) = private.dir().open_private(Self::FILE.as_ref()).ok()??;
         let head = head::<Self>(private, &file);
         read_from(file, &head)
     }

@@ -144,7 +144,7 @@ impl Departing {
     }
 
     fn read_whole(private: &PrivateDir) -> Option<Self> {
-        let (file, _) = private.dir().open_ours(DEPARTING_FILE.as_ref()).ok()??;
+        let (file, _) = private.dir().open_private(DEPARTING_FILE.as_ref()).ok()??;
         // Of which output, and which making of the file, the paths are.
         let head = private.mark().of_file(&file).text().to_owned();
         let (deed, path) = ("read what was about to be moved in", private.path());
@@ -278,6 +278,14 @@ impl OtherOutputs {
         self.0.extend(key(path).zip(top_of(path).as_deref().map(in_hex)));
     }
 
+    /// The same without the output at `path`.
+    #[must_use]
+    pub fn but(&self, path: &Path) -> Self {
+        let (mut others, key) = (self.0.clone(), key(path));
+        others.retain(|other, _| Some(other) != key.as_ref());
+        Self(others)
+    }
+
     /// Takes over what was noted of an output of which nothing new is known.
     pub fn keep(&mut self, earlier: &Self, path: &Path) {
         let known = key(path).and_then(|path| earlier.0.get_key_value(&path));
@@ -311,9 +319,11 @@ fn in_hex(path: &Path) -> String {
     hex::text(path.as_os_str().as_encoded_bytes())
 }
 
-/// The highest directory above `path` that is on the same device; none if that is the highest of all.
+/// The highest directory above `path`, or above the one that it is to be made in, that is on the same device; none if that
+/// is the highest of all.
 fn top_of(path: &Path) -> Option<PathBuf> {
-    let path = path.canonicalize().ok()?;
+    let path = std::path::absolute(path).ok()?;
+    let path = path.ancestors().find_map(|it| it.canonicalize().ok())?;
     let dev = |path: &Path| Some(Dir::open(path).ok()?.identity().ok()?.dev);
     let own = dev(&path)?;
     let below = path.ancestors().take_while(|above| dev(above) == Some(own)).last()?;

@@ -108,7 +108,7 @@ fn count(
     root: &Dir,
     mut is_so: impl FnMut(&Row, &dyn Fn() -> u64) -> bool,
 ) -> Option<(u64, u64)> {
-    let (file, _) = private.dir().open_ours(FINISHED.as_ref()).ok()??;
+    let (file, _) = private.dir().open_private(FINISHED.as_ref()).ok()??;
     numbers(private.dir()).ok().filter(BTreeSet::is_empty)?;
     let (mut files, mut rows) = (0, 0);
     let see = |text: &[u8]| {

@@ -363,7 +363,7 @@ impl PrivateDir {
 
 /// The content of the secret's file, if there is one: a secret, unless it is of no use.
 fn read_secret(dir: &Dir, durable: bool) -> io::Result<Option<Option<Secret>>> {
-    let Some((file, _)) = dir.open_ours(SECRET.as_ref())? else { return Ok(None) };
+    let Some((file, _)) = dir.open_private(SECRET.as_ref())? else { return Ok(None) };
     let (mut hex, mut made) = ([0; Sha256::HEX_LEN], String::new());
     let expected = made_at(Dir::birth_of(&file));
     let mut text = Uninterrupted(file).take(MOST_SECRET);

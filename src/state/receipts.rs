@@ -194,7 +194,7 @@ impl KnownReceipt {
 fn hold(private: &PrivateDir) -> io::Result<Option<File>> {
     let dir = private.dir();
     for _ in 0..LOOKS {
-        let file = match dir.open_ours(LOCK.as_ref())? {
+        let file = match dir.open_private(LOCK.as_ref())? {
             Some((file, _)) => Some(file),
             None => match dir.create_new(LOCK.as_ref(), true) {
                 // Another run made it at this moment.

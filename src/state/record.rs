@@ -226,7 +226,7 @@ fn append_later(
     manifest: &FinishedManifest,
     durable: bool,
 ) -> io::Result<bool> {
-    let Some((mut file, _)) = private.open_ours(FINISHED.as_ref())? else { return Ok(false) };
+    let Some((mut file, _)) = private.open_private(FINISHED.as_ref())? else { return Ok(false) };
     let (closed, _, mut hasher) = read(&file, mark, &|| false, is_row)?;
     if closed.len == 0 {
         return Ok(false);
@@ -427,7 +427,7 @@ mod tests {
     use crate::sys::Dir;
     use crate::sys::stat::Time;
     use crate::{hash::Digest, hash::Sha256};
-    use crate::{state::Origin, state::Row, state::Trace};
+    use crate::{state::Origin, state::Row, state::SeenAt, state::Trace};
     use proptest::prelude::*;
     use std::io::Write;
     use std::path::Path;
@@ -448,7 +448,7 @@ mod tests {
             sure: true,
             late: false,
             labelled: true,
-            read_at: None,
+            seen: SeenAt::default(),
             epoch: 0,
         };
         let mut line = Vec::new();
@@ -493,7 +493,7 @@ mod tests {
     }
 
     fn load_from(private: &PrivateDir) -> LoadedRecord {
-        let (file, _) = private.dir().open_ours(FINISHED.as_ref()).unwrap().unwrap();
+        let (file, _) = private.dir().open_private(FINISHED.as_ref()).unwrap().unwrap();
         load(file, private.mark(), &|| false).unwrap()
     }
 

@@ -14,7 +14,7 @@
 //! Labels are permissions, owner and attributes.
 //!
 //! Behind the flags may stand `,in:EPOCH`, in which the file was recorded (`plugs`); `,at:TIME`, the change time of
-//! the source's file when it was read; further digests of the content, each as `,NAME:DIGEST`; and `,of:TIME`: the time
+//! the source's file when it was read (`,st:TIME` if a later change may have the same); `,by:TIME`, that when its label was compared, if it was another; further digests of the content, each as `,NAME:DIGEST`; and `,of:TIME`: the time
 //! that the file was given, that of its source, where `MTIME` is what became of it. Earlier versions take a row with
 //! some for one in doubt.
 
@@ -75,6 +75,32 @@ impl Trace {
     }
 }
 
+/// The change times that the source's file had when runs looked at it, as far as they are known: any later one is of a
+/// change that no run has seen, whatever became of the copy since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeenAt {
+    /// When its content was read.
+    pub content: Option<Time>,
+    /// True if it may have been changed again since, within the same step of its file system's clock: this time would
+    /// not show that.
+    pub in_step: bool,
+    /// When its label was compared with that of the copy, if that was at another time.
+    pub label: Option<Time>,
+}
+
+impl SeenAt {
+    /// The same, where the label was last compared as `other` says.
+    #[must_use]
+    pub fn labelled_as(self, other: SeenAt) -> Self {
+        Self { label: other.label().filter(|at| self.label() != Some(*at)), ..self }
+    }
+
+    /// When the label was compared, if it is known that a later change has another time.
+    pub fn label(self) -> Option<Time> {
+        self.label.or(self.content.filter(|_| !self.in_step))
+    }
+}
+
 /// A record's entry for a file, its name left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -93,9 +119,8 @@ pub struct Row {
     pub late: bool,
     /// True if its permissions, its owner and its attributes could be read and set.
     pub labelled: bool,
-    /// The change time that the source's file had when it was read, if that is known: any later one is of a change that
-    /// no run has seen, whatever became of the copy since.
-    pub read_at: Option<Time>,
+    /// When the source's file was seen.
+    pub seen: SeenAt,
     /// The [epoch](crate::state::plugs) of the output in which it was recorded; 0 if that is not known.
     pub epoch: u32,
 }
@@ -142,9 +167,13 @@ impl Row {
         if self.epoch > 0 {
             write_epoch(out, self.epoch);
         }
-        if let Some(at) = self.read_at {
-            out.extend_from_slice(READ_AT);
-            write_time(out, at);
+        let SeenAt { content, in_step, label } = self.seen;
+        let content_at = if in_step { CONTENT_IN_STEP } else { CONTENT_AT };
+        for (mark, at) in [(content_at, content), (LABEL_AT, label)] {
+            if let Some(at) = at {
+                out.extend_from_slice(mark);
+                write_time(out, at);
+            }
         }
         for digest in further {
             out.push(b',');
@@ -173,12 +202,7 @@ impl Row {
         source.kind == Kind::File
             && (source.size, source.mtime) == (self.trace.size, given)
             && source.ctime < self.trace.ctime
-            && !self.is_before(source)
-    }
-
-    /// True if the source's file was changed after it was read.
-    pub fn is_before(&self, source: &Stat) -> bool {
-        self.read_at.is_some_and(|at| source.ctime > at)
+            && self.seen.content.is_none_or(|at| source.ctime == at && !self.seen.in_step)
     }
 
     /// True if the file that is there is the one of this row, as a run left it.
@@ -197,7 +221,7 @@ impl Row {
     pub fn read(line: &[u8], digest: Digest) -> Option<Self> {
         let &[origin, sure, missing, ref behind @ ..] = line else { return None };
         let (epoch, behind) = read_epoch(behind)?;
-        let (read_at, behind) = read_time_at(behind)?;
+        let (seen, behind) = read_seen(behind)?;
         let (given, numbers) = match behind.first()? {
             b' ' => (None, behind),
             // Further digests, and the time that the file was given behind them.
@@ -226,7 +250,7 @@ impl Row {
             sure: flag(sure, b"=", b"?")?,
             late: flag(missing, b"mb", b"-l")?,
             labelled: flag(missing, b"-m", b"lb")?,
-            read_at,
+            seen,
             epoch,
         })
     }
@@ -238,12 +262,23 @@ const GIVEN: &[u8] = b",of:";
 /// … and before the epoch in which it was recorded.
 const EPOCH: &[u8] = b",in:";
 
-/// … and before the change time of the source's file.
-const READ_AT: &[u8] = b",at:";
+/// … and before the change times of the source's file.
+const CONTENT_AT: &[u8] = b",at:";
+const CONTENT_IN_STEP: &[u8] = b",st:";
+const LABEL_AT: &[u8] = b",by:";
 
-/// That time at the beginning of what stands behind the epoch, and the rest.
-fn read_time_at(behind: &[u8]) -> Option<(Option<Time>, &[u8])> {
-    let Some(time) = behind.strip_prefix(READ_AT) else { return Some((None, behind)) };
+/// These times at the beginning of what stands behind the epoch, and the rest.
+fn read_seen(behind: &[u8]) -> Option<(SeenAt, &[u8])> {
+    let in_step = behind.starts_with(CONTENT_IN_STEP);
+    let content_at = if in_step { CONTENT_IN_STEP } else { CONTENT_AT };
+    let (content, behind) = read_time_behind(content_at, behind)?;
+    let (label, behind) = read_time_behind(LABEL_AT, behind)?;
+    Some((SeenAt { content, in_step, label }, behind))
+}
+
+/// The time behind `mark` at the beginning of `behind`, and the rest.
+fn read_time_behind<'a>(mark: &[u8], behind: &'a [u8]) -> Option<(Option<Time>, &'a [u8])> {
+    let Some(time) = behind.strip_prefix(mark) else { return Some((None, behind)) };
     let end = time.iter().position(|byte| matches!(byte, b',' | b' '))?;
     let mut numbers = Numbers(time);
     let (secs, nanos) = (numbers.next(b'.')? as i64, numbers.next(*time.get(end)?)?);
@@ -295,7 +330,7 @@ pub fn further(line: &[u8]) -> Vec<Digest> {
         Digest::parse(algorithm, &digest[1..])
     };
     let behind = line.get(FLAGS..).and_then(read_epoch).map(|(_, behind)| behind);
-    let behind = behind.and_then(read_time_at).map_or(&[][..], |(_, behind)| behind);
+    let behind = behind.and_then(read_seen).map_or(&[][..], |(_, behind)| behind);
     let flags = behind.split(|&byte| byte == b' ').next().unwrap_or_default();
     let flags = memchr::memmem::find(flags, GIVEN).map_or(flags, |at| &flags[..at]);
     flags.split(|&byte| byte == b',').skip(1).map(read).collect::<Option<_>>().unwrap_or_default()
@@ -459,7 +494,7 @@ impl Body {
         durable: bool,
     ) -> io::Result<()> {
         let (mut file, _) =
-            private.dir().open_ours(FINISHED.as_ref())?.ok_or(io::ErrorKind::NotFound)?;
+            private.dir().open_private(FINISHED.as_ref())?.ok_or(io::ErrorKind::NotFound)?;
         let Self { len, rows, mut hasher } = self;
         let mut end = name_line(manifest);
         hasher.update(end.as_bytes());
@@ -574,7 +609,7 @@ mod tests {
                     sure,
                     late,
                     labelled,
-                    read_at: None,
+                    seen: SeenAt::default(),
                     epoch: 0,
                 }
             },
@@ -584,11 +619,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_row_is_read_as_it_was_written(
-            mut row in rows(), epoch: u32,
-            at in proptest::option::of((any::<i64>(), 0..1_000_000_000_u32)), path in "[^/\0]{1,40}", further in any::<[bool; 10]>(),
+            mut row in rows(), epoch: u32, in_step: bool,
+            at in [(); 2].map(|()| proptest::option::of((any::<i64>(), 0..1_000_000_000_u32))),
+            path in "[^/\0]{1,40}", further in any::<[bool; 10]>(),
         ) {
             row.epoch = epoch;
-            row.read_at = at.map(|(secs, nanos)| Time { secs, nanos });
+            let [content, label] = at.map(|at| at.map(|(secs, nanos)| Time { secs, nanos }));
+            row.seen = SeenAt { content, in_step: in_step && content.is_some(), label };
             let mut text = Vec::new();
             let further = Algorithm::listed().zip(further).filter(|(_, is_in)| *is_in);
             let further: Vec<Digest> =

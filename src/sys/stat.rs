@@ -81,6 +81,11 @@ impl Time {
         Time { secs: self.secs.saturating_add((rest / SECOND).into()), nanos }
     }
 
+    /// True if what was last changed at this time may be changed again, at or after `now`, and show the same time.
+    pub fn may_be_of(self, now: Time) -> bool {
+        self >= now || now.may_be_stored_as(self)
+    }
+
     /// This time, so many seconds later.
     pub fn later_by(self, secs: i64) -> Time {
         Time { secs: self.secs.saturating_add(secs), ..self }

@@ -7,9 +7,9 @@ use std::io;
 use crate::{
     error::Error, error::Result, event::Stop, hash::Algorithm, hash::Algorithms, hash::Digest,
     io::Durability, io::FileDigest, io::HashedFrom, io::ReadBack, io::WatchedFile, part::Transfer,
-    state::Belief, state::Origin, state::Remembered, state::Row, state::RowPlace, sys, sys::Medium,
-    sys::stat::Stat, transfer, transfer::Action, transfer::Context, transfer::KeptRow,
-    transfer::Labels, transfer::Outcome, transfer::baseline::Baseline,
+    state::Belief, state::Origin, state::Remembered, state::Row, state::RowPlace, state::SeenAt,
+    sys, sys::Medium, sys::stat::Stat, transfer, transfer::Action, transfer::Context,
+    transfer::KeptRow, transfer::Labels, transfer::Outcome, transfer::baseline::Baseline,
     transfer::prepare::ChainedCopy, transfer::prepare::CheckControl, tree::Decision,
     tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry,
 };
@@ -60,10 +60,11 @@ impl ExistingFile<'_> {
             (Belief::Untouched(row, place), source)
                 if !verify && self.take_recorded(row.digest, place) =>
             {
-                if let Some(source) = source.filter(|source| *source != row.digest) {
-                    return Ok(self.unlike(&source));
-                }
-                return kept(Some(KeptRow::Recorded(row, place)), None);
+                return match source {
+                    None => kept(Some(KeptRow::Recorded(row, place)), None),
+                    Some(source) if source != row.digest => Ok(self.unlike(&source)),
+                    Some(same) => kept(Some(self.row(same, self.origin_of(same), true)), None),
+                };
             }
             _ => {}
         }
@@ -147,11 +148,16 @@ impl ExistingFile<'_> {
         let given = target.output.time_to_record(target.entry.stat.mtime, self.there.mtime);
         let labelled = self.is_labelled();
         let epoch = self.belief.remembered().map_or(0, |known| known.epoch(digest, &trace));
-        let read_at = match is_compared {
-            true => target.output.read_at(&target.entry.stat),
-            false => self.belief.row().filter(|row| row.digest == digest).and_then(|it| it.read_at),
+        let recorded = self.belief.row();
+        let before = recorded.map_or_else(SeenAt::default, |row| row.seen);
+        let now = || target.output.seen_at(&target.entry.stat, self.context.options.began);
+        let seen = match is_compared {
+            // Of the label nothing is known by that.
+            true => now().labelled_as(before),
+            false if recorded.is_some_and(|row| row.digest == digest) => before,
+            false => SeenAt::default().labelled_as(before),
         };
-        let row = Row { digest, origin, trace, given, sure, late: false, labelled, read_at, epoch };
+        let row = Row { digest, origin, trace, given, sure, late: false, labelled, seen, epoch };
         match self.belief {
             Belief::Untouched(recorded, place)
                 if recorded == row && self.context.further().is_none() =>

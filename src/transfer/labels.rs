@@ -15,8 +15,8 @@ use std::{io, ops::ControlFlow, ops::ControlFlow::Break, ops::ControlFlow::Conti
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, io::Durability, io::ReadBack,
     io::WatchedFile, part::Transfer, part::content::CopyTarget, state::Belief, state::Row,
-    state::Trace, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat,
-    transfer::Action, transfer::Context, transfer::KeptRow, transfer::Outcome,
+    state::SeenAt, state::Trace, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Kind,
+    sys::stat::Stat, transfer::Action, transfer::Context, transfer::KeptRow, transfer::Outcome,
     transfer::existing::CopyRead, transfer::existing::ExistingFile, transfer::existing::ReadCopy,
     tree::OutputDir, tree::Policy, volume::times::TimeMatch,
 };
@@ -53,7 +53,12 @@ impl ExistingFile<'_> {
         let (name, stat) = (&target.entry.name, &target.entry.stat);
         let same = Ok(Continue((Labels::Same, *stands)));
         let made = Stat { ctime: self.belief.made(stands), ..*stands };
-        let seems_same = labelled && !Attributes::may_differ(&made, stat);
+        let seen = self.belief.row().map_or_else(SeenAt::default, |row| row.seen);
+        let may_differ = match seen.label() {
+            Some(at) => at != stat.ctime || !Attributes::are_labelled(stands, stat),
+            None => seen.in_step || Attributes::may_differ(&made, stat),
+        };
+        let seems_same = labelled && !may_differ;
         // The change time of a file that no record knows says little, since a rename sets it; it is read anyway.
         let is_recorded =
             self.belief.is_recorded() || context.options.asked.algorithm == Algorithm::None;
@@ -280,7 +285,7 @@ pub fn mend(
         sure,
         late,
         labelled: existing.is_labelled(),
-        read_at: output.read_at(stat),
+        seen: output.seen_at(stat, context.options.began),
         epoch: 0,
     }));
     let proof = context.options.asked.verifies_kept().then_some(proof);

@@ -262,6 +262,7 @@ fn read_source(
 // The action for a file, its outcome, and the message that takes it to the committer.
 
 /// The action for a file.
+#[expect(clippy::large_enum_variant, reason = "there is one for each worker")]
 pub enum Action {
     Copy {
         /// True if something at the output gives way for it.

@@ -6,12 +6,12 @@ use std::{borrow::Cow, fs::File, io};
 use crate::{
     chain::Damage, error::Error, error::Result, hash::Algorithm, hash::Backend, hash::Chain,
     hash::Digest, io::ChainedContent, io::HashedFrom, io::LinkCheck, io::LinkReads, io::ReadBack,
-    manifest::NextLine, part::Transfer, state::Belief, state::Knowledge, state::Remembered,
-    state::Row, sys, sys::Dir, sys::Medium, sys::is_on_turning_disk, sys::stat::Kind,
-    sys::stat::Stat, transfer, transfer::Action, transfer::Context, transfer::KeptRow,
-    transfer::Labels, transfer::Outcome, transfer::existing::ExistingFile, transfer::labels,
-    transfer::rot_check, transfer::share::share, tree::Decision, tree::DestinationStat,
-    tree::OutputDir, tree::PlannedStat, tree::SourceStat, tree::Ways, tree::overwrite::decide,
+    manifest::NextLine, part::Transfer, state::Belief, state::Knowledge, state::Row, sys, sys::Dir,
+    sys::Medium, sys::is_on_turning_disk, sys::stat::Kind, sys::stat::Stat, transfer,
+    transfer::Action, transfer::Context, transfer::KeptRow, transfer::Labels, transfer::Outcome,
+    transfer::existing::ExistingFile, transfer::labels, transfer::rot_check,
+    transfer::share::share, tree::Decision, tree::DestinationStat, tree::OutputDir,
+    tree::PlannedStat, tree::SourceStat, tree::Ways, tree::overwrite::decide,
     tree::overwrite::leave_out, tree::overwrite::refuse_large, volume::TOO_LONG_TO_REPLACE,
     volume::times::TimeMatch,
 };
@@ -150,9 +150,11 @@ pub fn compare_times(
     }
 }
 
-/// True if the source was changed after the copy was made in a way that size and time do not show. What happened to the
-/// copy since, as far as a record tells that apart, does not make it younger. File systems that keep no change time, as
-/// FAT and exFAT, give the modification time for it and say nothing: there the record has that of the source.
+/// True if the source may have been changed after it was read in a way that size and time do not show: in the same step
+/// of its clock, or, where the run asks for that, at any time. Where no row says which change time it had then, it is
+/// held against that of the copy; what happened to the copy since, as far as a record tells that apart, does not make it
+/// younger, and without a row nothing tells it apart. File systems that keep no change time, as FAT and exFAT, give the modification time
+/// for it and say nothing: there the record has that of the source.
 fn is_changed_since(
     context: &Context<'_>,
     output: &OutputDir,
@@ -160,13 +162,22 @@ fn is_changed_since(
     there: &Stat,
     belief: Belief,
 ) -> bool {
-    if !output.has_change_times() {
-        let Belief::Doubtful(Remembered { row: Some(row), .. }) = belief else { return false };
-        return context.options.asks_change_time && source.0.ctime != row.trace.ctime;
+    let row = belief.row();
+    if row.is_some_and(|row| row.seen.in_step) {
+        return true;
     }
-    let is_later = source.0.ctime >= belief.made(there)
-        || belief.row().is_some_and(|row| row.is_before(source.0));
-    context.options.asks_change_time && there.ctime != there.mtime && is_later
+    if !context.options.asks_change_time {
+        return false;
+    }
+    let Some(row) = row else { return true };
+    if let Some(at) = row.seen.content {
+        return source.0.ctime != at;
+    }
+    if !output.has_change_times() {
+        let is_doubtful = matches!(belief, Belief::Doubtful(_));
+        return is_doubtful && source.0.ctime != row.trace.ctime;
+    }
+    there.ctime != there.mtime && source.0.ctime >= belief.made(there)
 }
 
 /// The output's file under this name that stays, and the belief about it.
@@ -222,32 +233,43 @@ fn with_labels(
     let Action::Settled(Outcome::Kept { stands, row, proof, labels: before }) = action else {
         return action;
     };
+    let Transfer { target, .. } = existing.transfer;
+    let seen = target.output.seen_at(&target.entry.stat, existing.context.options.began);
     let (labelled, told) = (row.is_none_or(|row| row.row().labelled), warnings.len());
-    let (stands, row, labels) =
-        match existing.bring_over_labels(&stands, labelled, read_back, warnings) {
-            Err(error) => return Action::Settled(Outcome::Failed(error)),
-            Ok(Break(action)) => return action,
-            Ok(Continue((Labels::Same, _))) => (stands, row, before),
-            // Later runs compare them whatever its change time is then.
-            Ok(Continue((Labels::Differ, _))) => {
-                let unlike = |row: KeptRow| match row.row() {
-                    Row { labelled: false, .. } => row,
-                    row => KeptRow::New(Row { labelled: false, ..*row }),
-                };
-                (stands, row.map(unlike), Labels::Differ)
-            }
-            Ok(Continue((Labels::Set, now))) => {
-                let Transfer { target, .. } = existing.transfer;
-                let output = &target.output;
-                let trace = output.trace_of(&target.entry.stat, &now);
-                let row = row.map(|row| {
-                    let row = *row.row();
-                    let sure = row.sure && output.volume.with_root;
-                    KeptRow::New(Row { trace, sure, labelled: warnings.len() == told, ..row })
-                });
-                (now, row, Labels::Set)
-            }
-        };
+    let brought = existing.bring_over_labels(&stands, labelled, read_back, warnings);
+    let (stands, row, labels) = match brought {
+        Err(error) => return Action::Settled(Outcome::Failed(error)),
+        Ok(Break(action)) => return action,
+        Ok(Continue((Labels::Same, _))) => {
+            let compared = |row: KeptRow| {
+                let seen = row.row().seen.labelled_as(seen);
+                match *row.row() {
+                    it if it.seen == seen || warnings.len() > told => row,
+                    it => KeptRow::New(Row { seen, ..it }),
+                }
+            };
+            (stands, row.map(compared), before)
+        }
+        // Later runs compare them whatever its change time is then.
+        Ok(Continue((Labels::Differ, _))) => {
+            let unlike = |row: KeptRow| match row.row() {
+                Row { labelled: false, .. } => row,
+                row => KeptRow::New(Row { labelled: false, ..*row }),
+            };
+            (stands, row.map(unlike), Labels::Differ)
+        }
+        Ok(Continue((Labels::Set, now))) => {
+            let output = &target.output;
+            let trace = output.trace_of(&target.entry.stat, &now);
+            let row = row.map(|row| {
+                let row = *row.row();
+                let sure = row.sure && output.volume.with_root;
+                let (labelled, seen) = (warnings.len() == told, row.seen.labelled_as(seen));
+                KeptRow::New(Row { trace, sure, labelled, seen, ..row })
+            });
+            (now, row, Labels::Set)
+        }
+    };
     Action::Settled(Outcome::Kept { stands, row, proof, labels })
 }
 

@@ -8,9 +8,10 @@ use std::{
 
 use crate::{
     error::Deed, error::Error, error::Result, path::DirPath, path::RelPath, state::Belief,
-    state::Origin, state::Remembered, state::Trace, sys, sys::Attributes, sys::Dir, sys::Place,
-    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::DestinationStat,
-    tree::HandOver, tree::Ways, volume::OutputVolume, volume::times::TimeMatch,
+    state::Origin, state::Remembered, state::SeenAt, state::Trace, sys, sys::Attributes, sys::Dir,
+    sys::Place, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    tree::DestinationStat, tree::HandOver, tree::Ways, volume::OutputVolume,
+    volume::times::TimeMatch,
 };
 
 /// A tree that is open, and where it was then.
@@ -302,9 +303,12 @@ impl OutputDir {
         (!is_told).then_some(source)
     }
 
-    /// The change time to be recorded of `source`, which was read; `None` where the trace of the copy has it.
-    pub fn read_at(&self, source: &Stat) -> Option<Time> {
-        self.has_change_times().then_some(source.ctime)
+    /// What is to be recorded of `source`, which was read in a run that began at this time, and copied; no time where the
+    /// trace of the copy has it.
+    pub fn seen_at(&self, source: &Stat, began: Time) -> SeenAt {
+        let in_step = source.ctime.may_be_of(began);
+        let content = (in_step || self.has_change_times()).then_some(source.ctime);
+        SeenAt { content, in_step, label: None }
     }
 
     /// The time that was given to a copy of which an earlier run found this out.

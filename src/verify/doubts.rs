@@ -1,13 +1,14 @@
 //! The files that a check found to be something else than listed: the next copy is not to believe of them what its
-//! record says, whatever their times. Where the private record of the checked directory can be written, a record of its
-//! own puts them in doubt, as that of a copy does that was killed after it had found them.
+//! record says, whatever their times. Where the private record that has them can be written, a record of its own puts them
+//! in doubt, as that of a copy does that was killed after it had found them.
 
 use std::{collections::HashMap, collections::HashSet, io, path::Path, path::PathBuf};
 
 use crate::{
-    event::Stop, path::RelPath, state::Knowledge, state::Missing, state::PrivateDir,
-    state::RecordFile, sys::Dir, sys::Lock, sys::stat::Identity, tree::LastDir, tree::Patience,
-    verify::Finding, verify::Target, verify::Verdict,
+    event::Stop, manifest::NextLine, manifest::archive::bag::PAYLOAD, path::RelPath,
+    state::Knowledge, state::LATEST, state::Missing, state::PrivateDir, state::PrivatePlace,
+    state::RecordFile, sys::Dir, sys::Lock, sys::stat::Identity, sys::stat::Stat, tree::LastDir,
+    tree::Patience, verify::Finding, verify::Target, verify::Verdict,
 };
 
 /// Number of files of a check that are kept in mind. A disk on which more are bad is not one to copy to.
@@ -33,8 +34,7 @@ impl FoundBad {
         }
     }
 
-    /// Puts them in doubt in the private record of each directory that has one, which lies below `elsewhere` if that is
-    /// given. A run that is at work there, or a record that cannot be written, leaves it as it is: the check was asked
+    /// Puts them in doubt in the private records that have them, which lie below `elsewhere` if that is given. A run that is at work there, or a record that cannot be written, leaves it as it is: the check was asked
     /// to read, and has told what it found.
     pub fn put_in_doubt(&self, elsewhere: Option<&Path>, is_locked: bool, stop: &Stop) {
         for (id, (root, paths)) in &self.roots {
@@ -43,6 +43,11 @@ impl FoundBad {
     }
 }
 
+/// Number of directories above the checked one that are asked for the record of a run that made it.
+const MOST_ABOVE: usize = 64;
+
+/// A check may be of what is below an output, of the payload of a bag, or of a generation that shares files with the
+/// newest: there the record has the file by another name, and is of the very inode.
 fn doubt(
     id: Identity,
     path: &Path,
@@ -51,28 +56,78 @@ fn doubt(
     is_locked: bool,
     stop: &Stop,
 ) -> io::Result<()> {
-    let root = Dir::open(path)?;
-    let private = PrivateDir::open(&root, path, elsewhere, Missing::Leave).ok().flatten();
-    let Some(private) = private.filter(|_| root.identity().is_ok_and(|now| now == id)) else {
-        return Ok(());
-    };
-    let patience = Patience { wait: false, deed: "note in", tell: &|_| (), stop };
-    if !is_locked && !matches!(patience.lock(&private, path), Ok(Lock::Held)) {
+    let (root, path) = (Dir::open(path)?, path.canonicalize()?);
+    if root.identity()? != id {
         return Ok(());
     }
-    let (known, _) = Knowledge::load(Some(&private), &root, path, &|_| false, &|| false);
     let mut last = LastDir::default();
-    for path in bad {
-        if let Ok(there) = last.stat(&root, path, false) {
-            known.refute(path.as_bytes(), &there);
+    let mut look = |path| Some((path, last.stat(&root, path, false).ok()?));
+    let bad: Vec<_> = bad.iter().filter_map(&mut look).collect();
+    for (level, above) in path.ancestors().take(MOST_ABOVE).enumerate() {
+        let below = RelPath::of(path.strip_prefix(above).unwrap_or(Path::new("")));
+        for place in [above.to_owned(), above.join(LATEST)] {
+            let Ok(dir) = Dir::open(&place) else { continue };
+            let is_checked = dir.identity().is_ok_and(|at| at == id);
+            if is_checked != (level == 0) {
+                continue;
+            }
+            let private = PrivateDir::open(&dir, &place, elsewhere, Missing::Leave);
+            let Ok(Some(private)) = private else { continue };
+            let patience = Patience { wait: false, deed: "note in", tell: &|_| (), stop };
+            let is_held = || matches!(patience.lock(&private, &place), Ok(Lock::Held));
+            if !(is_checked && is_locked || is_held()) {
+                continue;
+            }
+            let bad = DoubtedFiles { bad: &bad, below: &below, levels: level + 1, is_checked };
+            bad.put_in(&private, &dir, &place)?;
+            if let Ok(payload) = dir.open_dir(PAYLOAD.as_ref(), false) {
+                let (within, path) = (PrivatePlace::Within(&private), place.join(PAYLOAD));
+                let bad = DoubtedFiles { is_checked: false, ..bad };
+                let private = PrivateDir::open_at(&payload, &path, within, Missing::Leave);
+                if let Ok(Some(private)) = private {
+                    bad.put_in(&private, &payload, &path)?;
+                }
+            }
         }
     }
-    let (rows, number) = known.take_refuted();
-    if number == 0 {
-        return Ok(());
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+struct DoubtedFiles<'a> {
+    /// By their names in the checked directory.
+    bad: &'a [(&'a RelPath, Stat)],
+    /// That directory, as seen from the one of the record.
+    below: &'a RelPath,
+    /// The record's names may begin so many levels further down.
+    levels: usize,
+    /// True if the record is of the checked directory.
+    is_checked: bool,
+}
+
+impl DoubtedFiles<'_> {
+    fn put_in(self, private: &PrivateDir, root: &Dir, path: &Path) -> io::Result<()> {
+        let (known, _) = Knowledge::load(Some(private), root, path, &|_| false, &|| false);
+        for (path, there) in self.bad {
+            let full = [self.below.as_bytes(), b"/", path.as_bytes()].concat();
+            let full = full.strip_prefix(b"/").unwrap_or(&full);
+            let inner = memchr::memchr_iter(b'/', full).take(self.levels).map(|at| at + 1);
+            for name in std::iter::once(0).chain(inner).map(|at| &full[at..]) {
+                let trace = || known.recorded_trace(name, &mut NextLine::default());
+                if self.is_checked && name.len() == full.len()
+                    || trace().is_some_and(|trace| trace.ino == there.id.ino)
+                {
+                    known.refute(name, there);
+                }
+            }
+        }
+        let (rows, number) = known.take_refuted();
+        if number == 0 {
+            return Ok(());
+        }
+        let mut record = RecordFile::create(private, known.next_number())?;
+        record.append(&rows, number)?;
+        record.persist()?;
+        private.dir().persist()
     }
-    let mut record = RecordFile::create(&private, known.next_number())?;
-    record.append(&rows, number)?;
-    record.persist()?;
-    private.dir().persist()
 }

@@ -63,6 +63,7 @@ impl BagRun<'_> {
         }
         let root = BagRoot::take(job, self.algorithms(), patience)?;
         let mut warnings: Vec<Error> = too_large.into_iter().collect();
+        self.tree.note_others(root.private.as_deref());
         let begun = root.begin(job.options.sync);
         let mut report = match begun.and_then(|()| self.fill(&root, stop, &mut warnings)) {
             Ok(report) => report,

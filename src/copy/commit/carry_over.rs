@@ -16,9 +16,9 @@ use crate::{
     hash::Algorithms, hash::Digest, hash::Digests, io::ReadBack, io::WatchedFile,
     manifest::Readers, manifest::archive::mhl::is_chain, manifest::lists,
     part::content::CopyTarget, path::RelPath, state::Origin, state::Remembered, state::Row,
-    state::Trace, state::Unsettled, sys, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat,
-    transfer::Context, transfer::UnmetFiles, tree::LastDir, tree::OutputDir, tree::SourceDir,
-    volume::OtherSpellings, volume::alike::sameness, volume::times::TimeMatch,
+    state::SeenAt, state::Trace, state::Unsettled, sys, sys::Dir, sys::Medium, sys::stat::Kind,
+    sys::stat::Stat, transfer::Context, transfer::UnmetFiles, tree::LastDir, tree::OutputDir,
+    tree::SourceDir, volume::OtherSpellings, volume::alike::sameness, volume::times::TimeMatch,
 };
 
 /// Number of bytes of lines that are written at a time.
@@ -282,8 +282,8 @@ impl<'a> CarriedLines<'a> {
             row.given.or(is_other.then_some(row.trace.mtime))
         });
         let (labelled, epoch) = (remembered.is_labelled(), remembered.epoch(digest, &trace));
-        let read_at = remembered.row.and_then(|row| row.read_at);
-        Row { digest, origin, trace, given, sure, late, labelled, read_at, epoch }
+        let seen = remembered.row.map_or_else(SeenAt::default, |row| row.seen);
+        Row { digest, origin, trace, given, sure, late, labelled, seen, epoch }
     }
 
     fn is_in_source(&self, path: &RelPath) -> bool {
@@ -368,8 +368,8 @@ impl<'a> CarriedLines<'a> {
             return;
         }
         let Remembered { digest, origin, late, row, .. } = remembered;
-        let (given, sure, labelled, read_at, epoch) = (None, false, true, None, 0);
-        let fresh = Row { digest, origin, trace, given, sure, late, labelled, read_at, epoch };
+        let (given, sure, labelled, seen, epoch) = (None, false, true, SeenAt::default(), 0);
+        let fresh = Row { digest, origin, trace, given, sure, late, labelled, seen, epoch };
         let row = row.map_or(fresh, |row| Row { sure: false, ..row });
         self.rows.push(&row, &[], path.as_bytes(), false);
     }

@@ -424,8 +424,8 @@ impl<'a> Committer<'a> {
         let row = recorded.zip(stands).and_then(|(digest, it)| {
             let row = row_of(output, entry, &it.stat, digest, origin)?;
             let sure = row.sure && self.is_untouched(output, &it);
-            let read_at = output.read_at(&entry.stat);
-            Some(Row { labelled: *labelled, sure, read_at, ..row })
+            let seen = output.seen_at(&entry.stat, self.context.options.began);
+            Some(Row { labelled: *labelled, sure, seen, ..row })
         });
         if row.is_some_and(|row| row.late) && output.loses_time(entry.stat.mtime) {
             self.accounting.warn(&labels::lost(target));

@@ -9,16 +9,13 @@ use std::{collections::BTreeSet, ffi::OsStr, io, io::Read, sync::Arc, time::Dura
 use crate::{
     copy::DatedName, copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Deed,
     error::Error, error::Result, event::Event, event::Stop, path::RelPath, staged::create_link,
-    staged::write_whole, state::Missing, state::PrivateDir, state::private_dir::NAME,
-    state::row::FINISHED, sys, sys::Dir, sys::DirListing, sys::Uninterrupted, sys::stat::Kind,
-    tree::HeldTree, tree::OutputDir, tree::Patience,
+    staged::write_whole, state::LATEST, state::Missing, state::PrivateDir,
+    state::private_dir::NAME, state::row::FINISHED, sys, sys::Dir, sys::DirListing,
+    sys::Uninterrupted, sys::stat::Kind, tree::HeldTree, tree::OutputDir, tree::Patience,
 };
 
 /// The ending behind the date of a tree that is not finished.
 pub const UNFINISHED: &str = ".part";
-
-/// The link to the newest generation.
-pub const LATEST: &str = "latest";
 
 /// A `latest` that is a file, and was made by a run, has fewer bytes.
 const MOST_LATEST: u64 = 64;
@@ -162,7 +159,7 @@ impl GenerationNote {
         let name = name.to_string();
         let dir = root.open_dir(name.as_ref(), false).ok()?;
         let private = PrivateDir::open(&dir, &path.join(&name), None, Missing::Leave).ok()??;
-        let (file, _) = private.dir().open_ours(NOTE.as_ref()).ok()??;
+        let (file, _) = private.dir().open_private(NOTE.as_ref()).ok()??;
         let mut text = String::new();
         Uninterrupted(file).take(4096).read_to_string(&mut text).ok()?;
         let mut lines = text.lines();

@@ -10,9 +10,9 @@ use std::{io, thread::sleep, time::Duration, time::Instant};
 use crate::{
     error::Error, event::Done, hash::Digest, hash::Digests, manifest::ManifestFile,
     manifest::lists, state::FinishedManifest, state::Knowledge, state::Origin, state::PrivateDir,
-    state::RecordFile, state::Row, state::plugs::begin_epoch, state::record::tell_output,
-    state::row::in_epoch, sys::Dir, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
-    tree::OutputDir, tree::SourceEntry, volume::times::TimeMatch,
+    state::RecordFile, state::Row, state::SeenAt, state::plugs::begin_epoch,
+    state::record::tell_output, state::row::in_epoch, sys::Dir, sys::stat::Kind, sys::stat::Stat,
+    sys::stat::Time, tree::OutputDir, tree::SourceEntry, volume::times::TimeMatch,
 };
 
 // The private record of a run, written beside its manifest.
@@ -231,7 +231,7 @@ pub(crate) fn row_of(
         sure,
         late,
         labelled: true,
-        read_at: None,
+        seen: SeenAt::default(),
         epoch: 0,
     })
 }

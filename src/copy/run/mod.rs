@@ -22,16 +22,16 @@ use crate::{
     copy::media::MediaSeal, copy::mirror::look::BackgroundLook, copy::mirror::look::DepartureLook,
     copy::mirror::look::LookResult, copy::record::rotation, copy::record::rotation::Rotation,
     copy::record::rotation::Traces, copy::run::earlier::EarlierRecords, copy::run::earlier::known,
-    copy::run::means::Means, copy::run::outputs::LateSpaceLook, copy::run::outputs::RecordedFiles,
-    copy::run::outputs::SpaceLook, copy::run::threads::CopyThreads,
-    copy::run::threads::ThreadResults, error::Deed, error::Error, error::Result, event::Event,
-    event::EventObserver, event::Gate, event::Progress, event::Stop, fanout::Slot, hash::Algorithm,
-    io::Control, io::FurtherDigests, io::RateLimit, io::link_check::Helpers,
-    io::read_back::Residency, manifest::ManifestFile, manifest::ManifestName, manifest::Readers,
-    state::Knowledge, sys, sys::Dir, sys::Durable, sys::VolumeDetails, transfer::Context,
-    transfer::FirstRead, transfer::Shared, transfer::baseline::Baseline,
-    transfer::kernel::CopyMethods, tree::NameCount, tree::NameList, tree::Patience, tree::Pattern,
-    tree::Walk, tree::dirs::OTHERS_MAY_WRITE,
+    copy::run::means::Means, copy::run::outputs::Beside, copy::run::outputs::LateSpaceLook,
+    copy::run::outputs::RecordedFiles, copy::run::outputs::SpaceLook,
+    copy::run::threads::CopyThreads, copy::run::threads::ThreadResults, error::Deed, error::Error,
+    error::Result, event::Event, event::EventObserver, event::Gate, event::Progress, event::Stop,
+    fanout::Slot, hash::Algorithm, io::Control, io::FurtherDigests, io::RateLimit,
+    io::link_check::Helpers, io::read_back::Residency, manifest::ManifestFile,
+    manifest::ManifestName, manifest::Readers, state::Knowledge, sys, sys::Dir, sys::Durable,
+    sys::VolumeDetails, transfer::Context, transfer::FirstRead, transfer::Shared,
+    transfer::baseline::Baseline, transfer::kernel::CopyMethods, tree::NameCount, tree::NameList,
+    tree::Patience, tree::Pattern, tree::Walk, tree::dirs::OTHERS_MAY_WRITE,
 };
 
 /// The share of the room of an output that may fill up that is kept for its manifest: a small file takes a block of
@@ -56,7 +56,7 @@ impl CopyJob {
             return GenerationRun { job: self, generations, observer }.run();
         }
         let (slot, reservations, read) = (None, &Reservations::default(), &FirstRead::default());
-        OutputRun { job: self, observer, slot, reservations, read }.run()
+        OutputRun { job: self, observer, slot, reservations, read, beside: None }.run()
     }
 }
 
@@ -70,6 +70,8 @@ pub struct OutputRun<'a> {
     pub reservations: &'a Reservations,
     /// A file that was read for any of the outputs: all of them know by the same whether the source is gone.
     pub read: &'a FirstRead,
+    /// All outputs of the run, if there are several.
+    pub beside: Option<&'a Beside<'a>>,
 }
 
 impl OutputRun<'_> {
@@ -158,6 +160,9 @@ impl OutputRun<'_> {
         let uncounted = Progress::default();
         let look = LateSpaceLook::new(self.space_look(&uncounted), stop);
         let private = prepared.private.take();
+        if job.is_of_itself() {
+            self.note_others(private.as_ref());
+        }
         let known = known(job, &prepared, private.as_ref(), stop, &mut warnings);
         let looked = looked.map_or_else(OnceLock::new, OnceLock::from);
         let earlier = EarlierRecords { baseline, known, private, warnings, looked };

@@ -7,7 +7,7 @@
 pub use crate::fanout::MOST_OUTPUTS;
 
 use std::{
-    ops::ControlFlow, sync::Arc, sync::Mutex, sync::PoisonError, thread::Builder,
+    ops::ControlFlow, path::Path, sync::Arc, sync::Mutex, sync::PoisonError, thread::Builder,
     thread::ScopedJoinHandle, thread::scope, time::Duration, time::Instant,
 };
 
@@ -17,10 +17,10 @@ use crate::{
     copy::run::means::Means, copy::run::threads::WorkerCount, error::Deed, error::Error,
     error::Result, event::EndState, event::Event, event::EventObserver, event::Progress,
     event::Stop, fanout::Hub, fanout::Slot, hash::Backend, io::Durability, io::Options,
-    io::Reflink, io::SharedBlocks, io::Sparse, state::Knowledge, state::Missing, state::Note,
-    state::OtherOutputs, state::PrivateDir, sys, sys::Cloned, sys::Dir, sys::Durable,
-    transfer::FirstRead, transfer::share::RenamedFiles, tree::Batch, tree::Cleanup,
-    tree::OutputDir, tree::Patience, tree::Walk, tree::WalkEvent, tree::walk::most_levels,
+    io::Reflink, io::SharedBlocks, io::Sparse, state::Knowledge, state::Note, state::OtherOutputs,
+    state::PrivateDir, sys, sys::Cloned, sys::Dir, sys::Durable, transfer::FirstRead,
+    transfer::share::RenamedFiles, tree::Batch, tree::Cleanup, tree::OutputDir, tree::Patience,
+    tree::Walk, tree::WalkEvent, tree::walk::most_levels,
 };
 
 /// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
@@ -49,38 +49,22 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
         return Err(Error::finding("make a generation in", &job.output, finding));
     }
     let refused = check_disjoint(outputs.iter().map(|output| output.job))?;
-    let reports = run_all(outputs, job, refused, lag);
-    if !job.dry_run {
-        note_others(outputs, &reports);
+    let mut beside = Beside::default();
+    for (OutputJob { job, .. }, refused) in outputs.iter().zip(&refused) {
+        match refused {
+            None => beside.noted.add(&job.output),
+            Some(_) => beside.refused.push(&job.output),
+        }
     }
-    Ok(reports)
+    Ok(run_all(outputs, job, refused, lag, &beside))
 }
 
-/// Lets each output know the others, so that the disk of one can be missed by what is noted at another.
-fn note_others(outputs: &[OutputJob<'_>], reports: &[Result<Report>]) {
-    let ran = || outputs.iter().zip(reports);
-    for (OutputJob { job, observer }, report) in ran() {
-        let is_begun = matches!(report, Ok(report) if !matches!(report.ending, Ending::Nothing(_)));
-        let open = |root: &Dir| {
-            PrivateDir::open_at(root, &job.output, job.private_place(), Missing::Leave).ok()?
-        };
-        let private = Dir::open(&job.output).ok().filter(|_| is_begun);
-        let Some(private) = private.as_ref().and_then(open) else { continue };
-        let (mut others, earlier) =
-            (OtherOutputs::default(), OtherOutputs::read(&private).unwrap_or_default());
-        for (OutputJob { job: other, .. }, report) in ran() {
-            match report {
-                _ if other.output == job.output => {}
-                Ok(_) => others.add(&other.output),
-                Err(_) => others.keep(&earlier, &other.output),
-            }
-        }
-        if let Err(error) = others.update(&private, job.options.sync) {
-            let error =
-                Error::io("write the private note of the other outputs in", private.path(), error);
-            (observer.listen)(&Event::Warning(&error));
-        }
-    }
+/// The outputs of a run as they were when it began.
+#[derive(Default)]
+pub struct Beside<'a> {
+    /// Those that were not refused: where their disks were mounted.
+    noted: OtherOutputs,
+    refused: Vec<&'a Path>,
 }
 
 fn run_all(
@@ -88,6 +72,7 @@ fn run_all(
     job: &CopyJob,
     refused: Vec<Option<Error>>,
     lag: u64,
+    beside: &Beside<'_>,
 ) -> Vec<Result<Report>> {
     let in_flight = outputs.len() * job.most_workers() * job.blocks(outputs.len());
     let block_size = job.options.block_size.max(1);
@@ -97,7 +82,7 @@ fn run_all(
     let (reservations, read) = (&Reservations::default(), &FirstRead::default());
     // What a dry run says of each stands together.
     if job.dry_run || !Means::suffice(outputs.iter().map(|output| output.job)) {
-        let one = |(output, refused)| one_by_itself(output, refused, reservations, read);
+        let one = |(output, refused)| one_by_itself(output, refused, reservations, read, beside);
         return outputs.iter().zip(refused).map(one).collect();
     }
     // A dry run reads nothing.
@@ -115,7 +100,8 @@ fn run_all(
             let run = move || {
                 let begun = Instant::now();
                 let slot = guest.slot;
-                let report = OutputRun { job, observer, slot, reservations, read }.run();
+                let beside = Some(beside);
+                let report = OutputRun { job, observer, slot, reservations, read, beside }.run();
                 guest.progress.end(end_state(job, &report), begun.elapsed());
                 drop(guest);
                 report
@@ -140,11 +126,15 @@ fn one_by_itself(
     refused: Option<Error>,
     reservations: &Reservations,
     read: &FirstRead,
+    beside: &Beside<'_>,
 ) -> Result<Report> {
     let begun = Instant::now();
     let report = match refused {
         Some(refused) => Err(refused),
-        None => OutputRun { job, observer, slot: None, reservations, read }.run(),
+        None => {
+            let beside = Some(beside);
+            OutputRun { job, observer, slot: None, reservations, read, beside }.run()
+        }
     };
     observer.progress.end(end_state(job, &report), begun.elapsed());
     report
@@ -261,6 +251,7 @@ impl CopyJob {
             pruned: self.pruned,
             prunes: self.prunes,
             asks_change_time: self.mirror.is_some(),
+            began: sys::time_of_change(),
             histories: self.media.as_ref().is_some_and(|it| it.histories.is_some()),
         }
     }
@@ -298,6 +289,21 @@ impl OutputRun<'_> {
     /// The same run of another job.
     pub(crate) fn with<'b>(&'b self, job: &'b CopyJob) -> OutputRun<'b> {
         OutputRun { job, ..*self }
+    }
+
+    /// Lets the output of this private directory know the others, so that the disk of one can be missed by what is noted at
+    /// another: from the beginning, as this run may not come to its end, nor their disks stay.
+    pub(crate) fn note_others(&self, private: Option<&PrivateDir>) {
+        let Self { job, observer, beside, .. } = *self;
+        let (Some(private), Some(beside)) = (private, beside) else { return };
+        let earlier = OtherOutputs::read(private).unwrap_or_default();
+        let mut others = beside.noted.but(&job.output);
+        beside.refused.iter().for_each(|path| others.keep(&earlier, path));
+        if let Err(error) = others.update(private, job.options.sync) {
+            let error =
+                Error::io("write the private note of the other outputs in", private.path(), error);
+            (observer.listen)(&Event::Warning(&error));
+        }
     }
 
     /// Shows all of the source, be it one file, of a job that was prepared as a dry run.

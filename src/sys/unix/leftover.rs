@@ -13,6 +13,11 @@ impl Dir {
     /// belongs to the user of this process; then it is readable by its owner only from now on. `None`
     /// if there is no such file or it is anything else: it was not written to.
     pub fn open_ours(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
+        Ok(self.open_private(name)?.filter(|(_, stat)| stat.links == 1))
+    }
+
+    /// The same where only this user gets into the directory: a snapshot of hard links may have given it further names.
+    pub fn open_private(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(&self.0, name, flags, Mode::empty()) {
             Err(Errno::NOENT | Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS) => {
@@ -21,7 +26,7 @@ impl Dir {
             opened => File::from(opened?),
         };
         let stat = Self::stat_file(&file)?;
-        if stat.kind != Kind::File || stat.links != 1 || stat.uid != acting_as().0 {
+        if stat.kind != Kind::File || stat.uid != acting_as().0 {
             return Ok(None);
         }
         if stat.mode & 0o077 != 0 {

@@ -16,7 +16,7 @@ use rustix::{
 };
 use signal_hook::{consts::SIGHUP, consts::SIGINT, consts::SIGTERM, consts::SIGXFSZ};
 
-use crate::{sys::types::IoPriority, sys::types::LockHolder, sys::unix::dir::Dir};
+use crate::{sys::stat::Time, sys::types::IoPriority, sys::types::LockHolder, sys::unix::dir::Dir};
 
 /// A signal that follows the first one this soon is the same request: GNU `timeout` signals its child and
 /// then the whole process group.
@@ -85,6 +85,13 @@ pub fn shows_unicode() -> bool {
     let locale = variables.filter_map(std::env::var_os).find(|value| !value.is_empty());
     let locale = locale.unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// The time of now, or a little earlier, as the kernel would give it to a file that is changed: its clock for that
+/// moves in steps of some milliseconds.
+pub fn time_of_change() -> Time {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    Time { secs: now.tv_sec, nanos: u32::try_from(now.tv_nsec).unwrap_or(0) }
 }
 
 /// A clock that only moves forward; at least 1. Safe in a signal handler.

@@ -78,6 +78,11 @@ impl Dir {
     /// belongs to the user of this process. `None` if there is no such file or it is anything else, or
     /// the file system does not say whose it is: it was not written to.
     pub fn open_ours(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
+        Ok(self.open_private(name)?.filter(|(_, stat)| stat.links == 1))
+    }
+
+    /// The same where only this user gets into the directory: there it may have further names.
+    pub fn open_private(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
         const NOT_OURS: [u32; 3] = [ERROR_ACCESS_DENIED, ERROR_DIRECTORY, ERROR_SHARING_VIOLATION];
         let access = FILE_GENERIC_READ | FILE_GENERIC_WRITE;
         let options = FILE_NON_DIRECTORY_FILE | FILE_OPEN_REPARSE_POINT;
@@ -94,7 +99,7 @@ impl Dir {
             opened => File::from(opened?),
         };
         let stat = Self::stat_file(&file)?;
-        let ours = stat.kind == Kind::File && stat.links == 1 && is_ours(file.as_handle());
+        let ours = stat.kind == Kind::File && is_ours(file.as_handle());
         Ok(ours.then_some((file, stat)))
     }
 

@@ -4,7 +4,7 @@ use std::{
     fs::File, io, os::windows::io::AsHandle, os::windows::io::AsRawHandle, path::PathBuf,
     process::Child, process::Command, process::ExitStatus, ptr::null_mut, sync::Arc, sync::Mutex,
     sync::PoisonError, sync::atomic::AtomicBool, sync::atomic::AtomicUsize,
-    sync::atomic::Ordering::Relaxed, time::Duration,
+    sync::atomic::Ordering::Relaxed, time::Duration, time::SystemTime, time::UNIX_EPOCH,
 };
 
 use windows_sys::{
@@ -23,7 +23,7 @@ use windows_sys::{
     Win32::System::Threading::SetPriorityClass,
 };
 
-use crate::{sys::types::LockHolder, sys::windows::dir::Dir};
+use crate::{sys::stat::Time, sys::types::LockHolder, sys::windows::dir::Dir};
 
 /// The counter that is told of an interruption.
 static STOP: Mutex<Option<Arc<AtomicUsize>>> = Mutex::new(None);
@@ -257,4 +257,14 @@ mod tests {
             assert_eq!(class(), expected, "{nice}");
         }
     }
+}
+
+/// The system's clock for files moves in steps of 15.6 ms.
+const CLOCK_STEP: Duration = Duration::from_millis(16);
+
+/// The time of now, or a little earlier, as the system would give it to a file that is changed.
+pub fn time_of_change() -> Time {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = now.saturating_sub(CLOCK_STEP);
+    Time { secs: i64::try_from(now.as_secs()).unwrap_or(0), nanos: now.subsec_nanos() }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::harness::{Mount, NONE, Run, Scene, content, ctimes, inventory, need, shell};
+use crate::harness::{Mount, NONE, Run, Scene, Strace, content, ctimes, inventory, need, shell};
 
 const EMPTY: &str = "the source is empty; is its disk mounted?";
 
@@ -159,6 +159,31 @@ fn the_disk_of_one_of_two_outputs_is_missed() {
     fs::remove_file(one.join("copy/.dircopy/others")).unwrap();
     copy().assert_code(0);
     drop(mount);
+}
+
+/// The person is told to connect the disk and to run the same command.
+#[test]
+fn a_disk_that_was_pulled_is_missed_by_the_next_run() {
+    need!(Root, Strace);
+    Mount::privately();
+    for is_killed in [true, false] {
+        let scene = Scene::new();
+        scene.src.file("a", content(5000));
+        let (_mount, other) =
+            (Mount::tmpfs(&scene.path("one"), "4M"), Mount::tmpfs(&scene.path("two"), "4M"));
+        let command = || scene.bare(["src", "one/copy", "two/copy"]);
+        let signal = if is_killed { "signal=KILL:when=1" } else { "signal=STOP:when=1" };
+        let strace = Strace::inject(&scene, "close", signal).exactly_on(scene.src.path("a"));
+        if is_killed {
+            assert_eq!(strace.run(command()).signal, Some(9));
+            drop(other);
+        } else {
+            strace.run_stopped(command(), || drop(other)).assert_code(3);
+        }
+        let run = command().run();
+        run.assert_code(1).assert_says("two/copy: its disk is not mounted");
+        assert!(!scene.path("two/copy").exists() && scene.path("one/copy/a").exists());
+    }
 }
 
 #[test]

@@ -45,7 +45,12 @@ impl Disk {
 
     /// Flips a bit of the file of this content on the device. No time, size or number of it changes.
     fn rot(&self, name: &str) {
-        let before = self.stat(name);
+        self.rot_at(name, name);
+    }
+
+    /// The same of one that is at `path`.
+    fn rot_at(&self, path: &str, name: &str) {
+        let before = self.stat(path);
         shell(&self.scene, "sync -f dst");
         let image = fs::read(self.scene.path("image")).unwrap();
         let mark = mark(name);
@@ -132,7 +137,6 @@ fn what_is_left_is_read_by_a_run_that_reads_back() {
     }
 }
 
-/// Its old name is read when it is carried over or leaves; by then the new one is listed.
 /// What a check named is not believed by the next copy, although no time of it has changed.
 #[test]
 fn what_a_check_finds_is_read_by_the_next_copy() {
@@ -157,6 +161,33 @@ fn what_a_check_finds_is_read_by_the_next_copy() {
     }
 }
 
+/// The record may be of what is above, below or beside the checked directory.
+#[test]
+fn what_a_check_of_a_part_finds_is_read_by_the_next_copy() {
+    need!(Loop);
+    for (args, rotten, check) in [
+        (&["--bag"][..], "data/d/b", "verify dst"),
+        (&[], "d/b", "verify -m list --root dst/d"),
+        (&["--generations"], "latest/d/b", "verify first"),
+    ] {
+        let disk = Disk::new();
+        disk.files(&["a", "d/b"]);
+        disk.copied(args);
+        shell(
+            &disk.scene,
+            "cd dst; grep -s ' d/b' *.sha256sum | sed 's, d/, ,' >../list; sleep 1.1
+             ln -s $(readlink -f latest || echo none) ../first",
+        );
+        disk.copied(args);
+        disk.rot_at(rotten, "d/b");
+        disk.scene.bare(check.split(' ')).run().assert_code(4);
+        disk.scene.copy(args).assert_code(0).assert_prints(&["copied", "1 file"]);
+        let [copy, source] = [disk.scene.dst.join(rotten), disk.scene.src.path("d/b")];
+        assert_eq!(fs::read(copy).unwrap(), fs::read(source).unwrap(), "{args:?}");
+    }
+}
+
+/// Its old name is read when it is carried over or leaves; by then the new one is listed.
 #[test]
 fn what_has_rotted_gets_no_further_name() {
     need!(Loop);
