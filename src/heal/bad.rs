@@ -12,8 +12,8 @@ use crate::{
     hash::Digest, heal::FileCopy, heal::parents::Parents, manifest::archive::mhl::is_chain,
     path::RelPath, path::Shown, staged::StagedFile, sys::Dir, sys::is_on_turning_disk,
     sys::stat::Identity, tree::Patience, verify::Finding, verify::ManifestLines, verify::Mend,
-    verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target, verify::TargetSpec,
-    verify::Verdict,
+    verify::NameHasher, verify::PartOf, verify::Rival, verify::SeenNames, verify::Target,
+    verify::TargetSpec, verify::Verdict,
 };
 
 /// Bytes of what is remembered of bad files. What is left out is told, and is found again by the next run.
@@ -241,6 +241,11 @@ impl Conflicts {
 
 // The trees of a run: opened once, kept from other runs, with their manifests.
 
+/// A run that was cut short, or kept its record elsewhere, may have published newer files, which the list does not
+/// have.
+const MAY_BE_NEWER: &str = "its files may be newer than the list, because a later run there was cut short or kept its \
+                            record elsewhere: run that copy again first, or give the list that is to hold (--manifest)";
+
 /// A tree that gives good content, and gets it if it is to be healed.
 #[derive(Debug)]
 pub struct Tree {
@@ -285,14 +290,20 @@ impl Tree {
         let dir = Dir::open(&root).map_err(fail)?;
         let id = dir.identity().map_err(fail)?;
         let (mut targets, mut manifests, mut listed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut barrier = None;
         for opened in specs.iter().filter_map(|spec| spec.open().ok()) {
+            let has_later =
+                |rival: &Rival| matches!(rival, Rival::Unrecorded(name) if !name.is_ahead());
+            if opened.unfinished.is_some() || opened.rivals.iter().any(has_later) {
+                barrier = Some(MAY_BE_NEWER.to_owned());
+            }
             targets.push(Arc::clone(&opened.target));
             let again = opened.manifest.try_clone();
             manifests.push(again.deed("read the manifest", &opened.target.manifest)?);
             listed.push(ListedTree { target: opened.target, manifest: opened.manifest });
         }
         let turns = is_on_turning_disk(&dir);
-        let (private, barrier) = (None, None);
+        let private = None;
         Ok((Self { root, dir, id, targets, manifests, private, barrier, turns }, listed))
     }
 

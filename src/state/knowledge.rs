@@ -477,15 +477,6 @@ pub struct Remembered {
 }
 
 impl Belief {
-    /// True if a private record has a row of the file.
-    pub fn is_recorded(self) -> bool {
-        match self {
-            Self::Untouched(..) => true,
-            Self::Doubtful(remembered) => remembered.row.is_some(),
-            Self::Nothing => false,
-        }
-    }
-
     /// The change time that the copy, which is `there`, had when a run last settled it: what happened to it since, as
     /// far as a record tells that apart, does not make it younger than its source.
     pub fn made(self, there: &Stat) -> Time {

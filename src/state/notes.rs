@@ -319,8 +319,8 @@ fn in_hex(path: &Path) -> String {
     hex::text(path.as_os_str().as_encoded_bytes())
 }
 
-/// The highest directory above `path`, or above the one that it is to be made in, that is on the same device; none if that
-/// is the highest of all.
+/// The highest directory above `path`, or above the one that it is to be made in, that is on the same device; none if
+/// that is the highest of all.
 fn top_of(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).ok()?;
     let path = path.ancestors().find_map(|it| it.canonicalize().ok())?;

@@ -13,10 +13,11 @@
 //!
 //! Labels are permissions, owner and attributes.
 //!
-//! Behind the flags may stand `,in:EPOCH`, in which the file was recorded (`plugs`); `,at:TIME`, the change time of
-//! the source's file when it was read (`,st:TIME` if a later change may have the same); `,by:TIME`, that when its label was compared, if it was another; further digests of the content, each as `,NAME:DIGEST`; and `,of:TIME`: the time
-//! that the file was given, that of its source, where `MTIME` is what became of it. Earlier versions take a row with
-//! some for one in doubt.
+//! Behind the flags may stand `,in:EPOCH`, in which the file was recorded (`plugs`); `,at:TIME`, the change time of the
+//! source's file when it was read (`,st:TIME` if a later change may have the same); `,by:TIME`, that when its label was
+//! compared, if it was another; further digests of the content, each as `,NAME:DIGEST`; and `,of:TIME`: the time that
+//! the file was given, that of its source, where `MTIME` is what became of it. Earlier versions take a row with some
+//! for one in doubt.
 
 use std::{ffi::OsStr, io, io::Read, io::Seek, io::SeekFrom};
 

@@ -15,8 +15,8 @@ use std::{io, ops::ControlFlow, ops::ControlFlow::Break, ops::ControlFlow::Conti
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, io::Durability, io::ReadBack,
     io::WatchedFile, part::Transfer, part::content::CopyTarget, state::Belief, state::Row,
-    state::SeenAt, state::Trace, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Kind,
-    sys::stat::Stat, transfer::Action, transfer::Context, transfer::KeptRow, transfer::Outcome,
+    state::Trace, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat,
+    transfer::Action, transfer::Context, transfer::KeptRow, transfer::Outcome,
     transfer::existing::CopyRead, transfer::existing::ExistingFile, transfer::existing::ReadCopy,
     tree::OutputDir, tree::Policy, volume::times::TimeMatch,
 };
@@ -52,17 +52,7 @@ impl ExistingFile<'_> {
         let Self { context, transfer: Transfer { source, target }, .. } = *self;
         let (name, stat) = (&target.entry.name, &target.entry.stat);
         let same = Ok(Continue((Labels::Same, *stands)));
-        let made = Stat { ctime: self.belief.made(stands), ..*stands };
-        let seen = self.belief.row().map_or_else(SeenAt::default, |row| row.seen);
-        let may_differ = match seen.label() {
-            Some(at) => at != stat.ctime || !Attributes::are_labelled(stands, stat),
-            None => seen.in_step || Attributes::may_differ(&made, stat),
-        };
-        let seems_same = labelled && !may_differ;
-        // The change time of a file that no record knows says little, since a rename sets it; it is read anyway.
-        let is_recorded =
-            self.belief.is_recorded() || context.options.asked.algorithm == Algorithm::None;
-        if seems_same && is_recorded {
+        if labelled && !self.may_be_unlike(stands) {
             return same;
         }
         let Some(dir) = &target.output.handle else { return same };
@@ -84,7 +74,9 @@ impl ExistingFile<'_> {
         }
         // Whoever is in an access list that the source has no more could still read it.
         let lacks_rights = attributes.lack_rights_of(&kept);
-        if !lacks_rights && (seems_same || attributes.are_at(&now, &kept, stat)) {
+        // Its time is decided by now, and tells nothing on some file systems.
+        let label = Stat { mtime: now.mtime, ..*stat };
+        if !lacks_rights && attributes.are_at(&now, &kept, &label) {
             return same;
         }
         if !target.output.volume.can_hold(dir, &attributes, stat) {
@@ -129,6 +121,23 @@ impl ExistingFile<'_> {
             sys::persist_file(&kept).deed_at("make durable", || target.path())?;
         }
         Ok(Continue((Labels::Set, Dir::stat_file(&kept).map_err(at_output)?)))
+    }
+
+    /// True if the label of the source's file may be another than that of its copy, which stands so.
+    fn may_be_unlike(&self, stands: &Stat) -> bool {
+        let stat = &self.transfer.entry().stat;
+        // The change time of a file that no record knows says little, since a rename sets it; it is read anyway.
+        let Some(row) = self.belief.row() else {
+            let has_no_records = self.context.options.asked.algorithm == Algorithm::None;
+            return !has_no_records || Attributes::may_differ(stands, stat);
+        };
+        match row.seen.label() {
+            Some(at) => at != stat.ctime || !Attributes::are_labelled(stands, stat),
+            None => {
+                let made = Stat { ctime: self.belief.made(stands), ..*stands };
+                row.seen.in_step || Attributes::may_differ(&made, stat)
+            }
+        }
     }
 
     /// Reads both files to their ends; what is to be done if they are not the same, or the run is to stop.

@@ -152,9 +152,9 @@ pub fn compare_times(
 
 /// True if the source may have been changed after it was read in a way that size and time do not show: in the same step
 /// of its clock, or, where the run asks for that, at any time. Where no row says which change time it had then, it is
-/// held against that of the copy; what happened to the copy since, as far as a record tells that apart, does not make it
-/// younger, and without a row nothing tells it apart. File systems that keep no change time, as FAT and exFAT, give the modification time
-/// for it and say nothing: there the record has that of the source.
+/// held against that of the copy; what happened to the copy since, as far as a record tells that apart, does not make
+/// it younger, and without a row nothing tells it apart. File systems that keep no change time, as FAT and exFAT, give
+/// the modification time for it and say nothing: there the record has that of the source.
 fn is_changed_since(
     context: &Context<'_>,
     output: &OutputDir,

@@ -303,8 +303,8 @@ impl OutputDir {
         (!is_told).then_some(source)
     }
 
-    /// What is to be recorded of `source`, which was read in a run that began at this time, and copied; no time where the
-    /// trace of the copy has it.
+    /// What is to be recorded of `source`, which was read in a run that began at this time, and copied; no time where
+    /// the trace of the copy has it.
     pub fn seen_at(&self, source: &Stat, began: Time) -> SeenAt {
         let in_step = source.ctime.may_be_of(began);
         let content = (in_step || self.has_change_times()).then_some(source.ctime);

@@ -1,6 +1,6 @@
 //! The files that a check found to be something else than listed: the next copy is not to believe of them what its
-//! record says, whatever their times. Where the private record that has them can be written, a record of its own puts them
-//! in doubt, as that of a copy does that was killed after it had found them.
+//! record says, whatever their times. Where the private record that has them can be written, a record of its own puts
+//! them in doubt, as that of a copy does that was killed after it had found them.
 
 use std::{collections::HashMap, collections::HashSet, io, path::Path, path::PathBuf};
 
@@ -34,8 +34,9 @@ impl FoundBad {
         }
     }
 
-    /// Puts them in doubt in the private records that have them, which lie below `elsewhere` if that is given. A run that is at work there, or a record that cannot be written, leaves it as it is: the check was asked
-    /// to read, and has told what it found.
+    /// Puts them in doubt in the private records that have them, which lie below `elsewhere` if that is given. A run
+    /// that is at work there, or a record that cannot be written, leaves it as it is: the check was asked to read, and
+    /// has told what it found.
     pub fn put_in_doubt(&self, elsewhere: Option<&Path>, is_locked: bool, stop: &Stop) {
         for (id, (root, paths)) in &self.roots {
             let _ = doubt(*id, root, paths, elsewhere, is_locked, stop);

@@ -364,6 +364,13 @@ impl<'a> Accounting<'a> {
         }
     }
 
+    /// Gives the run up if the source was moved: what is in it by then may be kept from users who may enter the copy.
+    pub fn check_source(&mut self) {
+        if !self.source.is_in_place() {
+            self.give_up(self.source_gone());
+        }
+    }
+
     fn source_gone(&self) -> Error {
         let gone = "the source is gone: its disk was pulled out, or it was unmounted, moved or replaced meanwhile";
         Error::finding(GO_ON_READING, self.source.root().path(), gone)

@@ -1,6 +1,6 @@
 //! The health of an output: its use after errors on it.
 
-use std::{ffi::OsStr, io, path::Path, sync::Arc};
+use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
 
 use crate::error::is_absent;
 use crate::{
@@ -102,6 +102,8 @@ const BAD_READS: u64 = 16;
 #[derive(Debug)]
 pub struct SourceHealth<'a> {
     root: Arc<SourceDir>,
+    /// Where it was when the run began, without links, which may lead elsewhere by now; none if that is not known.
+    place: Option<PathBuf>,
     /// A file that was read for any output of this run, as soon as there is one.
     read: Option<&'a FirstRead>,
     bad_streak: u64,
@@ -111,7 +113,13 @@ pub struct SourceHealth<'a> {
 
 impl<'a> SourceHealth<'a> {
     pub fn new(root: Arc<SourceDir>, read: Option<&'a FirstRead>) -> Self {
-        Self { root, read, bad_streak: 0, is_unclear: false }
+        let place = root.root.canonicalize().ok();
+        Self { root, place, read, bad_streak: 0, is_unclear: false }
+    }
+
+    /// True if it is where it was when the run began, as far as that can be told.
+    pub fn is_in_place(&self) -> bool {
+        self.place.as_deref().is_none_or(|place| leads_to(place, &self.root.handle))
     }
 
     pub fn root(&self) -> &SourceDir {

@@ -222,6 +222,7 @@ impl<'a> Committer<'a> {
             let gone = "it was unmounted, moved or replaced meanwhile";
             self.accounting.give_up(Error::finding(GO_ON_WRITING, self.root().path(), gone));
         }
+        self.accounting.check_source();
     }
 
     pub(crate) fn is_cut_short(&self) -> bool {

@@ -160,9 +160,6 @@ impl OutputRun<'_> {
         let uncounted = Progress::default();
         let look = LateSpaceLook::new(self.space_look(&uncounted), stop);
         let private = prepared.private.take();
-        if job.is_of_itself() {
-            self.note_others(private.as_ref());
-        }
         let known = known(job, &prepared, private.as_ref(), stop, &mut warnings);
         let looked = looked.map_or_else(OnceLock::new, OnceLock::from);
         let earlier = EarlierRecords { baseline, known, private, warnings, looked };
@@ -262,7 +259,8 @@ impl OutputRun<'_> {
         let (timings, resident) = (&observer.progress.timings, Residency::default());
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
-        let EarlierRecords { baseline, known, .. } = earlier;
+        let EarlierRecords { baseline, known, private, .. } = earlier;
+        self.note_others(private.as_ref());
         let (methods, baseline) = (&CopyMethods::new(&job.options), baseline.as_ref());
         let states = StatesFile::default();
         let states = job.keeps_states().then_some(&states);

@@ -291,10 +291,11 @@ impl OutputRun<'_> {
         OutputRun { job, ..*self }
     }
 
-    /// Lets the output of this private directory know the others, so that the disk of one can be missed by what is noted at
-    /// another: from the beginning, as this run may not come to its end, nor their disks stay.
+    /// Lets the output of this private directory know the others, so that the disk of one can be missed by what is
+    /// noted at another: from the beginning, as this run may not come to its end, nor their disks stay.
     pub(crate) fn note_others(&self, private: Option<&PrivateDir>) {
         let Self { job, observer, beside, .. } = *self;
+        let private = private.filter(|_| job.is_of_itself());
         let (Some(private), Some(beside)) = (private, beside) else { return };
         let earlier = OtherOutputs::read(private).unwrap_or_default();
         let mut others = beside.noted.but(&job.output);

@@ -5,7 +5,7 @@
 
 use std::{
     ffi::OsStr, ffi::OsString, fs::File, io, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd,
-    os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, time::Duration,
+    os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, thread::sleep, time::Duration,
 };
 
 use rustix::{
@@ -28,6 +28,10 @@ pub struct Dir(pub(super) OwnedFd);
 pub(super) const PRIVATE: u32 = 0o600;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A file that somebody holds a lease on, as file servers do, cannot be opened at once: the first try asks the holder
+/// to give way (fcntl(2)), and most do so within a millisecond. Milliseconds before each further try.
+const LEASE_WAITS: [u64; 8] = [1, 4, 16, 64, 250, 500, 1000, 2000];
 
 impl Dir {
     /// Opens the directory that the user named; links on the way to it are followed.
@@ -62,7 +66,18 @@ impl Dir {
         if !follow {
             flags |= OFlags::NOFOLLOW;
         }
-        let open = |flags| patiently(|| rustix::fs::openat(&self.0, name, flags, Mode::empty()));
+        let open = |flags| {
+            let open = || patiently(|| rustix::fs::openat(&self.0, name, flags, Mode::empty()));
+            let mut opened = open();
+            for wait in LEASE_WAITS {
+                if !matches!(opened, Err(Errno::AGAIN)) {
+                    break;
+                }
+                sleep(Duration::from_millis(wait));
+                opened = open();
+            }
+            opened
+        };
         // O_NOATIME is for the owner and root only, EPERM otherwise (open(2)).
         match open(flags | OFlags::NOATIME) {
             Err(Errno::PERM) => {}

@@ -2,7 +2,8 @@
 //! could go wrong: read-only directories of somebody who is not root, one sync error among many
 //! groups, few descriptors, a session that ends, an output that does not tell letter case.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{fs, os::fd::AsRawFd, time::Duration};
 
 use rustix::process::Signal;
 
@@ -115,4 +116,30 @@ fn names_that_differ_in_case_only() {
         "cd dst/folds; sha256sum -c --strict --quiet $(ls dircopy-*.sha256sum | tail -1)",
     );
     shell(&scene, "umount dst");
+}
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_that_it_is_asked(_: libc::c_int) {
+    ASKED.store(true, Relaxed);
+}
+
+/// File servers hold leases on what their clients have open, and give them up when they are asked.
+#[test]
+fn a_file_with_a_lease_is_waited_for() {
+    let scene = Scene::new();
+    scene.src.file("f", "leased");
+    let file = fs::File::options().read(true).write(true).open(scene.src.path("f")).unwrap();
+    let lease = |kind: libc::c_int| {
+        // SAFETY: the call takes two numbers and a descriptor that is open.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) }
+    };
+    // SAFETY: the handler only stores a number.
+    unsafe { libc::signal(libc::SIGIO, note_that_it_is_asked as *const () as usize) };
+    assert_eq!(lease(libc::F_WRLCK), 0);
+    let mut running = scene.command(NONE).spawn();
+    running.until("the holder is asked", || ASKED.load(Relaxed));
+    assert_eq!(lease(libc::F_UNLCK), 0);
+    running.wait().assert_code(0);
+    assert_eq!(fs::read(scene.dst.join("f")).unwrap(), b"leased");
 }

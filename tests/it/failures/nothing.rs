@@ -387,3 +387,26 @@ fn parts_that_were_not_exchanged_are_copied() {
         scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
     }
 }
+
+/// It went into a closed directory, or another took its place: what is read then is not what was to be copied.
+#[test]
+fn a_source_that_is_moved_is_gone() {
+    need!(Strace);
+    for change in ["mkdir -m 700 closed; mv src closed", "mv src old; mkdir src; echo 2 >src/a"] {
+        let scene = Scene::new();
+        scene.src.file("a", "1").file("b", "1");
+        let strace =
+            Strace::inject(&scene, "close", "signal=STOP:when=1").exactly_on(scene.src.path("a"));
+        let run = strace.run_stopped(scene.command(NONE), || _ = shell(&scene, change));
+        run.assert_code(3).assert_says("the source is gone");
+        assert!(!run.out().contains("done"), "{}", run.out());
+    }
+    // A link that leads to another one by now is another matter: what it led to is copied.
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    shell(&scene, "ln -s src link; mkdir other");
+    let strace =
+        Strace::inject(&scene, "close", "signal=STOP:when=1").exactly_on(scene.src.path("a"));
+    let command = scene.bare(["link", "dst"]);
+    strace.run_stopped(command, || _ = shell(&scene, "ln -sfn other link")).assert_code(0);
+}

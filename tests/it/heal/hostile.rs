@@ -276,6 +276,30 @@ fn a_heal_beside_a_copy_waits_or_is_refused() {
     is_whole(&scene.path("A"));
 }
 
+/// A run that is killed has published files that are newer than the list: they are not damage.
+#[test]
+fn newer_files_of_a_killed_run_are_not_set_back() {
+    need!(Strace);
+    let scene = scene(&["A", "B"]);
+    scene.src.file("b", "a newer one").file("dir/a.mov", "newer, too");
+    let update = || {
+        let args = ["-q", "--overwrite-policy", "update"];
+        scene.command_to(scene.src.root(), scene.path("A"), args)
+    };
+    let strace = Strace::inject(&scene, "renameat2", "signal=KILL:when=2");
+    assert_eq!(strace.run(update()).signal, Some(9));
+    assert!(!shell(&scene, "ls A/*.part").is_empty());
+    let before = ctimes(&scene.path("A"));
+    let run = heal(&scene, &["A", "B"]);
+    run.assert_says("its files may be newer than the list");
+    assert!(run.code != Some(0));
+    assert_eq!(ctimes(&scene.path("A")), before);
+    // Once that run was made again, its list says what is good.
+    update().run().assert_code(0);
+    rot(&scene, "A/dir/a.mov", &[0]);
+    heal(&scene, &["A", "--from-tree", "src"]).assert_code(0);
+}
+
 /// Room that goes while a file is made leaves the bad file and no part of another.
 #[test]
 fn room_that_runs_out_leaves_the_old_file() {

@@ -1,7 +1,7 @@
 //! A mirror run in which nothing is made compares the two trees by its own listings, and looks closer only where these
 //! do not add up.
 
-use crate::harness::{Run, Scene, Strace, content, names_below, need, shell};
+use crate::harness::{Mount, Run, Scene, Strace, content, names_below, need, shell};
 
 fn scene() -> Scene {
     let scene = Scene::new();
@@ -167,4 +167,75 @@ fn a_list_that_was_dropped_before_the_copy_had_its_name_is_dropped_there() {
         assert_eq!(shell(&scene, "stat -c %a src/f"), shell(&scene, "stat -c %a dst/f"));
         assert_eq!(looks(), 0, "{change}");
     }
+}
+
+/// A release is taken back by renaming directories, which changes no time of what is in them: the change time at the
+/// source is an earlier one then.
+#[test]
+fn what_came_to_its_name_with_its_directory_is_seen() {
+    need!(Attr);
+    for args in [&["--mirror", "--overwrite-policy=update"][..], &["--generations"]] {
+        let scene = Scene::on_disk();
+        for (name, mark) in [("old", "1"), ("now", "2")] {
+            scene.src.file(format!("{name}/f"), format!("release {mark}"));
+            shell(&scene, "find src -name f -exec touch -d 2020-01-01 {} +; sleep 0.05");
+        }
+        shell(&scene, "setfacl -m u:65534:rwx src/now/f; sleep 1.1");
+        scene.copy(args).assert_code(0);
+        shell(&scene, "sleep 1.1; mv src/now src/bad; mv src/old src/now");
+        scene.copy(args).assert_code(0);
+        let newest = shell(&scene, "find dst/ -path '*now/f' | sort | tail -n 1");
+        let newest = newest.trim_end();
+        assert_eq!(shell(&scene, &format!("cat {newest}")), "release 1", "{args:?}");
+        assert_eq!(shell(&scene, &format!("getfacl -n {newest} | grep -c 65534 || true")), "0\n");
+    }
+}
+
+/// Where times are whole seconds, an edit within the second in which a file was read changes none of them.
+#[test]
+fn an_edit_in_the_step_of_a_clock_is_seen() {
+    need!(Loop, Strace);
+    for args in [&[][..], &["--mirror"], &["--generations"]] {
+        let scene = Scene::on_disk();
+        shell(&scene, "truncate --size=8M image && mkfs.ext4 -q -I 128 image 2>/dev/null");
+        let _mount = Mount::device(&scene.path("image"), &scene.path("coarse"), "loop").unwrap();
+        shell(&scene, "mkdir coarse/src");
+        let copy = || scene.bare([&["-q", "coarse/src", "dst"], args].concat()).run();
+        let mut tries = 0;
+        while tries == 0 || !shell(&scene, "cmp before after || true").is_empty() {
+            tries += 1;
+            assert!(tries < 20, "the machine is too slow");
+            // Early in a second.
+            shell(
+                &scene,
+                "rm -rf dst; while [ $(date +%N | cut -c 1) != 1 ]; do sleep 0.02; done
+                 echo one >coarse/src/f; stat -c %Y.%Z coarse/src/f >before",
+            );
+            copy().assert_code(0);
+            shell(&scene, "echo two >coarse/src/f; stat -c %Y.%Z coarse/src/f >after");
+        }
+        shell(&scene, "sleep 2.1");
+        copy().assert_code(0);
+        let newest = "find dst/ -name f | sort | tail -n 1 | xargs cat";
+        assert_eq!(shell(&scene, newest), "two\n", "{args:?}");
+        // And then it is known.
+        shell(&scene, "sleep 1.1");
+        let strace = Strace::watch(&scene, "read").exactly_on(scene.path("coarse/src/f"));
+        let again = [&["-q", "coarse/src", "dst"], args].concat();
+        strace.run(scene.bare(again)).assert_code(0);
+        assert_eq!(strace.log().matches("read").count(), 0, "{}", strace.log());
+    }
+}
+
+/// What moves an output, or makes a directory in it anew, gives all copies a later change time; and no record is of them.
+#[test]
+fn a_list_that_was_set_at_the_source_is_missed_where_no_record_is() {
+    need!(Attr);
+    let scene = Scene::new();
+    scene.src.file("f", "f");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "sleep 0.05; setfacl -m u:65534:--- src/f; rm -r dst/.dircopy; sleep 0.05");
+    shell(&scene, "chmod 600 dst/f; chmod 644 dst/f");
+    scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+    assert_eq!(shell(&scene, "getfacl -n dst/f | grep 65534"), "user:65534:---\n");
 }
