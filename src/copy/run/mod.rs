@@ -259,8 +259,7 @@ impl OutputRun<'_> {
         let (timings, resident) = (&observer.progress.timings, Residency::default());
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
-        let EarlierRecords { baseline, known, private, .. } = earlier;
-        self.note_others(private.as_ref());
+        let EarlierRecords { baseline, known, .. } = earlier;
         let (methods, baseline) = (&CopyMethods::new(&job.options), baseline.as_ref());
         let states = StatesFile::default();
         let states = job.keeps_states().then_some(&states);
@@ -358,6 +357,7 @@ impl OutputRun<'_> {
         let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
         let mut accounting = Accounting::new(context, &observer.listen, source, output);
         let EarlierRecords { known, private, warnings, .. } = earlier;
+        self.note_others(private.as_ref());
         warnings.iter().for_each(|warning| accounting.warn(warning));
         let newest = known.as_ref().and_then(Knowledge::newest);
         let manifest = self.begin_manifest(prepared, newest).unwrap_or_else(|error| {

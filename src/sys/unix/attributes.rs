@@ -135,7 +135,10 @@ impl Attributes {
         }
         for (name, value) in &self.0 {
             let label = || rustix::fs::fsetxattr(to, name, value, XattrFlags::empty());
-            set("set an extended attribute of", &label);
+            // Without its list the bits of the group are those of the list's mask, which may be wider.
+            if !set("set an extended attribute of", &label) && name.as_c_str() == ACCESS_LIST {
+                mode &= !0o070 | group_of(value).unwrap_or(0) << 3;
+            }
         }
         // An ACL that was set has changed them.
         let has_mode = born == Some(mode) && self.0.is_empty();
@@ -248,21 +251,39 @@ impl Attributes {
 /// True if an access list keeps its group, or a user or group that it names, from reading or entering. `None` if it is
 /// none as linux/posix_acl_xattr.h has it: a version, and of each entry its tag, permissions and number.
 fn denies(list: &[u8]) -> Option<bool> {
-    const USER: u16 = 0x02;
-    const GROUP_OBJ: u16 = 0x04;
-    const GROUP: u16 = 0x08;
-    const MASK: u16 = 0x10;
+    let mut entries = entries_of(list)?;
+    let mask = entries.clone().find(|(tag, _)| *tag == MASK).map_or(0o7, |(_, mask)| mask);
+    let limited = |(tag, given): (u16, u16)| {
+        [USER, GROUP_OBJ, GROUP].contains(&tag) && given & mask & 0o5 != 0o5
+    };
+    Some(entries.any(limited))
+}
+
+/// The permissions that an access list gives to the group of its file.
+fn group_of(list: &[u8]) -> Option<u32> {
+    let of = |wanted| entries_of(list)?.find(|(tag, _)| *tag == wanted);
+    let (_, given) = of(GROUP_OBJ)?;
+    Some(u32::from(given & of(MASK).map_or(0o7, |(_, mask)| mask)))
+}
+
+const ACCESS_LIST: &CStr = c"system.posix_acl_access";
+
+/// The tags of entries in access lists.
+const USER: u16 = 0x02;
+const GROUP_OBJ: u16 = 0x04;
+const GROUP: u16 = 0x08;
+const MASK: u16 = 0x10;
+
+/// The tags of a list's entries, and what each gives.
+fn entries_of(list: &[u8]) -> Option<impl Iterator<Item = (u16, u16)> + Clone> {
     let (version, entries) = list.split_first_chunk()?;
     let (entries, rest) = entries.as_chunks::<8>();
     if u32::from_le_bytes(*version) != 2 || !rest.is_empty() {
         return None;
     }
-    let entries = entries.iter().map(|&[tag, tag_high, given, given_high, ..]| {
+    Some(entries.iter().map(|&[tag, tag_high, given, given_high, ..]| {
         (u16::from_le_bytes([tag, tag_high]), u16::from_le_bytes([given, given_high]))
-    });
-    let mask = entries.clone().find(|(tag, _)| *tag == MASK).map_or(0o7, |(_, mask)| mask);
-    let mut limited = entries.filter(|(tag, _)| [USER, GROUP_OBJ, GROUP].contains(tag));
-    Some(limited.any(|(_, given)| given & mask & 0o5 != 0o5))
+    }))
 }
 
 // Who may enter a directory, by its permissions and access lists.

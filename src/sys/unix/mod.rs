@@ -43,7 +43,8 @@ pub use process::{
     Helper, Manager, address_space_left, descriptors_are_wanted, heed_memory_limit, host_name,
     keep_own_permissions, lock_holder, may_give_away, on_interrupt, on_status_request,
     open_file_limit, raise_open_file_limit, set_io_priority, set_nice, settings_directories,
-    shows_unicode, standard_input, take_waiting_signals, time_of_change, wait_readable, was_closed_at_start,
+    shows_unicode, standard_input, take_waiting_signals, time_of_change, wait_readable,
+    was_closed_at_start,
 };
 pub use stream::{StreamEnd, let_read, may_read, new_file_mode, touch};
 pub use transfer::{Mover, capacity, clone_file, pipe, splice, tee, widen};

@@ -513,3 +513,20 @@ fn a_umask_does_not_shut_the_owner_out() {
         scene.bare(["verify", "dst"]).under_nobody().after(&umask).run().assert_code(0);
     }
 }
+
+/// Where a list cannot be set, the bits of the group, which are those of the list's mask, must not be the group's.
+#[test]
+fn a_list_that_is_not_taken_over_gives_the_group_nothing() {
+    need!(Attr, Strace);
+    let scene = Scene::new();
+    scene.src.file("f", "secret").file("d/g", "secret");
+    shell(
+        &scene,
+        "chmod 600 src/f; chmod 700 src/d; setfacl -m u:65534:r,g::--- src/f
+         setfacl -m u:65534:rx,g::--- src/d",
+    );
+    let strace = Strace::inject(&scene, "fsetxattr", "error=ENOSPC");
+    strace.run(scene.command(NONE)).assert_says("cannot set an extended attribute of");
+    assert!(!strace.injected().is_empty());
+    assert_eq!(shell(&scene, "stat -c %a src/f src/d dst/f dst/d"), "640\n750\n600\n700\n");
+}
