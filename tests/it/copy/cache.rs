@@ -1,7 +1,7 @@
 //! The page cache is left as it was found.
 
 use crate::harness::{
-    Judge, Mount, Scene, Strace, Tree, content, names_below, need, shell, while_pages_stay,
+    Judge, Mount, Scene, Strace, Tree, content, long, names_below, need, shell, while_pages_stay,
 };
 
 const MIB: usize = 1 << 20;
@@ -51,11 +51,15 @@ fn scene_on(kind: &str) -> (Scene, Mount, Tree) {
     (scene, mount, src)
 }
 
+fn kinds() -> &'static [&'static str] {
+    if long() { &["ext4", "xfs", "btrfs"] } else { &["xfs"] }
+}
+
 #[test]
 fn what_the_copy_brought_in_is_let_go_of() {
     need!(Kinds);
     while_pages_stay(|| {
-        for kind in ["ext4", "xfs", "btrfs"] {
+        for kind in kinds() {
             for hash in ["sha256", "none"] {
                 let (scene, _mount, src) = scene_on(kind);
                 let to = scene.path("mount/dst");
@@ -88,7 +92,7 @@ fn what_the_copy_brought_in_is_let_go_of() {
 fn what_was_in_memory_before_stays_there() {
     need!(Kinds);
     while_pages_stay(|| {
-        for kind in ["ext4", "xfs", "btrfs"] {
+        for kind in kinds() {
             for (hash, reflink) in [("sha256", "never"), ("none", "never"), ("sha256", "auto")] {
                 let (scene, _mount, src) = scene_on(kind);
                 // One whole, and a stretch in the middle of another.

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use crate::harness::{Judge, Mount, Run, Scene, Strace, Tree, content, need, shell};
+use crate::harness::{Judge, Mount, Run, Scene, Strace, Tree, content, long, need, shell};
 
 /// A way, how it is brought about, and what the summary calls it.
 struct Way {
@@ -218,19 +218,17 @@ fn holes_are_made_and_filled_as_asked() {
 
 /// A disk image with next to nothing in it: nobody reads or writes what is not there.
 #[test]
-fn a_hundred_gigabytes_of_nothing_take_no_room() {
+fn many_gigabytes_of_nothing_take_no_room() {
     let scene = Scene::on_disk();
-    let names = ["image"];
-    for name in names {
-        scene.src.sparse(name, 100 << 30, &[(50 << 30, 1 << 20)]);
-    }
+    let half: u64 = if long() { 50 << 30 } else { 5 << 30 };
+    scene.src.sparse("image", 2 * half, &[(half, 1 << 20)]);
     let run = scene.copy(&["--hash", "none"]);
     run.assert_code(0);
     let du = |path| shell(&scene, &format!("sync; du -k {path} | cut -f1"));
     let [from, to] = [du("src/image"), du("dst/image")].map(|k| k.trim().parse::<i64>().unwrap());
     assert!((from - to).abs() <= 32, "{from} KiB became {to}");
-    shell(&scene, "cmp -i 53687091200 -n 1048576 src/image dst/image");
-    assert_eq!(scene.output().stat("image").st_size, 100 << 30);
+    shell(&scene, &format!("cmp -i {half} -n 1048576 src/image dst/image"));
+    assert_eq!(scene.output().stat("image").st_size as u64, 2 * half);
 }
 
 /// A large file of one extent, on a scene where `ways` are the calls that move it.

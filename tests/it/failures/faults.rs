@@ -1,7 +1,9 @@
 //! Errors on purpose. One bad file is one bad file: it is named, it is absent, it is not listed, the
 //! others are finished, and the exit code is not 0.
 
-use crate::harness::{Mount, NONE, Run, Scene, Strace, Tree, content, have, need, shell, skipped};
+use crate::harness::{
+    Mount, NONE, Run, Scene, Strace, Tree, content, have, long, need, shell, skipped,
+};
 
 /// Three files of several blocks; the one in the middle is going to have bad luck.
 fn three() -> Scene {
@@ -412,6 +414,10 @@ fn a_list_that_is_interrupted_without_end_is_unreadable() {
     let run = strace.run(scene.bare(["verify", "-m", "list", "dst"]));
     strace.fired(&run);
     run.assert_code(5).assert_says("cannot read the manifest");
+    // A minute and more for each.
+    if !long() {
+        return;
+    }
     let strace = endless("dst/.dircopy/record");
     let run = strace.run(scene.command(NONE));
     strace.fired(&run);
