@@ -83,30 +83,16 @@ impl DryRun<'_> {
                     Err(error) => self.failed(&error, counts),
                 }
             }
-            WalkItem::Special(source, listed, kind) => {
-                counts.skipped += 1;
-                let path = source.rel.join(&listed.name);
-                (self.observer.listen)(&Event::Skipped(path.as_bytes(), kind));
-            }
-            WalkItem::OtherVolume(source) => {
-                counts.skipped += 1;
-                (self.observer.listen)(&Event::OtherVolume(source.rel.path().as_bytes()));
-            }
             WalkItem::Failed(error) => {
                 counts.seen += 1;
                 self.failed(&error, counts);
             }
-            WalkItem::Limits(output, limits) => {
-                (self.observer.listen)(&Event::Limits(&output.path(), &limits));
+            other => {
+                let is_skipped = matches!(other, WalkItem::Special(..) | WalkItem::OtherVolume(_));
+                counts.skipped += u64::from(is_skipped);
+                counts.warnings += u64::from(matches!(other, WalkItem::Warning(_)));
+                other.tell(&self.observer.listen);
             }
-            WalkItem::Warning(warning) => {
-                counts.warnings += 1;
-                (self.observer.listen)(&Event::Warning(&warning));
-            }
-            WalkItem::Looked(_)
-            | WalkItem::Done(_)
-            | WalkItem::Mounted(_)
-            | WalkItem::LeftoverRemoved(..) => {}
         }
     }
 

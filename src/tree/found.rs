@@ -6,9 +6,9 @@ use std::{ffi::OsStr, ffi::OsString, fmt, mem, ops::ControlFlow, thread::Builder
 use crossbeam_channel::{Receiver, bounded};
 
 use crate::{
-    error::Error, manifest::ManifestName, state::private_dir::NAME, state::private_dir::TRASH,
-    sys::ListedEntry, sys::stat::Kind, sys::stat::Stat, tree::OutputDir, tree::SourceDir,
-    tree::Unclassified, tree::Walk,
+    error::Error, event::Event, event::EventListener, manifest::ManifestName,
+    state::private_dir::NAME, state::private_dir::TRASH, sys::ListedEntry, sys::stat::Kind,
+    sys::stat::Stat, tree::OutputDir, tree::SourceDir, tree::Unclassified, tree::Walk,
 };
 
 /// An entry of the source as the walk found it.
@@ -65,6 +65,26 @@ pub enum WalkItem {
     Looked(Arc<OutputDir>),
     /// The walk has nothing more from this directory.
     Done(Arc<OutputDir>),
+}
+
+impl WalkItem {
+    /// Tells of what nothing is done about: that a run knows of it.
+    pub fn tell(&self, listen: &EventListener<'_>) {
+        match self {
+            Self::Special(source, listed, kind) => {
+                listen(&Event::Skipped(source.rel.join(&listed.name).as_bytes(), *kind));
+            }
+            Self::OtherVolume(source) => {
+                listen(&Event::OtherVolume(source.rel.path().as_bytes()));
+            }
+            Self::LeftoverRemoved(output, name) => {
+                listen(&Event::LeftoverRemoved(output.rel.join(name).as_bytes()));
+            }
+            Self::Limits(output, limits) => listen(&Event::Limits(&output.path(), limits)),
+            Self::Warning(warning) => listen(&Event::Warning(warning)),
+            _ => {}
+        }
+    }
 }
 
 /// Where what was found goes; `Break` ends the walk.

@@ -16,11 +16,11 @@ use crate::{
     copy::commit::finish::SyncState, copy::commit::group::Answer, copy::commit::group::Group,
     copy::commit::group::ReadBackQueue, copy::commit::health::is_in_place,
     copy::hard_link::HardLinks, copy::record::PendingRows, copy::record::Recording,
-    copy::record::row_of, copy::report::GO_ON_WRITING, error::Error, event::Done, event::Event,
-    event::Stop, event::Timer, hash::Digest, io::Durability, manifest::ManifestFile, part,
-    part::Transfer, part::content::CopyTarget, part::content::Method, state::Row, sys, sys::Dir,
-    sys::stat::Inode, transfer::CheckedCopy, transfer::CommitterMessage, transfer::Context,
-    transfer::Labels, transfer::Outcome, transfer::PendingPublish, transfer::ReadBackVerdict,
+    copy::record::row_of, copy::report::GO_ON_WRITING, error::Error, event::Done, event::Stop,
+    event::Timer, hash::Digest, io::Durability, manifest::ManifestFile, part, part::Transfer,
+    part::content::CopyTarget, part::content::Method, state::Row, sys, sys::Dir, sys::stat::Inode,
+    transfer::CheckedCopy, transfer::CommitterMessage, transfer::Context, transfer::Labels,
+    transfer::Outcome, transfer::PendingPublish, transfer::ReadBackVerdict,
     transfer::SecondReading, transfer::TransferResult, transfer::WrittenPart, transfer::labels,
     tree::OutputDir, tree::WalkItem,
 };
@@ -233,24 +233,17 @@ impl<'a> Committer<'a> {
         match found {
             WalkItem::HardLink(output, entry) => self.further_name(Link { output, entry }),
             WalkItem::Symlink(source, output, entry) => self.symlink(&source, &output, &entry),
-            WalkItem::Special(source, listed, kind) => {
-                self.accounting.counts.skipped += 1;
-                self.accounting.tell(&source.rel, &listed.name, |path| Event::Skipped(path, kind));
-            }
-            WalkItem::LeftoverRemoved(output, name) => {
-                self.accounting.tell(&output.rel, &name, |path| Event::LeftoverRemoved(path));
-            }
-            WalkItem::Limits(output, limits) => {
-                (self.accounting.listen())(&Event::Limits(&output.path(), &limits));
-            }
-            WalkItem::OtherVolume(source) => {
-                self.accounting.counts.skipped += 1;
-                (self.accounting.listen())(&Event::OtherVolume(source.rel.path().as_bytes()));
-            }
             WalkItem::Mounted(dir) => self.accounting.mounts.add(dir.rel.path(), &dir.handle),
             WalkItem::Failed(error) => self.accounting.failed(&error),
             WalkItem::Warning(warning) => self.accounting.warn(&warning),
             WalkItem::Looked(output) | WalkItem::Done(output) => self.arrived(&output),
+            WalkItem::Special(..) | WalkItem::OtherVolume(_) => {
+                self.accounting.counts.skipped += 1;
+                found.tell(self.accounting.listen());
+            }
+            WalkItem::LeftoverRemoved(..) | WalkItem::Limits(..) => {
+                found.tell(self.accounting.listen());
+            }
         }
     }
 
