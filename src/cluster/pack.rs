@@ -385,14 +385,12 @@ fn split(bytes: &[u8]) -> Option<(RelPath, RelPath)> {
 // The names of files that have several, put together by their files after the walk: sorted outside of memory, because
 // a tree of backups has many millions of them.
 
-/// The kinds of name: of a file or a symbolic link, the first that the walk met or a further one.
+/// The place of a name among those of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkedKind {
-    /// In this shard.
-    First(u32),
-    FirstSymlink,
+    /// The first that the walk met, and its shard: a symbolic link is in none.
+    First(Option<u32>),
     Further,
-    FurtherSymlink,
 }
 
 /// Takes names in the order of the walk.
@@ -404,13 +402,7 @@ pub struct LinkedNames {
 /// The further names, those of one file together.
 pub struct FurtherNames {
     reader: RecordReader,
-    first: Option<(Vec<u8>, u32, RelPath)>,
-}
-
-/// A further name, of a file or of a symbolic link.
-pub enum LinkedName {
-    File(FurtherName),
-    Symlink(FurtherName),
+    first: Option<(Vec<u8>, Option<u32>, RelPath)>,
 }
 
 /// The digits of a file's identity, which a record begins with, and those of the order in which names were met.
@@ -424,13 +416,12 @@ impl LinkedNames {
 
     /// Adds a name of the file `id`.
     pub fn add(&mut self, id: Identity, kind: LinkedKind, path: &RelPath) -> io::Result<()> {
-        let (kind, shard) = match kind {
-            LinkedKind::First(shard) => ('f', shard),
-            LinkedKind::FirstSymlink => ('s', 0),
-            LinkedKind::Further => ('n', 0),
-            LinkedKind::FurtherSymlink => ('m', 0),
+        let kind = match kind {
+            LinkedKind::First(Some(shard)) => format!("f{shard}"),
+            LinkedKind::First(None) => "s".into(),
+            LinkedKind::Further => "n".into(),
         };
-        let head = format!("{:016x}{:016x}{:016x}{kind}{shard}", id.dev, id.ino, self.count);
+        let head = format!("{:016x}{:016x}{:016x}{kind}", id.dev, id.ino, self.count);
         self.count += 1;
         self.sorter.add(head, path.as_bytes())
     }
@@ -441,37 +432,36 @@ impl LinkedNames {
 }
 
 impl FurtherNames {
-    /// The next further name.
+    /// The shard of the next file that has further names, its first name, and a further one.
     ///
     /// # Errors
     /// A record cannot be read, or is of a file whose first name was not met.
-    pub fn next_name(&mut self) -> io::Result<Option<LinkedName>> {
+    pub fn next_name(&mut self) -> io::Result<Option<(Option<u32>, RelPath, RelPath)>> {
         while let Some(record) = self.reader.next_record()? {
             let parsed = parse(record).ok_or(io::ErrorKind::InvalidData)?;
-            let (id, kind, shard, path) = parsed;
-            if matches!(kind, b'f' | b's') {
+            let (id, kind, path) = parsed;
+            if let LinkedKind::First(shard) = kind {
                 self.first = Some((id.to_vec(), shard, path));
                 continue;
             }
             let first = self.first.as_ref().filter(|(first, ..)| first == id);
             let (_, shard, first) = first.ok_or(io::ErrorKind::NotFound)?;
-            let name = FurtherName { shard: *shard, first: first.clone(), path };
-            return Ok(Some(match kind {
-                b'm' => LinkedName::Symlink(name),
-                _ => LinkedName::File(name),
-            }));
+            return Ok(Some((*shard, first.clone(), path)));
         }
         Ok(None)
     }
 }
 
-/// The identity, the kind, the shard and the path of a record.
-fn parse(record: &[u8]) -> Option<(&[u8], u8, u32, RelPath)> {
+/// The identity, the kind and the path of a record.
+fn parse(record: &[u8]) -> Option<(&[u8], LinkedKind, RelPath)> {
     let PathRecord { words, path } = PathRecord::of(record);
     let (id, rest) = words.split_at_checked(IDENTITY)?;
-    let (&kind, shard) = rest.get(ORDER..)?.split_first()?;
-    let shard = std::str::from_utf8(shard).ok()?.parse().ok()?;
-    Some((id, kind, shard, RelPath::parse(path).ok()?))
+    let kind = match rest.get(ORDER..)?.split_first()? {
+        (b'f', shard) => LinkedKind::First(Some(std::str::from_utf8(shard).ok()?.parse().ok()?)),
+        (b's', _) => LinkedKind::First(None),
+        _ => LinkedKind::Further,
+    };
+    Some((id, kind, RelPath::parse(path).ok()?))
 }
 
 #[cfg(test)]
@@ -525,27 +515,23 @@ mod linked_names_tests {
         let id = |ino| Identity { dev: 7, ino };
         let rel = |name: &str| RelPath::parse(name.as_bytes()).unwrap();
         for (ino, kind, path) in [
-            (2, LinkedKind::First(5), "z"),
-            (1, LinkedKind::FirstSymlink, "l"),
+            (2, LinkedKind::First(Some(5)), "z"),
+            (1, LinkedKind::First(None), "l"),
             (2, LinkedKind::Further, "a"),
             (2, LinkedKind::Further, "b/c"),
             // A name that was made meanwhile begins anew.
-            (2, LinkedKind::First(6), "y"),
-            (1, LinkedKind::FurtherSymlink, "m"),
+            (2, LinkedKind::First(Some(6)), "y"),
+            (1, LinkedKind::Further, "m"),
             (2, LinkedKind::Further, "x"),
         ] {
             names.add(id(ino), kind, &rel(path)).unwrap();
         }
         let (mut further, mut found) = (names.finish().unwrap(), Vec::new());
-        while let Some(name) = further.next_name().unwrap() {
-            let (kind, name) = match name {
-                LinkedName::File(name) => ("file", name),
-                LinkedName::Symlink(name) => ("link", name),
-            };
+        while let Some((shard, first, path)) = further.next_name().unwrap() {
             let text = |path: &RelPath| String::from_utf8(path.as_bytes().to_vec()).unwrap();
-            found.push(format!("{kind} {} {} {}", name.shard, text(&name.first), text(&name.path)));
+            found.push(format!("{shard:?} {} {}", text(&first), text(&path)));
         }
-        assert_eq!(found, ["link 0 l m", "file 5 z a", "file 5 z b/c", "file 6 y x"]);
+        assert_eq!(found, ["None l m", "Some(5) z a", "Some(5) z b/c", "Some(6) y x"]);
         let mut names = LinkedNames::new();
         names.add(id(3), LinkedKind::Further, &rel("a")).unwrap();
         assert!(names.finish().unwrap().next_name().is_err());

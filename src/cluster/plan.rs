@@ -8,14 +8,13 @@ use std::{
 use crate::{
     cluster::PlanDir, cluster::ShardSize, cluster::pack::DirLabel, cluster::pack::EndEntry,
     cluster::pack::FINISH, cluster::pack::FurtherName, cluster::pack::LINKS,
-    cluster::pack::LinkedKind, cluster::pack::LinkedName, cluster::pack::LinkedNames,
-    cluster::pack::Packer, cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan,
-    cluster::plan_dir::RootLabel, cluster::plan_dir::Seal, cluster::plan_dir::list_name,
-    copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations, copy::before::open_source,
-    error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
-    manifest::SummedWriter, staged::StagedFile, staged::write_whole, sys::Dir, sys::stat::Kind,
-    transfer::FirstRead, tree::OutputDir, tree::Patience, tree::SortedRecords, tree::Sorter,
-    tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
+    cluster::pack::LinkedKind, cluster::pack::LinkedNames, cluster::pack::Packer,
+    cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan, cluster::plan_dir::RootLabel,
+    cluster::plan_dir::Seal, cluster::plan_dir::list_name, copy::CopyJob, copy::OutputRun,
+    copy::Prepared, copy::Reservations, copy::before::open_source, error::Deed, error::Error,
+    error::Result, event::Event, event::EventObserver, manifest::SummedWriter, staged::StagedFile,
+    staged::write_whole, sys::Dir, transfer::FirstRead, tree::OutputDir, tree::Patience,
+    tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
 };
 
 /// A plan to be made.
@@ -168,7 +167,7 @@ impl Planner<'_> {
             WalkEvent::Files(batch) => {
                 for entry in &batch.files {
                     let shard = self.packer.add(&batch.output, entry)?;
-                    self.remember(&batch.output, entry, LinkedKind::First(shard))?;
+                    self.remember(&batch.output, entry, LinkedKind::First(Some(shard)))?;
                     self.count(entry.stat.size);
                 }
                 Ok(())
@@ -178,7 +177,7 @@ impl Planner<'_> {
             }
             WalkEvent::Item(WalkItem::Symlink(_, output, entry)) => {
                 self.seal.symlinks += 1;
-                self.remember(&output, &entry, LinkedKind::FirstSymlink)?;
+                self.remember(&output, &entry, LinkedKind::First(None))?;
                 self.write(&EndEntry::Symlink(output.rel.join(&entry.name), output.ways))
             }
             WalkEvent::Item(WalkItem::Done(output)) => self.directory(&output),
@@ -188,29 +187,10 @@ impl Planner<'_> {
                 (self.observer.listen)(&Event::Failed(&error));
                 Ok(())
             }
-            WalkEvent::Item(WalkItem::Special(source, listed, kind)) => {
-                let path = source.rel.join(&listed.name);
-                (self.observer.listen)(&Event::Skipped(path.as_bytes(), kind));
+            WalkEvent::Item(other) => {
+                other.tell(&self.observer.listen);
                 Ok(())
             }
-            WalkEvent::Item(WalkItem::LeftoverRemoved(output, name)) => {
-                let path = output.rel.join(&name);
-                (self.observer.listen)(&Event::LeftoverRemoved(path.as_bytes()));
-                Ok(())
-            }
-            WalkEvent::Item(WalkItem::Limits(output, limits)) => {
-                (self.observer.listen)(&Event::Limits(&output.path(), &limits));
-                Ok(())
-            }
-            WalkEvent::Item(WalkItem::OtherVolume(source)) => {
-                (self.observer.listen)(&Event::OtherVolume(source.rel.path().as_bytes()));
-                Ok(())
-            }
-            WalkEvent::Item(WalkItem::Warning(warning)) => {
-                (self.observer.listen)(&Event::Warning(&warning));
-                Ok(())
-            }
-            WalkEvent::Item(WalkItem::Looked(_) | WalkItem::Mounted(_)) => Ok(()),
         }
     }
 
@@ -238,9 +218,7 @@ impl Planner<'_> {
 
     fn further_name(&mut self, output: &OutputDir, entry: &SourceEntry) -> Result<()> {
         self.seal.hard_links += 1;
-        let is_symlink = entry.stat.kind == Kind::Symlink;
-        let kind = if is_symlink { LinkedKind::FurtherSymlink } else { LinkedKind::Further };
-        self.remember(output, entry, kind)
+        self.remember(output, entry, LinkedKind::Further)
     }
 
     /// The further names of files, sorted by the shards of their first; those of symbolic links are written.
@@ -248,13 +226,13 @@ impl Planner<'_> {
         let mut sorter = Sorter::new(FurtherName::order);
         if let Some(linked) = self.linked.take() {
             let mut names = linked.finish().map_err(|error| self.cannot_sort(error))?;
-            while let Some(name) = names.next_name().map_err(|error| self.cannot_sort(error))? {
-                match name {
-                    LinkedName::Symlink(FurtherName { first, path, .. }) => {
-                        self.write(&EndEntry::FurtherSymlink(path, first))?;
-                    }
-                    LinkedName::File(name) => {
-                        let added = name.add_to(&mut sorter);
+            while let Some((shard, first, path)) =
+                names.next_name().map_err(|error| self.cannot_sort(error))?
+            {
+                match shard {
+                    None => self.write(&EndEntry::FurtherSymlink(path, first))?,
+                    Some(shard) => {
+                        let added = FurtherName { shard, first, path }.add_to(&mut sorter);
                         added.map_err(|error| self.cannot_sort(error))?;
                     }
                 }
