@@ -56,7 +56,7 @@ pub struct FreeSpace {
 }
 
 /// The space in use on a file system.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct UsedSpace {
     pub bytes: u64,
     pub files: u64,

@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering::R
 use std::{collections::HashMap, ops::ControlFlow, path::Path, path::PathBuf};
 
 use crate::{
-    copy::Prepared, error::Error, error::Result, event::Progress, event::Stop, io::CopyOptions,
-    manifest::NextLine, path::Shown, state::Knowledge, state::Trace, sys, sys::DirListing,
-    sys::FreeSpace, sys::Place, sys::UsedSpace, sys::stat::Stat, transfer::share::RenamedFiles,
-    tree::Decision, tree::DestinationStat, tree::OutputDir, tree::Policy, tree::SourceEntry,
-    tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite::decide,
-    tree::overwrite::leave_out, tree::overwrite::refuse_large, volume::times::TimeMatch,
+    copy::CopyJob, copy::Prepared, error::Error, error::Result, event::Progress, event::Stop,
+    io::Reflink, io::Sparse, manifest::NextLine, path::Shown, state::Knowledge, state::Trace, sys,
+    sys::Cloned, sys::Dir, sys::DirListing, sys::FreeSpace, sys::Place, sys::UsedSpace,
+    sys::stat::Stat, transfer::share::RenamedFiles, tree::Decision, tree::DestinationStat,
+    tree::OutputDir, tree::Patience, tree::Policy, tree::SourceEntry, tree::SourceStat, tree::Walk,
+    tree::WalkEvent, tree::WalkItem, tree::overwrite::decide, tree::overwrite::leave_out,
+    tree::overwrite::refuse_large, volume::times::TimeMatch,
 };
 
 /// The space that a run needs.
@@ -43,25 +44,16 @@ struct OneFile<'a> {
 /// Number of files that are named as examples of those that are too large.
 const MOST_EXAMPLES: usize = 5;
 
-/// The inputs of the look at an output's space.
-pub struct SpaceCheck<'a> {
-    /// A dry walk of the source.
-    pub walk: &'a Walk<'a>,
-    /// Number of threads that stat files beside that walk; asked only if the walk is made.
-    pub stat_workers: &'a (dyn Fn(&Prepared) -> usize + Sync),
-    /// The options of the copy.
-    pub options: &'a CopyOptions,
+/// A look that is made: by a dry walk of the source.
+struct SpaceCheck<'a> {
+    look: SpaceLook<'a>,
+    walk: &'a Walk<'a>,
     /// True if the walk may wait until something is to be made.
-    pub may_wait: bool,
-    /// The files that have another name at the source now, where new names share data.
-    pub renamed: Option<&'a RenamedFiles<'a>>,
-    /// The record of a new snapshot: files that are recorded as the source has them are not looked at.
-    pub snapshot: Option<&'a Knowledge>,
-    /// The reservations of other outputs of the run.
-    pub reservations: &'a Reservations,
-    /// Has its final totals afterwards, if the walk is made.
-    pub progress: &'a Progress,
-    pub stop: &'a Stop,
+    may_wait: bool,
+    /// The files that have another name at the source now, where new names share data, and the record of a new snapshot:
+    /// files that are recorded as the source has them are not looked at.
+    recorded: RecordedFiles<'a>,
+    stop: &'a Stop,
 }
 
 /// The result of a look that refused nothing.
@@ -80,7 +72,7 @@ impl SpaceCheck<'_> {
     ///
     /// # Errors
     /// There is not enough space.
-    pub fn run(&self, prepared: Prepared) -> Result<SpaceAnswer> {
+    fn run(&self, prepared: Prepared) -> Result<SpaceAnswer> {
         let fits = Ok(SpaceAnswer::Fits { too_large: None });
         let Prepared { source, output, file, parent, .. } = &prepared;
         let Some(at) = output.handle.as_ref().or(parent.as_ref()) else { return fits };
@@ -91,14 +83,14 @@ impl SpaceCheck<'_> {
         // Without an answer there is nothing to go by; the copy itself will tell.
         let (Ok(free), Ok(id)) = (sys::room(at), at.identity()) else { return fits };
         let root = Arc::clone(&output.root);
-        let reserve = |need: &Need, certainty, claim: Claim| {
+        let reserve = |need: &Need, certainty, claim| {
             let fits = |left: &FreeSpace| need.fits(left, &root);
-            self.reservations.reserve(id.dev, free, Claim { certainty, ..claim }, fits)
+            self.look.reservations.reserve(id.dev, free, certainty, claim, fits)
         };
-        let is_ample = |UsedSpace { bytes, files }: UsedSpace| {
-            let (bytes_twice, files_twice) = (bytes.saturating_mul(2), files.saturating_mul(2));
-            let twice = Need { bytes: bytes_twice, files: files_twice, ..Need::default() };
-            reserve(&twice, Certainty::AtMost, Claim::new(bytes, files)).is_ok()
+        let is_ample = |most: UsedSpace| {
+            let UsedSpace { bytes, files } = and(most, most);
+            let twice = Need { bytes, files, ..Need::default() };
+            reserve(&twice, Certainty::AtMost, most).is_ok()
         };
         // Elsewhere there may be files to name that are too large.
         let holds_any = file.is_none() && output.largest_file().is_none() && !output.is_fat();
@@ -119,13 +111,15 @@ impl SpaceCheck<'_> {
             }
             None => self.sum(prepared, &free),
         };
-        reserve(&need, Certainty::Exactly, Claim::new(need.taken(), need.files))?;
+        let claim = UsedSpace { bytes: need.taken(), files: need.files };
+        reserve(&need, Certainty::Exactly, claim)?;
         Ok(SpaceAnswer::Fits { too_large: need.too_large(&root) })
     }
 
     /// The space for everything that the walk finds.
     fn sum(&self, prepared: Prepared, free: &FreeSpace) -> Need {
-        let stat_workers = (self.stat_workers)(&prepared);
+        let SpaceLook { job, progress, outputs, .. } = self.look;
+        let stat_workers = job.workers_for(&prepared, false, outputs).stat_workers();
         let Prepared { source, output, .. } = prepared;
         let (sum, missed) = (Mutex::new(Need::default()), AtomicBool::new(false));
         let walked = self.walk.run_parallel(source, output, stat_workers, &|found| {
@@ -152,13 +146,14 @@ impl SpaceCheck<'_> {
             }
         });
         let whole = walked.is_continue() && !missed.into_inner();
-        self.progress.counted.store(whole, Relaxed);
+        progress.counted.store(whole, Relaxed);
         sum.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds what one file takes.
     fn add(&self, need: &mut Need, output: &OutputDir, entry: &SourceEntry, free: &FreeSpace) {
-        if leave_out(&self.options.selection, SourceStat(&entry.stat)).is_some()
+        let options = &self.look.job.options;
+        if leave_out(&options.selection, SourceStat(&entry.stat)).is_some()
             || self.is_recorded(output, entry)
         {
             return;
@@ -167,11 +162,11 @@ impl SpaceCheck<'_> {
         let Ok(there) = output.look(&entry.name) else { return };
         // It is taken for the renamed file that it looks like: if it is another, the disk may fill up.
         let is_renamed = |renamed: &RenamedFiles<'_>| renamed.may_have(&entry.stat);
-        if there.is_none() && self.renamed.is_some_and(is_renamed) {
+        if there.is_none() && self.recorded.renamed.is_some_and(is_renamed) {
             need.files += 1;
             return;
         }
-        need.add(self.options.policy, output, OneFile { entry, there: there.as_ref() }, free);
+        need.add(options.policy, output, OneFile { entry, there: there.as_ref() }, free);
     }
 
     /// True if a snapshot should have the file as it is in the source, so that it takes nothing.
@@ -180,15 +175,15 @@ impl SpaceCheck<'_> {
         let is_as = |trace: Trace| {
             (trace.size, trace.mtime) == (stat.size, stat.mtime) && stat.ctime < trace.ctime
         };
-        self.snapshot.is_some_and(|known| {
+        self.recorded.known.is_some_and(|known| {
             let path = output.rel.join(&entry.name);
             known.recorded_trace(path.as_bytes(), &mut NextLine::default()).is_some_and(is_as)
         })
     }
 
     fn count(&self, entries: usize, bytes: u64) {
-        self.progress.total_entries.fetch_add(entries as u64, Relaxed);
-        self.progress.total_bytes.fetch_add(bytes, Relaxed);
+        self.look.progress.total_entries.fetch_add(entries as u64, Relaxed);
+        self.look.progress.total_bytes.fetch_add(bytes, Relaxed);
     }
 }
 
@@ -288,6 +283,105 @@ fn least(stat: &Stat, free: &FreeSpace, has_holes: bool) -> u64 {
     filled.next_multiple_of(free.block.max(1))
 }
 
+// When a run looks whether its output has space: before anything else, or, where earlier runs were, before the first
+// thing that it makes.
+
+/// A look at the space of an output.
+#[derive(Clone, Copy)]
+pub struct SpaceLook<'a> {
+    pub job: &'a CopyJob,
+    /// The space that outputs of the run reserve.
+    pub reservations: &'a Reservations,
+    /// Has its final totals afterwards, if a walk is made.
+    pub progress: &'a Progress,
+    /// Number of outputs of the run.
+    pub outputs: usize,
+}
+
+impl SpaceLook<'_> {
+    /// Looks before the run, if it is to look. Several outputs, which reserve what they need of one device, are looked
+    /// at then, and so is one that no run was at: there all is to be made.
+    ///
+    /// # Errors
+    /// There is no space.
+    pub fn before(&self, patience: Patience<'_>) -> Result<SpaceAnswer> {
+        let job = self.job;
+        if !job.options.check_space {
+            return Ok(SpaceAnswer::Fits { too_large: None });
+        }
+        let may_wait = self.outputs == 1 && !job.dry_run && job.shard.is_none();
+        self.run(patience, may_wait, RecordedFiles::default())
+    }
+
+    /// Looks; if it `may_wait`, and anything was made at the output before, perhaps later.
+    ///
+    /// # Errors
+    /// There is no space.
+    pub fn run(
+        &self,
+        patience: Patience<'_>,
+        may_wait: bool,
+        recorded: RecordedFiles<'_>,
+    ) -> Result<SpaceAnswer> {
+        let Self { job, outputs, .. } = *self;
+        let dry = job.prepare(true, patience)?;
+        // Clones take next to no space.
+        if job.options.reflink != Reflink::Never
+            && job.options.sparse == Sparse::Auto
+            && dry.may_share
+        {
+            return Ok(SpaceAnswer::Fits { too_large: None });
+        }
+        let recorded = RecordedFiles {
+            known: recorded.known.filter(|_| job.prunes),
+            renamed: recorded.renamed.filter(|renamed| {
+                let can_clone = || dry.output.handle.as_ref().and_then(Dir::try_clone_within);
+                renamed.links.is_usable() || matches!(can_clone(), Some(Cloned::Yes))
+            }),
+        };
+        let (walk, stop) = (&job.walk(&dry, true, None, outputs), patience.stop);
+        let may_wait = may_wait && job.has_private_dir(&dry);
+        SpaceCheck { look: *self, walk, may_wait, recorded, stop }.run(dry)
+    }
+}
+
+/// The records of earlier runs, as far as the look asks for them.
+#[derive(Clone, Copy, Default)]
+pub struct RecordedFiles<'a> {
+    /// The renamed files, which take no space where data can be shared.
+    pub renamed: Option<&'a RenamedFiles<'a>>,
+    /// The record of the output's files.
+    pub known: Option<&'a Knowledge>,
+}
+
+/// A look that comes when the run is about to make the first thing, and ends it if there is no space.
+pub struct LateSpaceLook<'a> {
+    look: SpaceLook<'a>,
+    stop: &'a Stop,
+    refusal: Mutex<Option<Error>>,
+}
+
+impl<'a> LateSpaceLook<'a> {
+    /// One that asks `stop` to end the run.
+    pub fn new(look: SpaceLook<'a>, stop: &'a Stop) -> Self {
+        Self { look, stop, refusal: Mutex::new(None) }
+    }
+
+    /// True if there is space, given the records.
+    pub fn lets_pass(&self, recorded: RecordedFiles<'_>) -> bool {
+        let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: self.stop };
+        let Err(refusal) = self.look.run(patience, false, recorded) else { return true };
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+        self.stop.request(Stop::GIVEN_UP);
+        false
+    }
+
+    /// Why there is none.
+    pub fn refusal(self) -> Option<Error> {
+        self.refusal.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 // The space that several outputs reserve on one file system, so that what fits for each of them alone is not
 // begun where it does not fit for all.
 
@@ -300,18 +394,8 @@ pub struct Reservations(Mutex<HashMap<u64, FileSystemClaims>>);
 struct FileSystemClaims {
     /// The free space when the first output looked: others may be writing by now.
     free: FreeSpace,
-    exact: Sum,
-    at_most: Sum,
-}
-
-/// The reservation of an output.
-#[derive(Clone, Copy, Debug)]
-pub struct Claim {
-    pub bytes: u64,
-    /// Files that are not there yet.
-    pub files: u64,
-    /// The certainty of that size.
-    pub certainty: Certainty,
+    exact: UsedSpace,
+    at_most: UsedSpace,
 }
 
 /// The certainty of a claim.
@@ -321,18 +405,6 @@ pub enum Certainty {
     Exactly,
     /// It may be less. Others are not refused for it, but have to find out what they need exactly.
     AtMost,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    bytes: u64,
-    files: u64,
-}
-
-impl Claim {
-    pub fn new(bytes: u64, files: u64) -> Self {
-        Self { bytes, files, certainty: Certainty::Exactly }
-    }
 }
 
 impl Reservations {
@@ -345,17 +417,18 @@ impl Reservations {
         &self,
         dev: u64,
         free: FreeSpace,
-        claim: Claim,
+        certainty: Certainty,
+        claim: UsedSpace,
         fits: impl FnOnce(&FreeSpace) -> Result<()>,
     ) -> Result<()> {
         // No call in between can panic.
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let nothing = Sum::default();
+        let nothing = UsedSpace::default();
         let reserved =
             all.entry(dev).or_insert(FileSystemClaims { free, exact: nothing, at_most: nothing });
-        let taken = match claim.certainty {
+        let taken = match certainty {
             Certainty::Exactly => reserved.exact,
-            Certainty::AtMost => reserved.exact.and(reserved.at_most.bytes, reserved.at_most.files),
+            Certainty::AtMost => and(reserved.exact, reserved.at_most),
         };
         let left = FreeSpace {
             bytes: reserved.free.bytes.saturating_sub(taken.bytes),
@@ -366,18 +439,19 @@ impl Reservations {
             0 => error,
             _ => error.with_note("; another output on that file system takes the rest"),
         })?;
-        let sum = match claim.certainty {
+        let sum = match certainty {
             Certainty::Exactly => &mut reserved.exact,
             Certainty::AtMost => &mut reserved.at_most,
         };
-        *sum = sum.and(claim.bytes, claim.files);
+        *sum = and(*sum, claim);
         Ok(())
     }
 }
 
-impl Sum {
-    fn and(self, bytes: u64, files: u64) -> Self {
-        Self { bytes: self.bytes.saturating_add(bytes), files: self.files.saturating_add(files) }
+fn and(one: UsedSpace, other: UsedSpace) -> UsedSpace {
+    UsedSpace {
+        bytes: one.bytes.saturating_add(other.bytes),
+        files: one.files.saturating_add(other.files),
     }
 }
 
@@ -419,8 +493,8 @@ mod reservation_tests {
                 true => Ok(()),
                 false => Err(Error::finding("copy to", "out", "too much")),
             };
-            let claim = Claim { certainty, ..Claim::new(bytes, 1) };
-            reservations.reserve(dev, free, claim, fits)
+            let claim = UsedSpace { bytes, files: 1 };
+            reservations.reserve(dev, free, certainty, claim, fits)
         };
         assert!(claim(1, 100, 60, Exactly).is_ok());
         let error = claim(1, 100, 50, Exactly).unwrap_err().to_string();

@@ -13,8 +13,9 @@ use jiff::Timestamp;
 
 use crate::{
     chain::StatesFile, copy::CopyJob, copy::Counts, copy::Ending, copy::Prepared, copy::Report,
-    copy::Reservations, copy::Stages, copy::bag::BagRun, copy::before::space::SpaceAnswer,
-    copy::commit::Committer, copy::commit::accounting::Accounting,
+    copy::Reservations, copy::Stages, copy::bag::BagRun, copy::before::space::LateSpaceLook,
+    copy::before::space::RecordedFiles, copy::before::space::SpaceAnswer,
+    copy::before::space::SpaceLook, copy::commit::Committer, copy::commit::accounting::Accounting,
     copy::commit::finish::RunEndings, copy::commit::finish::RunLeft, copy::commit::group::Group,
     copy::commit::group::ReadBackQueue, copy::commit::group::Verifiers,
     copy::commit::group::most_dirs, copy::commit::group::read_back_queue,
@@ -22,16 +23,15 @@ use crate::{
     copy::media::MediaSeal, copy::mirror::look::BackgroundLook, copy::mirror::look::DepartureLook,
     copy::mirror::look::LookResult, copy::record::rotation, copy::record::rotation::Rotation,
     copy::record::rotation::Traces, copy::run::earlier::EarlierRecords, copy::run::earlier::known,
-    copy::run::means::Means, copy::run::outputs::Beside, copy::run::outputs::LateSpaceLook,
-    copy::run::outputs::RecordedFiles, copy::run::outputs::SpaceLook,
-    copy::run::threads::CopyThreads, copy::run::threads::ThreadResults, error::Deed, error::Error,
-    error::Result, event::Event, event::EventObserver, event::Gate, event::Progress, event::Stop,
-    fanout::Slot, hash::Algorithm, io::Control, io::FurtherDigests, io::RateLimit,
-    io::link_check::Helpers, io::read_back::Residency, manifest::ManifestFile,
-    manifest::ManifestName, manifest::Readers, state::Knowledge, sys, sys::Dir, sys::Durable,
-    sys::VolumeDetails, transfer::Context, transfer::FirstRead, transfer::Shared,
-    transfer::baseline::Baseline, transfer::kernel::CopyMethods, tree::NameCount, tree::NameList,
-    tree::Patience, tree::Pattern, tree::Walk, tree::dirs::OTHERS_MAY_WRITE,
+    copy::run::means::Means, copy::run::outputs::Beside, copy::run::threads::CopyThreads,
+    copy::run::threads::ThreadResults, error::Deed, error::Error, error::Result, event::Event,
+    event::EventObserver, event::Gate, event::Progress, event::Stop, fanout::Slot, hash::Algorithm,
+    io::Control, io::FurtherDigests, io::RateLimit, io::link_check::Helpers,
+    io::read_back::Residency, manifest::ManifestFile, manifest::ManifestName, manifest::Readers,
+    state::Knowledge, sys, sys::Dir, sys::Durable, sys::VolumeDetails, transfer::Context,
+    transfer::FirstRead, transfer::Shared, transfer::baseline::Baseline,
+    transfer::kernel::CopyMethods, tree::NameCount, tree::NameList, tree::Patience, tree::Pattern,
+    tree::Walk, tree::dirs::OTHERS_MAY_WRITE,
 };
 
 /// The share of the room of an output that may fill up that is kept for its manifest: a small file takes a block of

@@ -7,19 +7,17 @@
 pub use crate::fanout::MOST_OUTPUTS;
 
 use std::{
-    ops::ControlFlow, path::Path, sync::Arc, sync::Mutex, sync::PoisonError, thread::Builder,
-    thread::ScopedJoinHandle, thread::scope, time::Duration, time::Instant,
+    ops::ControlFlow, path::Path, sync::Arc, thread::Builder, thread::ScopedJoinHandle,
+    thread::scope, time::Duration, time::Instant,
 };
 
 use crate::{
     copy::CopyJob, copy::Ending, copy::OutputRun, copy::Prepared, copy::Report, copy::Reservations,
-    copy::before::check, copy::before::space::SpaceAnswer, copy::before::space::SpaceCheck,
-    copy::run::means::Means, copy::run::threads::WorkerCount, error::Deed, error::Error,
-    error::Result, event::EndState, event::Event, event::EventObserver, event::Progress,
-    event::Stop, fanout::Hub, fanout::Slot, hash::Backend, io::Durability, io::Options,
-    io::Reflink, io::SharedBlocks, io::Sparse, state::Knowledge, state::Note, state::OtherOutputs,
-    state::PrivateDir, sys, sys::Cloned, sys::Dir, sys::Durable, transfer::FirstRead,
-    transfer::share::RenamedFiles, tree::Batch, tree::Cleanup, tree::OutputDir, tree::Patience,
+    copy::before::check, copy::run::means::Means, copy::run::threads::WorkerCount, error::Deed,
+    error::Error, error::Result, event::EndState, event::Event, event::EventObserver,
+    event::Progress, fanout::Hub, fanout::Slot, hash::Backend, io::Durability, io::Options,
+    io::SharedBlocks, state::Knowledge, state::Note, state::OtherOutputs, state::PrivateDir, sys,
+    sys::Dir, sys::Durable, transfer::FirstRead, tree::Batch, tree::Cleanup, tree::OutputDir,
     tree::Walk, tree::WalkEvent, tree::walk::most_levels,
 };
 
@@ -322,108 +320,5 @@ impl OutputRun<'_> {
         };
         // It ends early only where the run is to stop.
         let _ = self.walk(prepared, true, None).run(source, output, emit);
-    }
-}
-
-// When a run looks whether its output has space: before anything else, or, where earlier runs were, before the first
-// thing that it makes.
-
-/// A look at the space of an output.
-pub struct SpaceLook<'a> {
-    pub job: &'a CopyJob,
-    /// The space that outputs of the run reserve.
-    pub reservations: &'a Reservations,
-    /// Has its final totals afterwards, if a walk is made.
-    pub progress: &'a Progress,
-    /// Number of outputs of the run.
-    pub outputs: usize,
-}
-
-impl SpaceLook<'_> {
-    /// Looks before the run, if it is to look. Several outputs, which reserve what they need of one device, are looked
-    /// at then, and so is one that no run was at: there all is to be made.
-    ///
-    /// # Errors
-    /// There is no space.
-    pub fn before(&self, patience: Patience<'_>) -> Result<SpaceAnswer> {
-        let job = self.job;
-        if !job.options.check_space {
-            return Ok(SpaceAnswer::Fits { too_large: None });
-        }
-        let may_wait = self.outputs == 1 && !job.dry_run && job.shard.is_none();
-        self.run(patience, may_wait, RecordedFiles::default())
-    }
-
-    /// Looks; if it `may_wait`, and anything was made at the output before, perhaps later.
-    ///
-    /// # Errors
-    /// There is no space.
-    pub fn run(
-        &self,
-        patience: Patience<'_>,
-        may_wait: bool,
-        recorded: RecordedFiles<'_>,
-    ) -> Result<SpaceAnswer> {
-        let Self { job, reservations, progress, outputs } = *self;
-        let dry = job.prepare(true, patience)?;
-        // Clones take next to no space.
-        if job.options.reflink != Reflink::Never
-            && job.options.sparse == Sparse::Auto
-            && dry.may_share
-        {
-            return Ok(SpaceAnswer::Fits { too_large: None });
-        }
-        let check = SpaceCheck {
-            walk: &job.walk(&dry, true, None, outputs),
-            stat_workers: &|dry| job.workers_for(dry, false, outputs).stat_workers(),
-            options: &job.options,
-            may_wait: may_wait && job.has_private_dir(&dry),
-            snapshot: recorded.known.filter(|_| job.prunes),
-            renamed: recorded.renamed.filter(|renamed| {
-                let can_clone = || dry.output.handle.as_ref().and_then(Dir::try_clone_within);
-                renamed.links.is_usable() || matches!(can_clone(), Some(Cloned::Yes))
-            }),
-            reservations,
-            progress,
-            stop: patience.stop,
-        };
-        check.run(dry)
-    }
-}
-
-/// The records of earlier runs, as far as the look asks for them.
-#[derive(Clone, Copy, Default)]
-pub struct RecordedFiles<'a> {
-    /// The renamed files, which take no space where data can be shared.
-    pub renamed: Option<&'a RenamedFiles<'a>>,
-    /// The record of the output's files.
-    pub known: Option<&'a Knowledge>,
-}
-
-/// A look that comes when the run is about to make the first thing, and ends it if there is no space.
-pub struct LateSpaceLook<'a> {
-    look: SpaceLook<'a>,
-    stop: &'a Stop,
-    refusal: Mutex<Option<Error>>,
-}
-
-impl<'a> LateSpaceLook<'a> {
-    /// One that asks `stop` to end the run.
-    pub fn new(look: SpaceLook<'a>, stop: &'a Stop) -> Self {
-        Self { look, stop, refusal: Mutex::new(None) }
-    }
-
-    /// True if there is space, given the records.
-    pub fn lets_pass(&self, recorded: RecordedFiles<'_>) -> bool {
-        let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: self.stop };
-        let Err(refusal) = self.look.run(patience, false, recorded) else { return true };
-        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
-        self.stop.request(Stop::GIVEN_UP);
-        false
-    }
-
-    /// Why there is none.
-    pub fn refusal(self) -> Option<Error> {
-        self.refusal.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
