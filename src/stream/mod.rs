@@ -21,16 +21,15 @@ pub use input::Endpoint;
 use std::path::{Path, PathBuf};
 use std::{collections::HashSet, sync::atomic::Ordering::Relaxed, time::Duration, time::Instant};
 
-use crate::stream::place::{BesideFiles, FilePlace, OutputPlace, OutputPlaces, PlacedOutput};
+use crate::stream::place::{FilePlace, OutputPlace, OutputPlaces, PlacedOutput};
 use crate::{
     error::Deed, error::Error, error::Result, event::Done, event::Event, event::EventListener,
-    event::EventObserver, event::Gate, event::Observer, event::Progress, hash::Algorithm,
-    hash::Chain, hash::Digests, hash::hasher::refuse_miscomputing, io::Control, io::CopyOptions,
-    io::Durability, io::HashedFrom, io::Options, io::RateLimit, io::States,
-    io::link_check::Helpers, io::read_back::Residency, stream::input::stat,
-    stream::manifest::StreamStates, stream::run::StreamRun, sys, sys::stat::Identity,
-    sys::stat::Kind, transfer::Context, transfer::Shared, transfer::kernel::CopyMethods,
-    transfer::verifier::unverifiable,
+    event::EventObserver, event::Gate, event::Observer, event::Progress, hash::Chain,
+    hash::Digests, hash::hasher::refuse_miscomputing, io::Control, io::CopyOptions, io::Durability,
+    io::HashedFrom, io::Options, io::RateLimit, io::link_check::Helpers, io::read_back::Residency,
+    stream::input::stat, stream::manifest::StreamStates, stream::run::StreamRun, sys,
+    sys::stat::Identity, sys::stat::Kind, transfer::Context, transfer::Shared,
+    transfer::kernel::CopyMethods, transfer::verifier::unverifiable,
 };
 
 // A stream job: what is asked for, and its run from the first refusal to the report.
@@ -71,7 +70,7 @@ impl StreamJob {
         self.refuse_options()?;
         let find =
             |endpoint: &Endpoint| OutputPlace::find(endpoint, self.options.policy, stop).map(Some);
-        let places = self.places(&find)?;
+        let places = OutputPlaces::find(self, &find)?;
         let taken = keep_apart(&self.inputs, &self.outputs, &places)?;
         self.refuse_nothing_to_prove(&places)?;
         if self.strict {
@@ -108,7 +107,7 @@ impl StreamJob {
         self.refuse_options()?;
         let look = |endpoint: &Endpoint| OutputPlace::look(endpoint, self.options.policy);
         self.outputs.iter().try_for_each(|output| look(output).map(drop))?;
-        let places = self.places(&look)?;
+        let places = OutputPlaces::find(self, &look)?;
         keep_apart(&self.inputs, &self.outputs, &places)?;
         self.refuse_nothing_to_prove(&places)?;
         self.inputs.iter().try_for_each(look_at_input)
@@ -118,33 +117,26 @@ impl StreamJob {
     fn refuse_options(&self) -> Result<()> {
         let input = self.inputs.first().map_or(Path::new("-"), Endpoint::path);
         refuse_miscomputing(self.options.backend, input)?;
-        if self.options.verify.is_some() {
-            refuse_unverifiable(self.options.sync, self.options.algorithm)?;
+        if self.options.verify.is_some()
+            && let Some(why) = unverifiable(self.options.sync, self.options.algorithm)
+        {
+            return Err(Error::finding("prove", "the stream", why));
         }
         refuse_standard(&self.inputs, self.manifest.as_deref())
     }
 
-    fn refuse_nothing_to_prove(&self, places: &OutputPlaces) -> Result<()> {
-        match self.options.verify {
-            Some(_) => refuse_nothing_to_prove(places),
-            None => Ok(()),
+    /// Refuses to prove a stream that goes into no file.
+    fn refuse_nothing_to_prove(&self, OutputPlaces { outputs, .. }: &OutputPlaces) -> Result<()> {
+        // Those that failed are told of when the others are opened.
+        let failed = |output: &&PlacedOutput| matches!(output.place, OutputPlace::Failed(_));
+        let mut others = outputs.iter().filter(|output| !failed(output)).peekable();
+        let is_open = |output: &PlacedOutput| matches!(output.place, OutputPlace::Open(_));
+        let is_any = others.peek().is_some() || outputs.is_empty();
+        if self.options.verify.is_some() && is_any && others.all(is_open) {
+            let why = "no output is a file that could be read back; leave out --verify";
+            return Err(Error::finding("prove", "the stream", why));
         }
-    }
-
-    /// Finds the places of everything that is to be written; `find` finds one, if it is to be known.
-    fn places(
-        &self,
-        find: &dyn Fn(&Endpoint) -> Result<Option<OutputPlace>>,
-    ) -> Result<OutputPlaces> {
-        let (algorithm, is_listed) =
-            (self.options.algorithm, self.options.algorithm != Algorithm::None);
-        let keeps_states = algorithm == Algorithm::Sha256 && self.options.states == States::Auto;
-        let beside = BesideFiles {
-            manifests: (is_listed && self.manifest.is_none()).then_some(self.options.policy),
-            algorithms: self.options.further.with(algorithm),
-            states: keeps_states.then_some(self.options.policy),
-        };
-        OutputPlaces::find(&self.outputs, self.manifest.as_deref(), beside, find)
+        Ok(())
     }
 
     fn run_options(&self) -> Options<'_> {
@@ -187,27 +179,6 @@ pub fn refuse_standard(inputs: &[Endpoint], manifest: Option<&Path>) -> Result<(
     if manifest == Some(path.path()) {
         let finding = "it goes into a file (./- is one of that name)";
         return Err(Error::finding("write the manifest to", path.path(), finding));
-    }
-    Ok(())
-}
-
-/// Refuses to prove a stream that is not synced, or has no digest.
-pub fn refuse_unverifiable(sync: bool, algorithm: Algorithm) -> Result<()> {
-    match unverifiable(sync, algorithm) {
-        Some(why) => Err(Error::finding("prove", "the stream", why)),
-        None => Ok(()),
-    }
-}
-
-/// Refuses to prove a stream that goes into no file.
-pub fn refuse_nothing_to_prove(placed: &OutputPlaces) -> Result<()> {
-    // Those that failed are told of when the others are opened.
-    let failed = |output: &&PlacedOutput| matches!(output.place, OutputPlace::Failed(_));
-    let mut others = placed.outputs.iter().filter(|output| !failed(output)).peekable();
-    let is_open = |output: &PlacedOutput| matches!(output.place, OutputPlace::Open(_));
-    if (others.peek().is_some() || placed.outputs.is_empty()) && others.all(is_open) {
-        let why = "no output is a file that could be read back; leave out --verify";
-        return Err(Error::finding("prove", "the stream", why));
     }
     Ok(())
 }

@@ -5,13 +5,13 @@ use std::{ffi::OsString, fs::File, io, sync::Arc, time::SystemTime, time::UNIX_E
 
 use crate::sys::{Dir, Spliced, StreamEnd, stat::Identity, stat::Kind, stat::Stat, stat::Time};
 use crate::{
-    error::Deed, error::Error, error::Result, event::Stop, hash::Algorithms, path::directory_of,
-    stream::Endpoint, stream::OutputOutcome, stream::StreamContent, stream::input::names_directory,
-    stream::manifest::AtomicFile, stream::manifest::Completion, stream::manifest::ManifestSink,
-    stream::manifest::StreamLines, stream::manifest::StreamManifest,
-    stream::manifest::StreamStates, stream::manifest::lines_beside, stream::manifest::suffix, sys,
-    transfer::Context, tree::Decision, tree::OutputDir, tree::Policy, tree::SourceStat,
-    tree::overwrite::decide,
+    error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm, io::States,
+    path::directory_of, stream::Endpoint, stream::OutputOutcome, stream::StreamContent,
+    stream::StreamJob, stream::input::names_directory, stream::manifest::AtomicFile,
+    stream::manifest::Completion, stream::manifest::ManifestSink, stream::manifest::StreamLines,
+    stream::manifest::StreamManifest, stream::manifest::StreamStates,
+    stream::manifest::lines_beside, stream::manifest::suffix, sys, transfer::Context,
+    tree::Decision, tree::OutputDir, tree::Policy, tree::SourceStat, tree::overwrite::decide,
 };
 
 pub enum OutputPlace {
@@ -194,17 +194,6 @@ pub struct PlacedOutput {
     pub states: Option<StreamStates>,
 }
 
-/// The policies by which files get others beside them; none if there is no policy.
-#[derive(Clone, Copy)]
-pub struct BesideFiles {
-    /// A manifest of their own.
-    pub manifests: Option<Policy>,
-    /// The algorithms of those.
-    pub algorithms: Algorithms,
-    /// Each manifest a side file.
-    pub states: Option<Policy>,
-}
-
 impl OutputPlaces {
     /// Finds them; `find` finds one, if it is to be known. An output that can have no place has
     /// [`OutputPlace::Failed`]: the others do without it.
@@ -212,39 +201,41 @@ impl OutputPlaces {
     /// # Errors
     /// The manifest of all outputs can have no place.
     pub fn find(
-        outputs: &[Endpoint],
-        manifest: Option<&Path>,
-        beside: BesideFiles,
+        job: &StreamJob,
         find: &dyn Fn(&Endpoint) -> Result<Option<OutputPlace>>,
     ) -> Result<Self> {
-        let mut placed = Vec::new();
-        for endpoint in outputs {
+        let StreamJob { manifest, options, .. } = job;
+        let (algorithm, policy) = (options.algorithm, options.policy);
+        let is_beside = algorithm != Algorithm::None && manifest.is_none();
+        let keeps_states = algorithm == Algorithm::Sha256 && options.states == States::Auto;
+        let ending = suffix(options.further.with(algorithm));
+        let mut outputs = Vec::new();
+        for endpoint in &job.outputs {
             let place = match find(endpoint) {
                 Ok(None) => continue,
                 Ok(Some(place)) => place,
                 Err(error) => OutputPlace::Failed(error),
             };
-            let ending = suffix(beside.algorithms);
-            let beside_it = match (&place, beside.manifests) {
-                (OutputPlace::File(file), Some(policy)) => {
+            let beside = match &place {
+                OutputPlace::File(file) if is_beside => {
                     Some(file.beside(&ending, policy).unwrap_or_else(OutputPlace::Failed))
                 }
                 _ => None,
             };
-            let states = match (&beside_it, beside.states) {
-                (Some(OutputPlace::File(file)), Some(policy)) => {
+            let states = match &beside {
+                Some(OutputPlace::File(file)) if keeps_states => {
                     Some(StreamStates::of(file, policy))
                 }
                 _ => None,
             };
-            placed.push(PlacedOutput { place, beside: beside_it, states });
+            outputs.push(PlacedOutput { place, beside, states });
         }
-        let manifest = manifest.map(|path| {
-            let endpoint = Endpoint::Path(path.to_path_buf());
+        let manifest = manifest.clone().map(|path| {
+            let (endpoint, states) = (Endpoint::Path(path), keeps_states.then_some(policy));
             let place = find(&endpoint)?;
-            place.map(|place| StreamManifest::at(place, &endpoint, beside.states)).transpose()
+            place.map(|place| StreamManifest::at(place, &endpoint, states)).transpose()
         });
-        let mut all = Self { outputs: placed, manifest: manifest.transpose()?.flatten() };
+        let mut all = Self { outputs, manifest: manifest.transpose()?.flatten() };
         let files: Vec<FilePlace> = all.files().cloned().collect();
         all.states_mut().for_each(|states| states.give_way(files.iter()));
         Ok(all)
