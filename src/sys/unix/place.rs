@@ -219,24 +219,21 @@ pub fn no_own_mount(dir: &Dir) -> io::Result<Option<NoOwnMount>> {
 
 /// mountinfo writes space, tab, line feed and backslash as three octal digits.
 fn unescape(field: &[u8]) -> OsString {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, tail)) = rest.split_first() {
-        let octal = (first == b'\\')
-            .then(|| tail.get(..3))
-            .flatten()
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match octal {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[3..];
-            }
-            None => {
-                bytes.push(first);
-                rest = tail;
-            }
-        }
+    unescaped(field, b"\\", 3, 8)
+}
+
+/// A text in which bytes may be written as `mark` and so many `digits` in this `radix`.
+pub(super) fn unescaped(text: &[u8], mark: &[u8], digits: usize, radix: u32) -> OsString {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let [first, tail @ ..] = rest {
+        let number = rest.strip_prefix(mark).and_then(|number| number.split_at_checked(digits));
+        let byte = number.and_then(|(number, after)| {
+            let number = std::str::from_utf8(number).ok()?;
+            Some((u8::from_str_radix(number, radix).ok()?, after))
+        });
+        let (byte, after) = byte.unwrap_or((*first, tail));
+        bytes.push(byte);
+        rest = after;
     }
     OsString::from_vec(bytes)
 }

@@ -8,7 +8,7 @@ use std::{ffi::OsString, fmt::Write as _, fs, fs::File, io, path::Path};
 
 use crate::sys::types::{MountedVolume, VolumeDetails};
 use crate::sys::unix::data_place::ExtentMap;
-use crate::{sys::unix::dir::Dir, sys::unix::place::MountLine};
+use crate::{sys::unix::dir::Dir, sys::unix::place::MountLine, sys::unix::place::unescaped};
 
 /// The file systems that are mounted from block devices as a whole, each once. Where the system does not tell, there
 /// are none.
@@ -200,18 +200,7 @@ fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
 
 /// udev writes what is no plain character as `\xNN`.
 fn decoded(value: &[u8]) -> OsString {
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value;
-    while let Some((&first, tail)) = rest.split_first() {
-        let digits =
-            tail.strip_prefix(b"x").filter(|_| first == b'\\').and_then(|hex| hex.get(..2));
-        let byte = digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.unwrap_or(first));
-        rest = if byte.is_some() { &tail[3..] } else { tail };
-    }
-    OsString::from_vec(bytes)
+    unescaped(value, b"\\x", 2, 16)
 }
 
 // The kind of disk that something lies on, and its place there.
