@@ -2,7 +2,7 @@
 
 use std::{path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed, time::Duration};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     error::Cause, error::Error, event::Progress, event::StageTiming, event::Stop, event::Timings,
@@ -14,7 +14,8 @@ use crate::{
 /// unchanged + left + failed`.
 ///
 /// The names of the fields are part of the format of reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Counts {
     /// Files and links found in the source, and directories that could not be entered or listed.
     pub seen: u64,

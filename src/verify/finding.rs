@@ -2,7 +2,7 @@
 
 use std::{path::Path, path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     chain::Damage, error::Error, event::Observer, event::Progress, event::Stop, hash::Digest,
@@ -327,7 +327,8 @@ fn size(target: &Target, path: &RelPath, last: &mut LastDir) -> Option<u64> {
 // The report of a check.
 
 /// Number of lines by verdict. The names of the fields are part of the format of reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Checked {
     /// Files that have the listed digest.
     pub good: u64,

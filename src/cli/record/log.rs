@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::{fmt::Write, fs::File, io, sync::Mutex, sync::OnceLock, sync::PoisonError};
 
 use jiff::{Timestamp, Unit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    cli::record::files, error::Error, error::Result, hash::hex, path::Shown, path::directory_of,
-    path::is_deceptive, sys, sys::Dir, sys::PlainUse,
+    cli::record::files, cli::report::receipt::ClippedText, error::Error, error::Result, hash::hex,
+    path::Shown, path::directory_of, path::is_deceptive, sys, sys::Dir, sys::PlainUse,
 };
 
 /// The version of the lines; it counts up when one changes in a way that may break a reader. Fields and
@@ -115,28 +115,28 @@ fn cannot(path: &Path, error: io::Error) -> Error {
 // bytes that are none written `\xNN`, and as the bytes themselves in hexadecimal digits.
 
 /// A name or a path.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct JsonName {
-    path: String,
+    pub path: ClippedText,
     /// The bytes, if they are not that text's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    path_bytes: Option<String>,
+    pub path_bytes: Option<ClippedText>,
 }
 
 impl JsonName {
     /// A name given as bytes.
     pub fn bytes(name: &[u8]) -> Self {
-        match std::str::from_utf8(name) {
-            Ok(text) => Self { path: text.to_owned(), path_bytes: None },
-            Err(_) => {
-                Self { path: Shown::bytes(name).to_string(), path_bytes: Some(hex::text(name)) }
-            }
-        }
+        let (path, path_bytes) = match std::str::from_utf8(name) {
+            Ok(text) => (text.to_owned(), None),
+            Err(_) => (Shown::bytes(name).to_string(), Some(ClippedText(hex::text(name)))),
+        };
+        Self { path: ClippedText(path), path_bytes }
     }
 
     /// The name for a message.
     pub fn shown(&self) -> Shown<'_> {
-        Shown::bytes(self.path.as_bytes())
+        Shown::bytes(self.path.0.as_bytes())
     }
 
     pub fn path(path: &Path) -> Self {

@@ -5,18 +5,18 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     cli::exit::Exit, cli::record::Records, cli::record::entry::RecordEntry, cli::record::log,
     cli::record::log::JsonName, cli::record::log::Log, cli::record::log::stamp,
     cli::record::proof::Proof, cli::record::task::Finished, cli::record::task::RunResult,
-    cli::record::task::error, cli::report::receipt::Spool, cli::report::receipt::VolumeSection,
-    cli::show::Console, cli::show::rows::Rows, copy::Counts, copy::Report, copy::Stages,
-    error::Error, event::Stop, hash::Algorithm, hash::Hasher, io::HashedFrom, part::Tally,
-    part::content::Method, path::Shown, state::ReceiptPlace, state::ReceiptSequence,
-    stream::OutputOutcome, sys, sys::Uninterrupted, verify::Checked, verify::Coverage,
-    verify::ShardCoverage,
+    cli::record::task::error, cli::report::receipt::ClippedText, cli::report::receipt::Spool,
+    cli::report::receipt::VolumeSection, cli::show::Console, cli::show::rows::Rows, copy::Counts,
+    copy::Report, copy::Stages, error::Error, event::Stop, hash::Algorithm, hash::Hasher,
+    io::HashedFrom, part::Tally, part::content::Method, path::Shown, state::ReceiptPlace,
+    state::ReceiptSequence, stream::OutputOutcome, sys, sys::Uninterrupted, verify::Checked,
+    verify::Coverage, verify::ShardCoverage,
 };
 
 /// The version of the format; it counts up when a report changes in a way that may break a reader.
@@ -85,13 +85,14 @@ impl JobSection {
 }
 
 /// The section about a scrub.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ScrubSection {
-    listed: u64,
-    verified_now: u64,
-    not_verified: u64,
+    pub listed: u64,
+    pub verified_now: u64,
+    pub not_verified: u64,
     /// Null while there are files that were not verified.
-    oldest_verification: Option<String>,
+    pub oldest_verification: Option<ClippedText>,
     /// Files that were found good since a time that was asked for, and not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
@@ -102,7 +103,7 @@ impl ScrubSection {
     pub fn of(covered: &Coverage) -> Self {
         let Coverage { listed, now, never, oldest, left_out } = *covered;
         let time = |seconds| Timestamp::from_second(i64::try_from(seconds).ok()?).ok();
-        let oldest_verification = oldest.and_then(time).map(stamp);
+        let oldest_verification = oldest.and_then(time).map(stamp).map(ClippedText);
         let left_out = left_out.map(|(files, _)| files);
         Self { listed, verified_now: now, not_verified: never, oldest_verification, left_out }
     }
@@ -305,22 +306,31 @@ pub fn methods(report: &Report) -> BTreeMap<&'static str, Tally> {
 }
 
 /// The manifest that a run left.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ManifestSection {
-    #[serde(flatten)]
-    name: JsonName,
+    path: ClippedText,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<ClippedText>,
     /// True if the file has its final name, which it gets only when the run came to its end.
-    finished: bool,
+    pub finished: bool,
     /// Its own digest; missing when it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    sha256: Option<String>,
+    pub sha256: Option<ClippedText>,
 }
 
 impl ManifestSection {
     /// The manifest at `path`.
     pub fn of(path: &Path) -> Self {
         let finished = path.extension().is_none_or(|extension| extension != "part");
-        Self { name: JsonName::path(path), finished, sha256: digest(path).ok().flatten() }
+        let sha256 = digest(path).ok().flatten().map(ClippedText);
+        let JsonName { path, path_bytes } = JsonName::path(path);
+        Self { path, path_bytes, finished, sha256 }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> JsonName {
+        JsonName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
     }
 }
 

@@ -7,10 +7,9 @@ use maud::{Markup, html};
 
 use crate::cli::report::{
     counted, duration, moment, name, number, rate, receipt_read::Receipt,
-    receipt_read::ReceiptName, receipt_read::ReceiptSample, run_sections::reason,
-    run_sections::verdict, size, text,
+    receipt_read::ReceiptSample, run_sections::reason, run_sections::verdict, size, text,
 };
-use crate::{cli::copy, cli::report, path::Shown};
+use crate::{cli::copy, cli::record::log::JsonName, cli::report, path::Shown};
 
 /// The size of a picture; its own units.
 const WIDTH: f64 = 700.0;
@@ -19,7 +18,7 @@ const HEIGHT: f64 = 110.0;
 /// An output with a picture.
 #[derive(Clone, Default)]
 pub struct ChartedOutput {
-    pub name: ReceiptName,
+    pub name: JsonName,
     /// When the run to it was over, if that is known; others may have gone on.
     pub seconds: Option<f64>,
 }

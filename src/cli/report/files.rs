@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, io, io::Read, path::Path, path::PathBuf};
 use maud::{Markup, html};
 
 use crate::{
-    cli::report, cli::report::counted, cli::report::name_of, cli::report::number,
-    cli::report::receipt_read::Receipt, cli::report::receipt_read::ReceiptName, cli::report::size,
-    hash::Algorithm, hash::Hasher, hash::hex, manifest::Entries, manifest::ManifestName,
-    manifest::Parsed, path::RelPath, sys, sys::Dir, sys::PlainUse, tree::LastDir,
+    cli::record::log::JsonName, cli::report, cli::report::counted, cli::report::name_of,
+    cli::report::number, cli::report::receipt_read::Receipt, cli::report::size, hash::Algorithm,
+    hash::Hasher, hash::hex, manifest::Entries, manifest::ManifestName, manifest::Parsed,
+    path::RelPath, sys, sys::Dir, sys::PlainUse, tree::LastDir,
 };
 
 /// More files than this are shown by directory, so that the page stays light. Not tuned.
@@ -92,8 +92,8 @@ pub fn section(receipt: &Receipt) -> Markup {
 }
 
 /// Where a name of the receipt is on this machine.
-fn path_of(name: &ReceiptName, working_directory: Option<&ReceiptName>) -> Option<PathBuf> {
-    let path = |name: &ReceiptName| {
+fn path_of(name: &JsonName, working_directory: Option<&JsonName>) -> Option<PathBuf> {
+    let path = |name: &JsonName| {
         let raw = name.path_bytes.as_ref().and_then(|hex| hex::parse(hex.0.as_bytes()));
         let raw = raw.unwrap_or_else(|| name.path.0.clone().into_bytes());
         Some(PathBuf::from(sys::name_from_bytes(&raw).ok()?))
@@ -154,7 +154,7 @@ fn directory(path: &RelPath) -> Vec<u8> {
     above.components().take(2).collect::<Vec<_>>().join(&b'/')
 }
 
-fn listing(list: &FileList, manifest: &ReceiptName) -> Markup {
+fn listing(list: &FileList, manifest: &JsonName) -> Markup {
     let Total { files, bytes, unknown } = list.total;
     let shown =
         |bytes: Option<u64>| html! { @match bytes { Some(bytes) => (size(bytes)), None => "–" } };

@@ -18,10 +18,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::{
     cli::args::values::ReportArgs, cli::exit::Exit, cli::record::files::Destination,
-    cli::record::files::RecordKind, cli::report::charts::MOST_RUNS,
-    cli::report::charts::RunFigures, cli::report::receipt_read::Receipt,
-    cli::report::receipt_read::ReceiptName, cli::show::Console, cli::show::count, error::Error,
-    error::Result, hash::hex, path::Shown, sys,
+    cli::record::files::RecordKind, cli::record::log::JsonName, cli::report::charts::MOST_RUNS,
+    cli::report::charts::RunFigures, cli::report::receipt_read::Receipt, cli::show::Console,
+    cli::show::count, error::Error, error::Result, hash::hex, path::Shown, sys,
 };
 
 // `dircopy report`, from its arguments to its exit code.
@@ -102,7 +101,7 @@ pub fn page(title: &str, sections: &Markup) -> String {
 // Names, sizes and times as a page has them.
 
 /// A name: control and deceptive characters are escaped, and its direction is its own.
-pub fn name(name: &ReceiptName) -> Markup {
+pub fn name(name: &JsonName) -> Markup {
     let bytes = name.path_bytes.as_ref().and_then(|hex| hex::parse(hex.0.as_bytes()));
     let bytes = bytes.unwrap_or_else(|| name.path.0.clone().into_bytes());
     name_of(&bytes)
@@ -288,7 +287,7 @@ mod words_tests {
     fn names_are_harmless() {
         let shown = |path: &str, hex: Option<&str>| {
             let path_bytes = hex.map(|hex| ClippedText(hex.into()));
-            name(&ReceiptName { path: ClippedText(path.into()), path_bytes }).into_string()
+            name(&JsonName { path: ClippedText(path.into()), path_bytes }).into_string()
         };
         let script = shown("<script>alert(\"1\")</script>&", None);
         assert!(!script.contains("<script") && script.contains("&lt;script&gt;"), "{script}");

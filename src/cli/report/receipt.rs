@@ -3,9 +3,7 @@
 use std::io::{Read, Seek, Write};
 use std::{ffi::OsString, fmt, fs::File, io, marker::PhantomData, path::Path, time::Duration};
 
-use serde::{
-    Serialize, de::Deserialize, de::Deserializer, de::IgnoredAny, de::SeqAccess, de::Visitor,
-};
+use serde::{Deserialize, Serialize, de::Deserializer, de::IgnoredAny, de::SeqAccess, de::Visitor};
 
 use crate::event::{OutputSample, STAGES, Sample};
 use crate::{cli::record::log, event, path::Shown, sys, sys::Uninterrupted, sys::VolumeDetails};
@@ -235,26 +233,28 @@ impl SampleContext {
 // A file system as a receipt has it.
 
 /// The section about a file system; what is not known is null.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct VolumeSection {
-    label: Option<String>,
-    uuid: Option<String>,
-    serial: Option<String>,
-    file_system: Option<String>,
-    size_bytes: Option<u64>,
+    pub label: Option<ClippedText>,
+    pub uuid: Option<ClippedText>,
+    pub serial: Option<ClippedText>,
+    pub file_system: Option<ClippedText>,
+    pub size_bytes: Option<u64>,
 }
 
 impl VolumeSection {
     /// The receipt's form of a volume.
     pub fn of(volume: &VolumeDetails) -> Self {
         let shown = |text: &Option<OsString>| {
-            text.as_ref().map(|text| Shown::bytes(text.as_encoded_bytes()).to_string())
+            let shown = text.as_ref().map(|text| Shown::bytes(text.as_encoded_bytes()).to_string());
+            shown.map(ClippedText)
         };
         Self {
             label: shown(&volume.label),
-            uuid: volume.uuid.clone(),
+            uuid: volume.uuid.clone().map(ClippedText),
             serial: shown(&volume.serial),
-            file_system: volume.file_system.clone(),
+            file_system: volume.file_system.clone().map(ClippedText),
             size_bytes: volume.size,
         }
     }

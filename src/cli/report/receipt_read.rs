@@ -4,9 +4,13 @@ use std::{io, io::BufReader, io::Read, path::Path};
 
 use serde::Deserialize;
 
+use crate::cli::record::{
+    log::JsonName, proof::Proof, report::ManifestSection, report::ScrubSection,
+};
 use crate::{
-    cli::record::proof::Proof, cli::report::receipt::AtMost, cli::report::receipt::ClippedText,
-    error::Error, error::Result, sys, sys::PlainUse, sys::Uninterrupted,
+    cli::report::receipt::AtMost, cli::report::receipt::ClippedText,
+    cli::report::receipt::VolumeSection, copy::Counts, error::Error, error::Result, sys,
+    sys::PlainUse, sys::Uninterrupted, verify::Checked,
 };
 
 /// A receipt that is larger is refused; bytes. One has 200 bytes for each entry about which something is amiss.
@@ -27,7 +31,7 @@ pub struct Receipt {
     pub kind: ClippedText,
     pub program_version: ClippedText,
     pub command: AtMost<ClippedText, 200>,
-    pub working_directory: Option<ReceiptName>,
+    pub working_directory: Option<JsonName>,
     pub host: ClippedText,
     pub started: ClippedText,
     pub ended: ClippedText,
@@ -36,31 +40,23 @@ pub struct Receipt {
     pub ending: ClippedText,
     pub error: Option<ReceiptEntry>,
     pub dry_run: bool,
-    pub source: Option<ReceiptName>,
-    pub source_volume: Option<ReceiptVolume>,
-    pub inputs: AtMost<ReceiptName, 64>,
+    pub source: Option<JsonName>,
+    pub source_volume: Option<VolumeSection>,
+    pub inputs: AtMost<JsonName, 64>,
     pub outputs: AtMost<ReceiptOutput, 64>,
     /// Bytes of a stream.
     pub bytes: Option<u64>,
     pub sha256: Option<ClippedText>,
     pub digests: ReceiptDigests,
     /// The directories of a check.
-    pub directories: AtMost<ReceiptName, 64>,
-    pub checked: Option<ReceiptChecked>,
-    pub scrub: Option<ReceiptScrub>,
+    pub directories: AtMost<JsonName, 64>,
+    pub checked: Option<Checked>,
+    pub scrub: Option<ScrubSection>,
     /// Of a check: when what is listed was read back after the device was away.
     pub replugged: Option<ClippedText>,
     pub samples: AtMost<ReceiptSample, 600>,
     pub entries_left_out: u64,
     pub entries: AtMost<ReceiptEntry, MOST_ENTRIES>,
-}
-
-/// A name; see `JsonName`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ReceiptName {
-    pub path: ClippedText,
-    pub path_bytes: Option<ClippedText>,
 }
 
 /// An output.
@@ -72,13 +68,13 @@ pub struct ReceiptOutput {
     pub exit_code: Option<u64>,
     pub ending: Option<ClippedText>,
     pub error: Option<ReceiptEntry>,
-    pub counts: Option<ReceiptCounts>,
+    pub counts: Option<Counts>,
     pub elapsed_seconds: Option<f64>,
-    pub volume: Option<ReceiptVolume>,
+    pub volume: Option<VolumeSection>,
     pub proof: Option<Proof>,
     pub sequence: Option<ReceiptSequencePlace>,
-    pub manifest: Option<ReceiptManifest>,
-    pub media_list: Option<ReceiptName>,
+    pub manifest: Option<ManifestSection>,
+    pub media_list: Option<JsonName>,
     /// Outcome of a stream.
     pub outcome: Option<ClippedText>,
     pub read_back: Option<ClippedText>,
@@ -86,8 +82,8 @@ pub struct ReceiptOutput {
 
 impl ReceiptOutput {
     /// Its name.
-    pub fn name(&self) -> ReceiptName {
-        ReceiptName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
+    pub fn name(&self) -> JsonName {
+        JsonName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
     }
 
     /// True if it is one of several outputs and has everything.
@@ -105,57 +101,6 @@ pub struct ReceiptSequencePlace {
     pub run: u64,
     pub before: Option<ClippedText>,
     pub perhaps: AtMost<ClippedText, 64>,
-}
-
-/// Number of entries at an output, by fate.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ReceiptCounts {
-    pub copied: u64,
-    pub replaced: u64,
-    pub unchanged: u64,
-    pub unchanged_bytes: u64,
-    pub left: u64,
-    pub failed: u64,
-    pub rotten: u64,
-    pub as_expected: u64,
-    pub edited: u64,
-    pub gone: u64,
-    pub damaged: u64,
-    pub anew: u64,
-    pub skipped: u64,
-    pub warnings: u64,
-    pub bytes: u64,
-    pub from_device: u64,
-    pub from_cache: u64,
-}
-
-/// The file system of a source or an output, as far as it is known.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ReceiptVolume {
-    pub label: Option<ClippedText>,
-    pub uuid: Option<ClippedText>,
-    pub serial: Option<ClippedText>,
-    pub file_system: Option<ClippedText>,
-    pub size_bytes: Option<u64>,
-}
-
-/// The manifest that a run left.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ReceiptManifest {
-    pub path: ClippedText,
-    pub path_bytes: Option<ClippedText>,
-    pub finished: bool,
-    pub sha256: Option<ClippedText>,
-}
-
-impl ReceiptManifest {
-    /// Its name.
-    pub fn name(&self) -> ReceiptName {
-        ReceiptName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
-    }
 }
 
 /// The digests of a stream, by the names of their algorithms.
@@ -190,34 +135,6 @@ impl ReceiptDigests {
     }
 }
 
-/// The results of a check.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ReceiptChecked {
-    pub good: u64,
-    pub differ: u64,
-    pub missing: u64,
-    pub incomplete: u64,
-    pub unreadable: u64,
-    pub unlisted: u64,
-    pub repairable: u64,
-    pub bytes: u64,
-    pub shared: u64,
-    pub shared_bytes: u64,
-    pub from_device: u64,
-    pub from_cache: u64,
-}
-
-/// The progress of a scrub.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ReceiptScrub {
-    pub listed: u64,
-    pub verified_now: u64,
-    pub not_verified: u64,
-    pub oldest_verification: Option<ClippedText>,
-}
-
 /// The progress of a run at a moment.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -243,8 +160,8 @@ pub struct ReceiptEntry {
 
 impl ReceiptEntry {
     /// Its name.
-    pub fn name(&self) -> ReceiptName {
-        ReceiptName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
+    pub fn name(&self) -> JsonName {
+        JsonName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
     }
 }
 

@@ -6,11 +6,10 @@ use maud::{Markup, html};
 
 use crate::cli::report::{
     charts::ChartedOutput, charts::throughput, counted, duration, files, moment, name, number,
-    rate, receipt::ClippedText, receipt_read::MOST_ENTRIES, receipt_read::Receipt,
-    receipt_read::ReceiptCounts, receipt_read::ReceiptEntry, receipt_read::ReceiptName,
-    receipt_read::ReceiptOutput, receipt_read::ReceiptVolume, size, text,
+    rate, receipt::ClippedText, receipt::VolumeSection, receipt_read::MOST_ENTRIES,
+    receipt_read::Receipt, receipt_read::ReceiptEntry, receipt_read::ReceiptOutput, size, text,
 };
-use crate::{cli::show::rows::typed, path::Shown};
+use crate::{cli::record::log::JsonName, cli::show::rows::typed, copy::Counts, path::Shown};
 
 /// A verdict and how it is to look.
 pub struct ShownVerdict {
@@ -85,7 +84,7 @@ pub fn run(receipt: &Receipt) -> Markup {
             @if let Some(read_back) = read_back(receipt) { p { "Read back: " (read_back) "." } }
             @if let Some(error) = &receipt.error { p { (sentence(error)) } }
             @for output in &receipt.outputs.kept {
-                @if let Some(ReceiptCounts { anew: files @ 1.., .. }) = output.counts {
+                @if let Some(Counts { anew: files @ 1.., .. }) = output.counts {
                     p {
                         (name(&output.name())) ": " (counted(files, "file"))
                         " had another content under the same size and time, or could not be read, copied anew. Unless they were edited so, check that disk."
@@ -115,7 +114,7 @@ pub fn run(receipt: &Receipt) -> Markup {
 
 /// What a run is about, in a few words: the card and the disks, by the names that people gave them.
 pub fn heading(receipt: &Receipt) -> String {
-    let end = |name: &ReceiptName, volume: Option<&ReceiptVolume>| {
+    let end = |name: &JsonName, volume: Option<&VolumeSection>| {
         // A disk that is named and was not there.
         if name.path.0.starts_with("LABEL=") || name.path.0.starts_with("UUID=") {
             return Shown::bytes(name.path.0.as_bytes()).to_string();
@@ -217,8 +216,8 @@ fn facts(receipt: &Receipt) -> Markup {
 
 /// Source and outputs, and the volumes that they are on.
 fn ends(receipt: &Receipt) -> Markup {
-    let row = |what: &str, end: &ReceiptName, volume: Option<&ReceiptVolume>| {
-        let unknown = ReceiptVolume::default();
+    let row = |what: &str, end: &JsonName, volume: Option<&VolumeSection>| {
+        let unknown = VolumeSection::default();
         let volume = volume.unwrap_or(&unknown);
         let told = |value: &Option<ClippedText>| {
             html! {
@@ -238,7 +237,7 @@ fn ends(receipt: &Receipt) -> Markup {
             }
         }
     };
-    let none = ReceiptName::default();
+    let none = JsonName::default();
     html! {
         section {
             h2 { "From and to" }
@@ -261,7 +260,7 @@ fn ends(receipt: &Receipt) -> Markup {
 /// What was held against an expected list, with the same words as the summary.
 fn expected(receipt: &Receipt) -> Markup {
     let counts = receipt.outputs.kept.iter().find_map(|output| output.counts);
-    let ReceiptCounts { as_expected, edited, gone, rotten, .. } = counts.unwrap_or_default();
+    let Counts { as_expected, edited, gone, rotten, .. } = counts.unwrap_or_default();
     html! {
         @if as_expected > 0 || edited > 0 || gone > 0 || rotten > 0 {
             dl {
@@ -276,7 +275,7 @@ fn expected(receipt: &Receipt) -> Markup {
 }
 
 /// The proof that the written content has.
-fn proof(counts: &ReceiptCounts) -> String {
+fn proof(counts: &Counts) -> String {
     match (counts.from_device, counts.from_cache, counts.copied.saturating_add(counts.replaced)) {
         (0, 0, 0) => "nothing written".into(),
         (0, 0, _) => "no".into(),
@@ -289,7 +288,7 @@ fn proof(counts: &ReceiptCounts) -> String {
 }
 
 /// How far it goes, in the words of the summary. What is known of a disk that is gone is none.
-fn proof_words(output: &ReceiptOutput, counts: &ReceiptCounts) -> Markup {
+fn proof_words(output: &ReceiptOutput, counts: &Counts) -> Markup {
     let any = counts.copied.saturating_add(counts.replaced).saturating_add(counts.from_device);
     let is_any = any.saturating_add(counts.from_cache) > 0;
     let words = output.proof.as_ref().and_then(|proof| proof.words(is_any));
@@ -378,7 +377,7 @@ fn trees(receipt: &Receipt) -> Markup {
     let (entries, dirs) = (&receipt.entries, &receipt.directories);
     let is_all = entries.left_out() == 0 && receipt.entries_left_out == 0;
     let is_over = ["complete", "untrue"].contains(&&*receipt.ending.0);
-    let verdict = |dir: &ReceiptName| {
+    let verdict = |dir: &JsonName| {
         let is_it = |entry: &&ReceiptEntry| entry.event.0 == "tree" && entry.path == dir.path;
         let found = entries.kept.iter().find(is_it).and_then(|entry| entry.text.as_ref());
         found.map_or("good: every file as listed", |text| &text.0)
