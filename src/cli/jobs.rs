@@ -132,6 +132,7 @@ fn problems(invocation: &CopyInvocation) -> Vec<String> {
 const OFTEN: Duration = Duration::from_secs(2);
 
 /// The service manager, if one started the program and asks for status messages.
+#[derive(Default)]
 pub struct Service(Option<Manager>);
 
 impl Service {

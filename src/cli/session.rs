@@ -1,18 +1,18 @@
 //! The frame of every program's run: hear signals, show progress, record the end.
 
 use std::{
-    ffi::OsString, path::PathBuf, process::Command, process::Stdio, sync::Arc,
+    ffi::OsString, path::Path, path::PathBuf, process::Command, process::Stdio, sync::Arc,
     sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed, time::Duration, time::Instant,
 };
 
 use crossbeam_channel::{Sender, bounded};
 
 use crate::{
-    cli::exit::Exit, cli::jobs::Service, cli::progress::CountTotal, cli::progress::View,
-    cli::progress::Watched, cli::record::Records, cli::record::report::Closing,
-    cli::record::task::RecordOptions, cli::record::task::RunResult, cli::record::task::Task,
-    cli::show::Console, cli::show::Detail, error::Error, error::Result, event::Progress,
-    event::Stop, sys, sys::Helper,
+    cli::args::values::VerbosityArgs, cli::exit::Exit, cli::jobs::Service,
+    cli::progress::CountTotal, cli::progress::View, cli::progress::Watched, cli::record::Records,
+    cli::record::report::Closing, cli::record::task::RecordOptions, cli::record::task::RunResult,
+    cli::record::task::Task, cli::show::Console, cli::show::Detail, error::Error, error::Result,
+    event::Progress, event::Stop, sys, sys::Helper,
 };
 
 /// The setup of a run.
@@ -51,6 +51,26 @@ impl<'a> Session<'a> {
     /// # Errors
     /// A record cannot be opened: the run was refused and has ended with this exit code.
     pub fn open(setup: Setup<'_, 'a>) -> Result<Self, Exit> {
+        let (session, opened) = Self::begin(setup, Service::find());
+        match opened {
+            Ok(()) => Ok(session),
+            Err(refused) => Err(session.end_refused(&refused)),
+        }
+    }
+
+    /// A run that leaves no record of itself, and has no last line.
+    pub fn bare(verbosity: &VerbosityArgs) -> Self {
+        let detail = Some(verbosity.detail());
+        let options = RecordOptions { name: "dircopy", detail, ..RecordOptions::default() };
+        let source = Path::new("");
+        let task = Task::Copy { source, outputs: &[], given: &[], dry_run: false };
+        let view = verbosity.view();
+        let setup = Setup { options, view, aside: false, task, command: &[] };
+        Self { is_quiet: true, ..Self::begin(setup, Service::default()).0 }
+    }
+
+    /// Catches signals and opens the records; why one cannot be opened, if so.
+    fn begin(setup: Setup<'_, 'a>, service: Service) -> (Self, Result<()>) {
         let Setup { options, view, aside, task, command } = setup;
         let detail = options.detail.unwrap_or(Detail::Normal);
         let console = Console::new(options.name, detail, view.bar());
@@ -66,13 +86,8 @@ impl<'a> Session<'a> {
         sys::raise_open_file_limit();
         let names = task.names();
         let (records, opened) = Records::open(&options, task, command);
-        let service = Service::find();
         let is_quiet = detail == Detail::Quiet;
-        let session = Self { console, records, stop, view, service, names, asked, is_quiet };
-        match opened {
-            Ok(()) => Ok(session),
-            Err(refused) => Err(session.end_refused(&refused)),
-        }
+        (Self { console, records, stop, view, service, names, asked, is_quiet }, opened)
     }
 
     /// Runs `work` and shows how far it is; `progress` has the counters of each output, and `count` their total where

@@ -391,14 +391,13 @@ pub fn merge(args: &MergeArgs) -> Exit {
     let follower = Follower::new(&args.verbosity);
     let job = MergeLists { inputs: args.inputs.clone(), output: args.output.clone() };
     let ran = follower.run(|observer| job.run(observer));
-    follower.rest();
     let merged = match ran {
         Ok(merged) => merged,
         Err(refused) => return follower.refused(&refused),
     };
     let MergedLists { names, repeated, contradicted, malformed, interrupted } = merged;
     let nothing = |why: &str| {
-        follower.console.err(&format!("dircopy: {why}: there is no new manifest"));
+        follower.err(&format!("{why}: there is no new manifest"));
     };
     if let Some(code) = interrupted {
         nothing("interrupted");

@@ -1,22 +1,19 @@
 //! `dircopy plan`.
 
-use std::sync::{Arc, atomic::AtomicBool, atomic::Ordering::Relaxed};
 use std::{collections::BTreeSet, mem, path::Path, path::PathBuf, thread::sleep, time::Duration};
 
-use crossbeam_channel::{Sender, bounded};
 use humansize::{BINARY, format_size};
 
 use crate::{
     cli::args::values::VerbosityArgs, cli::cluster::FinishArgs, cli::cluster::PlanArgs,
-    cli::cluster::ShardArgs, cli::exit::Exit, cli::progress::View, cli::progress::Watched,
-    cli::show, cli::show::Console, cli::show::Detail, cli::show::copy_messages::Gathered,
-    cli::show::rows::typed, cli::words, cluster::Departed, cluster::FinishJob,
-    cluster::FinishReport, cluster::PlanDir, cluster::PlanEnd, cluster::PlanJob,
-    cluster::PlanReport, cluster::PlanStatus, cluster::RewalkJob, cluster::Rewalked,
-    cluster::ShardJob, cluster::ShardReport, cluster::ShardSize, cluster::ShardState,
-    cluster::attempt, cluster::attempt::ShardEnd, cluster::done, cluster::plan_dir::LOST_MANIFEST,
-    cluster::plan_dir::status, copy::CopyJob, error::Error, error::Result, event::Event,
-    event::EventObserver, event::Observer, event::Progress, event::Stop, path::Shown, sys,
+    cli::cluster::ShardArgs, cli::exit::Exit, cli::session::Session, cli::show, cli::show::Detail,
+    cli::show::copy_messages::Gathered, cli::show::rows::typed, cli::words, cluster::Departed,
+    cluster::FinishJob, cluster::FinishReport, cluster::PlanDir, cluster::PlanEnd,
+    cluster::PlanJob, cluster::PlanReport, cluster::PlanStatus, cluster::RewalkJob,
+    cluster::Rewalked, cluster::ShardJob, cluster::ShardReport, cluster::ShardSize,
+    cluster::ShardState, cluster::attempt, cluster::attempt::ShardEnd, cluster::done,
+    cluster::plan_dir::LOST_MANIFEST, cluster::plan_dir::status, copy::CopyJob, error::Error,
+    error::Result, event::Event, event::EventObserver, event::Observer, path::Shown,
     verify::CheckShard, verify::ShardOfCheck,
 };
 
@@ -29,7 +26,6 @@ pub fn plan(args: &PlanArgs, job: Option<CopyJob>) -> Exit {
     let size = ShardSize { bytes: args.shard_bytes, files: args.shard_files };
     let job = PlanJob { job, path: path.clone(), size };
     let ran = follower.run(|observer| job.run(observer));
-    follower.rest();
     let PlanReport { seal, broken, interrupted } = match ran {
         Ok(report) => report,
         Err(refused) => return follower.refused(&refused),
@@ -53,9 +49,7 @@ pub fn plan(args: &PlanArgs, job: Option<CopyJob>) -> Exit {
          {plan}"
     ));
     if seal.failed > 0 {
-        follower
-            .console
-            .err(&format!("dircopy: {} could not be planned", show::count(seal.failed, "entry")));
+        follower.err(&format!("{} could not be planned", show::count(seal.failed, "entry")));
     }
     follower.exit(if seal.failed == 0 { Exit::Complete } else { Exit::Incomplete })
 }
@@ -71,7 +65,6 @@ pub fn finish(args: &FinishArgs) -> Exit {
     };
     let job = FinishJob { plan: plan.clone(), wait: args.wait, dead: args.dead_after };
     let ran = follower.run(|observer| job.run(observer));
-    follower.rest();
     let FinishReport { seal, unfinished, missing, manifest, before, broken, interrupted } =
         match ran {
             Ok(report) => report,
@@ -81,9 +74,8 @@ pub fn finish(args: &FinishArgs) -> Exit {
         return exit;
     }
     if unfinished > 0 {
-        let text =
-            format!("dircopy: not finished: {unfinished} of {} shards are not done", seal.shards);
-        follower.console.err(&text);
+        let of = seal.shards;
+        follower.err(&format!("not finished: {unfinished} of {of} shards are not done"));
         return Exit::Incomplete;
     }
     if let Some(manifest) = &manifest {
@@ -101,8 +93,8 @@ pub fn finish(args: &FinishArgs) -> Exit {
         ));
     }
     if missing > 0 {
-        follower.console.err(&format!(
-            "dircopy: {missing} entries are not at the output: once they can be, run it again"
+        follower.err(&format!(
+            "{missing} entries are not at the output: once they can be, run it again"
         ));
     }
     let whole = if missing > 0 { Exit::Incomplete } else { Exit::Complete };
@@ -115,11 +107,10 @@ pub fn finish(args: &FinishArgs) -> Exit {
 /// Walks the source once more after the end of a plan that came to `finished`.
 fn rewalk(job: &RewalkJob, finished: Exit, follower: &Follower) -> Exit {
     let ran = follower.run(|observer| job.run(observer));
-    follower.rest();
     let Rewalked { new, changed, left, failed, interrupted } = match ran {
         Ok(found) => found,
         Err(error) => {
-            follower.console.error("failed", "", &error);
+            follower.session.console.error("failed", "", &error);
             return Exit::Incomplete;
         }
     };
@@ -135,8 +126,8 @@ fn rewalk(job: &RewalkJob, finished: Exit, follower: &Follower) -> Exit {
         0 => String::new(),
         failed => format!(", {failed} could not be looked at"),
     };
-    follower.console.err(&format!(
-        "dircopy: since the plan {} new, {changed} changed and {left} left the source{unknown}: plan anew onto \
+    follower.err(&format!(
+        "since the plan {} new, {changed} changed and {left} left the source{unknown}: plan anew onto \
          the same output, with --overwrite-policy update for what changed; what left stays there",
         match new {
             1 => "1 entry is".to_owned(),
@@ -292,7 +283,7 @@ pub fn shard(args: &ShardArgs) -> Exit {
             true => claim(&job, &follower),
             false => {
                 let shard = args.index.map_or_else(|| index(&job.plan), Ok)?;
-                let report = run(&job, shard, &follower)?;
+                let report = follower.run(|observer| job.run(shard, observer))?;
                 let exit = tell(&report, &follower);
                 attempt::settle(&job.plan, shard, end_of(exit))?;
                 Ok(exit)
@@ -317,17 +308,11 @@ fn index(plan: &PlanDir) -> Result<u32> {
     Err(refuse(finding))
 }
 
-fn run(job: &ShardJob, shard: u32, follower: &Follower) -> Result<ShardReport> {
-    let ran = follower.run(|observer| job.run(shard, observer));
-    follower.rest();
-    ran
-}
-
 /// Takes shards until none is left, or the output is of no use any more. The exit is that of the worst shard that is
 /// still not done in the end.
 fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
     let (mut tried, mut exits, mut has_told) = (BTreeSet::new(), Vec::new(), false);
-    while follower.stop.requested().is_none() {
+    while follower.session.stop.requested().is_none() {
         let Some(token) = attempt::take(&job.plan, job.dead, &tried)? else {
             if job.plan.seal()?.is_some() {
                 break;
@@ -341,7 +326,7 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
             continue;
         };
         tried.insert(token.shard);
-        let ran = run(job, token.shard, follower);
+        let ran = follower.run(|observer| job.run(token.shard, observer));
         let exit = match &ran {
             Ok(report) => tell(report, follower),
             Err(refused) => follower.refused(refused),
@@ -353,7 +338,7 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
         }
         exits.push((token.shard, exit));
     }
-    if let Some(code) = follower.stop.requested() {
+    if let Some(code) = follower.session.stop.requested() {
         return Ok(Exit::of_stop(code));
     }
     exits.retain(|(shard, exit)| *exit != Exit::Complete && !is_whole(&job.plan, *shard));
@@ -381,16 +366,16 @@ fn end_of(exit: Exit) -> ShardEnd {
 /// Says which files of a shard that is done are not in the source any more.
 fn tell_departed(shard: u32, Departed { gone, away }: Departed, follower: &Follower) -> Exit {
     if gone > 0 {
-        follower.console.err(&format!(
-            "dircopy: {gone} files of shard {shard} have left the source: `dircopy finish` names them; should they come \
+        follower.err(&format!(
+            "{gone} files of shard {shard} have left the source: `dircopy finish` names them; should they come \
              back, run the shard again"
         ));
     }
     if away == 0 {
         return Exit::Complete;
     }
-    follower.console.err(&format!(
-        "dircopy: {away} files of shard {shard} are away with all that was in their directories: is the whole source \
+    follower.err(&format!(
+        "{away} files of shard {shard} are away with all that was in their directories: is the whole source \
          mounted here? Then run the shard again; if they have left for good, `dircopy finish` names them"
     ));
     Exit::Incomplete
@@ -415,16 +400,16 @@ fn tell(report: &ShardReport, follower: &Follower) -> Exit {
             tell_departed(*shard, *departed, follower)
         }
         ShardState::Incomplete => {
-            follower.console.err(&format!(
-                "dircopy: shard {shard} is not done: {what}, {} failed, {} left",
+            follower.err(&format!(
+                "shard {shard} is not done: {what}, {} failed, {} left",
                 counts.failed, counts.left
             ));
             Exit::Incomplete
         }
         ShardState::Ended(ending) => {
-            follower.console.err(&format!("dircopy: shard {shard} was cut short: {what}"));
+            follower.err(&format!("shard {shard} was cut short: {what}"));
             if let Some(error) = ending.given_up() {
-                follower.console.error("stopped", "stopped: ", error);
+                follower.session.console.error("stopped", "stopped: ", error);
             }
             Exit::of(ending, true)
         }
@@ -433,13 +418,9 @@ fn tell(report: &ShardReport, follower: &Follower) -> Exit {
 
 // The frame of the commands of a plan: the screen, signals, and progress.
 
-/// The screen of a command of a plan, and what stops it.
+/// A run of a command of a plan, and what of its events is told once.
 pub struct Follower {
-    pub console: Console,
-    pub stop: Stop,
-    view: View,
-    /// Set by a signal that asks how far the command is.
-    asked: Arc<AtomicBool>,
+    pub session: Session<'static>,
     gathered: Gathered,
     is_quiet: bool,
 }
@@ -447,58 +428,34 @@ pub struct Follower {
 impl Follower {
     /// Catches signals.
     pub fn new(verbosity: &VerbosityArgs) -> Self {
-        let (detail, view) = (verbosity.detail(), verbosity.view());
-        let (console, stop) = (Console::new("dircopy", detail, view.bar()), Stop::default());
-        let asked = Arc::default();
-        let caught = sys::on_interrupt(stop.handle()).and_then(|()| sys::on_status_request(&asked));
-        if let Err(error) = caught {
-            console.warn(&format!("cannot catch signals: {error}"));
-        }
-        sys::raise_open_file_limit();
-        let is_quiet = detail == Detail::Quiet;
-        Self { console, stop, view, asked, gathered: Gathered::default(), is_quiet }
+        let is_quiet = verbosity.detail() == Detail::Quiet;
+        Self { session: Session::bare(verbosity), gathered: Gathered::default(), is_quiet }
     }
 
-    /// Runs `work`, and shows how far it is.
+    /// Runs `work`, shows how far it is, and tells its events.
     pub fn run<R>(&self, work: impl FnOnce(&EventObserver<'_>) -> R) -> R {
-        let progress = [Arc::<Progress>::default()];
-        progress[0].watched.store(!matches!(self.view, View::None), Relaxed);
-        let listen = |event: &Event<'_>| self.tell(event);
-        let tell_hanging = |error: &Error| self.console.error("warning", "warning: ", error);
-        let end_stuck = |error: &Error| {
-            self.console.error("stopped", "", error);
-            let exit = self.stop.requested().map_or(Exit::Stopped, Exit::of_stop);
-            std::process::exit(exit.code().into());
-        };
-        std::thread::scope(|scope| {
-            let (running, done) = bounded(0);
-            let (names, asked, samples) = (&[][..], &*self.asked, None);
-            let (stop, hanging, stuck) = (&self.stop, &tell_hanging, &end_stuck);
-            let (progress, count) = (&progress, None);
-            let watched = Watched { names, progress, asked, count, samples, stop, hanging, stuck };
-            self.view.watch_beside(scope, watched, &self.console, done);
-            let progress = Arc::clone(&progress[0]);
-            let result = work(&Observer { progress, stop: self.stop.clone(), listen });
-            drop::<Sender<()>>(running);
-            result
-        })
+        let (stop, listen) = (self.session.stop.clone(), |event: &Event<'_>| self.tell(event));
+        let run = |progress| work(&Observer { progress, stop, listen });
+        let ran = self.session.run_one(None, run);
+        self.session.console.rest(&self.gathered, None);
+        ran
     }
 
     /// Tells an event.
     pub fn tell(&self, event: &Event<'_>) {
-        self.console.event(event, None, &self.gathered);
-    }
-
-    /// Tells what was gathered.
-    pub fn rest(&self) {
-        self.console.rest(&self.gathered, None);
+        self.session.console.event(event, None, &self.gathered);
     }
 
     /// A line for standard output, unless only what is wrong is to be said.
     pub fn say(&self, line: &str) {
         if !self.is_quiet {
-            self.console.out(line);
+            self.session.console.out(line);
         }
+    }
+
+    /// A line for standard error.
+    pub fn err(&self, text: &str) {
+        self.session.console.err(&format!("dircopy: {text}"));
     }
 
     /// The exit of a command that did not come to its end, if so; `next` says more of an interrupted one.
@@ -509,22 +466,22 @@ impl Follower {
         next: &str,
     ) -> Option<Exit> {
         if let Some(error) = broken {
-            self.console.error("stopped", "stopped: ", error);
+            self.session.console.error("stopped", "stopped: ", error);
             return Some(Exit::Stopped);
         }
         let code = interrupted?;
-        self.console.err(&format!("dircopy: interrupted: {next}"));
+        self.err(&format!("interrupted: {next}"));
         Some(Exit::of_stop(code))
     }
 
     /// Ends a command that was refused.
     pub fn refused(&self, error: &Error) -> Exit {
-        self.console.refused(error);
-        self.stop.requested().map_or(Exit::Refused, Exit::of_stop)
+        self.session.console.refused(error);
+        self.session.stop.requested().map_or(Exit::Refused, Exit::of_stop)
     }
 
     /// The exit of a command that is whole, or not.
     pub fn exit(&self, exit: Exit) -> Exit {
-        if self.console.all_written() { exit } else { exit.unwritten() }
+        if self.session.console.all_written() { exit } else { exit.unwritten() }
     }
 }
