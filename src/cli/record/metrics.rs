@@ -6,8 +6,10 @@
 
 use std::fmt::Write;
 
-use crate::cli::{record::report::outcome_name, record::task::RunResult};
-use crate::{copy::Report, error::Result, sys::Durable, verify::Coverage, verify::VerifyReport};
+use crate::{
+    cli::record::report::outcome_name, copy::Report, stream::StreamReport, sys::Durable,
+    verify::Coverage, verify::VerifyReport,
+};
 
 /// A file of metrics.
 pub struct MetricsFile<'a> {
@@ -27,6 +29,7 @@ pub struct MetricsFile<'a> {
 }
 
 /// A metric with one value of the label.
+#[derive(Default)]
 pub struct MetricsRow {
     pub label: String,
     pub exit_code: u8,
@@ -35,8 +38,8 @@ pub struct MetricsRow {
     pub bytes: Vec<(&'static str, u64)>,
     /// Number of files that were as expected, and of those that were not, by kind.
     pub expected: Vec<(&'static str, u64)>,
-    /// 1 for the word of who keeps what was synced.
-    pub durable: Vec<(&'static str, u64)>,
+    /// The word of who keeps what was synced.
+    pub durable: Option<&'static str>,
     /// The part that a scrub covered.
     pub covered: Option<Coverage>,
 }
@@ -107,7 +110,9 @@ impl MetricsFile<'_> {
                 oldest.map(|oldest| (None, oldest)).into_iter().collect()
             },
         );
-        gauge("durable", "Who keeps what the last run synced.", &|row| all(&row.durable));
+        gauge("durable", "Who keeps what the last run synced.", &|row| {
+            row.durable.map(|word| (Some(word), 1.0)).into_iter().collect()
+        });
         gauge("bytes", "Bytes of the files of the last run.", &|row| all(&row.bytes));
         text
     }
@@ -120,17 +125,11 @@ impl MetricsFile<'_> {
     }
 }
 
-/// Files, or outputs of a stream, and bytes, each with its value of the label `fate`.
-#[derive(Default)]
-pub struct LabelledCounts {
-    pub files: Vec<(&'static str, u64)>,
-    pub bytes: Vec<(&'static str, u64)>,
-}
-
-/// Files and bytes of a copy by their outcome.
-pub fn copied(ran: &Result<Report>) -> LabelledCounts {
-    let Ok(Report { counts, .. }) = ran else { return LabelledCounts::default() };
-    LabelledCounts {
+/// The figures of a copy to an output: files and bytes by their outcome, files of the expected manifest by how the
+/// source compares, and who keeps what was synced.
+pub fn copied(report: &Report) -> MetricsRow {
+    let counts = &report.counts;
+    let mut row = MetricsRow {
         files: vec![
             ("copied", counts.copied),
             ("replaced", counts.replaced),
@@ -151,25 +150,11 @@ pub fn copied(ran: &Result<Report>) -> LabelledCounts {
             ("kept", counts.unchanged_bytes),
             ("departed", counts.departed_bytes),
         ],
-    }
-}
-
-/// Outputs of a stream by their outcome, and its bytes.
-pub fn passed(ran: &RunResult<'_>) -> LabelledCounts {
-    let RunResult::Streamed(report) = ran else { return LabelledCounts::default() };
-    let count = |name| {
-        let fates = report.outputs.iter().map(|(_, fate)| outcome_name(fate));
-        (name, fates.filter(|fate| *fate == name).count() as u64)
+        durable: Some(report.durable.map_or("not-synced", Durable::word)),
+        ..MetricsRow::default()
     };
-    let names = ["copied", "replaced", "passed", "left", "failed", "closed", "given-up"];
-    let files = names.map(count).to_vec();
-    LabelledCounts { files, bytes: vec![("read", report.bytes)] }
-}
-
-/// Files of the expected manifest, by how the source compares.
-pub fn expected(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
-    match ran {
-        Ok(Report { counts, expected: true, .. }) => vec![
+    if report.expected {
+        row.expected = vec![
             ("as_expected", counts.as_expected),
             ("edited", counts.edited),
             ("rotten", counts.rotten),
@@ -177,21 +162,26 @@ pub fn expected(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
             ("gone", counts.gone),
             ("unusable_lines", counts.unusable_lines),
             ("unlisted", counts.unlisted),
-        ],
-        _ => Vec::new(),
+        ];
     }
+    row
 }
 
-/// Who keeps what was synced.
-pub fn durable(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
-    let Ok(report) = ran else { return Vec::new() };
-    vec![(report.durable.map_or("not-synced", Durable::word), 1)]
+/// Outputs of a stream by their outcome, and its bytes.
+pub fn passed(report: &StreamReport) -> MetricsRow {
+    let count = |name| {
+        let fates = report.outputs.iter().map(|(_, fate)| outcome_name(fate));
+        (name, fates.filter(|fate| *fate == name).count() as u64)
+    };
+    let names = ["copied", "replaced", "passed", "left", "failed", "closed", "given-up"];
+    let (files, bytes) = (names.map(count).to_vec(), vec![("read", report.bytes)]);
+    MetricsRow { files, bytes, ..MetricsRow::default() }
 }
 
-/// The same of a check.
-pub fn checked(ran: &RunResult<'_>) -> LabelledCounts {
-    let Some(VerifyReport { counts, .. }) = ran.check() else { return LabelledCounts::default() };
-    LabelledCounts {
+/// The figures of a check.
+pub fn checked(report: &VerifyReport) -> MetricsRow {
+    let counts = &report.counts;
+    MetricsRow {
         files: vec![
             ("good", counts.good),
             ("differ", counts.differ),
@@ -200,6 +190,8 @@ pub fn checked(ran: &RunResult<'_>) -> LabelledCounts {
             ("not_listed", counts.unlisted),
         ],
         bytes: vec![("read", counts.bytes)],
+        covered: report.covered,
+        ..MetricsRow::default()
     }
 }
 
@@ -224,9 +216,7 @@ mod tests {
                 exit_code,
                 files: vec![("copied", 7)],
                 bytes: vec![("copied", 1 << 40)],
-                expected: Vec::new(),
-                durable: Vec::new(),
-                covered: None,
+                ..MetricsRow::default()
             }],
             before: before.as_bytes(),
         };

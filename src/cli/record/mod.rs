@@ -23,11 +23,9 @@ use crate::{
     cli::exit::Exit, cli::record::entry::RecordEntry, cli::record::files::Destination,
     cli::record::files::ReportDestination, cli::record::files::WRITE,
     cli::record::files::is_directory, cli::record::log::JsonName, cli::record::log::Log,
-    cli::record::log::stamp, cli::record::metrics::LabelledCounts,
-    cli::record::metrics::MetricsFile, cli::record::metrics::MetricsRow,
-    cli::record::metrics::checked, cli::record::metrics::copied, cli::record::metrics::durable,
-    cli::record::metrics::expected, cli::record::metrics::passed, cli::record::proof::Proof,
-    cli::record::report::CacheSection, cli::record::report::CopySection,
+    cli::record::log::stamp, cli::record::metrics::MetricsFile, cli::record::metrics::MetricsRow,
+    cli::record::metrics::checked, cli::record::metrics::copied, cli::record::metrics::passed,
+    cli::record::proof::Proof, cli::record::report::CacheSection, cli::record::report::CopySection,
     cli::record::report::JobSection, cli::record::report::ManifestSection,
     cli::record::report::OutputSection, cli::record::report::ReportJson,
     cli::record::report::ScrubSection, cli::record::report::ShardSection,
@@ -350,10 +348,7 @@ impl<'a> Records<'a> {
 
     fn streamed(&self, ran: &RunResult<'_>) -> Option<StreamSection> {
         let &Task::Stream { inputs, outputs, .. } = &self.task else { return None };
-        let report = match ran {
-            RunResult::Streamed(report) => Some(*report),
-            _ => None,
-        };
+        let report = ran.stream();
         let outcome =
             |at| report.and_then(|report| report.outputs.get(at)).map(|(_, outcome)| outcome);
         let changing: Vec<Option<String>> = self.changing().collect();
@@ -384,29 +379,18 @@ impl<'a> Records<'a> {
         let called = |at: usize, path: &Path| {
             changing.get(at).cloned().flatten().unwrap_or_else(|| shown(path))
         };
-        let row = |label, exit: Exit, counts: LabelledCounts, expected, durable| MetricsRow {
+        let row = |label, exit: Exit, figures: Option<MetricsRow>| MetricsRow {
             label,
             exit_code: exit.code(),
-            files: counts.files,
-            bytes: counts.bytes,
-            expected,
-            durable,
-            covered: ran.check().and_then(|report| report.covered),
+            ..figures.unwrap_or_default()
         };
         let (prefix, label, rows) = match &self.task {
             Task::Copy { .. } => {
                 let output = |(at, (path, ran)): (usize, (&Path, Option<&Result<Report>>))| {
                     let own = ran.filter(|_| self.are_several());
                     let exit = own.map_or(exit, |ran| Exit::of_one(ran, finished.all_written));
-                    let expected = ran.map(expected).unwrap_or_default();
-                    let durable = ran.map(durable).unwrap_or_default();
-                    row(
-                        called(at, path),
-                        exit,
-                        ran.map(copied).unwrap_or_default(),
-                        expected,
-                        durable,
-                    )
+                    let figures = ran.and_then(|ran| ran.as_ref().ok()).map(copied);
+                    row(called(at, path), exit, figures)
                 };
                 ("dircopy", "output", self.outputs(ran).enumerate().map(output).collect())
             }
@@ -416,14 +400,14 @@ impl<'a> Records<'a> {
                     Endpoint::Path(path) => called(at, path),
                 };
                 let outputs: Vec<String> = outputs.iter().enumerate().map(name).collect();
-                let rows = vec![row(outputs.join(" "), exit, passed(ran), Vec::new(), Vec::new())];
+                let rows = vec![row(outputs.join(" "), exit, ran.stream().map(passed))];
                 ("dircopy", "output", rows)
             }
             Task::Check(dirs) => {
                 let here = [PathBuf::from(".")];
                 let dirs = if dirs.is_empty() { &here[..] } else { dirs };
                 let dirs: Vec<String> = dirs.iter().map(|dir| shown(dir)).collect();
-                let rows = vec![row(dirs.join(" "), exit, checked(ran), Vec::new(), Vec::new())];
+                let rows = vec![row(dirs.join(" "), exit, ran.check().map(checked))];
                 ("dircopy_verify", "directory", rows)
             }
         };

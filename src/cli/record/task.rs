@@ -106,6 +106,14 @@ impl<'a> RunResult<'a> {
         }
     }
 
+    /// The report of a stream.
+    pub(crate) fn stream(&self) -> Option<&'a StreamReport> {
+        match self {
+            RunResult::Streamed(report) => Some(report),
+            _ => None,
+        }
+    }
+
     /// Why it was refused, or stopped early.
     pub(crate) fn error(&self) -> Option<RecordEntry<'static>> {
         match self {
