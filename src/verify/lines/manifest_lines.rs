@@ -1,13 +1,14 @@
 //! The one reader of a manifest's lines for a check: each line is a file to check, a finding, or nothing.
 
-use std::{borrow::Cow, io, io::Chain, io::Cursor, io::Read, sync::Arc};
+use std::{io, io::Chain, io::Cursor, io::Read, sync::Arc};
 
 use crate::{
-    error::Error, hash::Digest, manifest::Entries, manifest::Fault, manifest::LineEnds,
-    manifest::MhlEntries, manifest::MhlEntry, manifest::MhlPiece, manifest::Named,
-    manifest::OtherName, manifest::Parsed, manifest::Scanner, manifest::Text,
-    manifest::Utf16Reader, manifest::archive::bag, manifest::archive::mhl::is_mhl, path::PathFault,
-    path::RelPath, sys, verify::Finding, verify::PartOf, verify::Target, verify::history::BagPart,
+    error::Error, hash::Digest, manifest::Entries, manifest::Entry, manifest::Fault,
+    manifest::LineEnds, manifest::MhlEntries, manifest::MhlEntry, manifest::MhlPiece,
+    manifest::Named, manifest::OtherName, manifest::Parsed, manifest::Record, manifest::Scanner,
+    manifest::Text, manifest::Utf16Reader, manifest::archive::bag, manifest::archive::mhl::is_mhl,
+    manifest::read::scan::Line, path::PathFault, path::RelPath, sys, verify::Finding,
+    verify::PartOf, verify::Target, verify::history::BagPart,
 };
 
 /// A line that names a file to check.
@@ -61,7 +62,7 @@ pub struct ManifestLines<'a, R> {
 impl<'a, R: Read> ManifestLines<'a, R> {
     /// Reads `manifest` from where it stands.
     pub fn new(target: &'a Arc<Target>, manifest: R) -> Self {
-        Self { target, text: ListText::new(manifest, target.part), more: Vec::new() }
+        Self { target, text: ListText::Unread(Some(manifest), target.part), more: Vec::new() }
     }
 
     pub fn target(&self) -> &'a Arc<Target> {
@@ -70,26 +71,30 @@ impl<'a, R: Read> ManifestLines<'a, R> {
 
     /// An oddity in the way the manifest is written; known when a line was read. It is read all the same.
     pub fn oddity(&self) -> Option<Finding> {
-        if self.text.is_utf16() {
-            return Some(Finding::Utf16);
+        match &self.text {
+            ListText::Lines(entries) if entries.input().is_utf16() => Some(Finding::Utf16),
+            ListText::Bag(_, _, true) => {
+                let why = "names in it are marked with \"*\" or \"./\", which belongs into lists of other programs";
+                let manifest = &self.target.manifest;
+                Some(Finding::Notice(Error::finding("take for a bag's", manifest, why)))
+            }
+            _ => None,
         }
-        let why = "names in it are marked with \"*\" or \"./\", which belongs into lists of other programs";
-        let error = || Error::finding("take for a bag's", &self.target.manifest, why);
-        self.text.is_odd().then(|| Finding::Notice(error()))
     }
 
     /// The findings at the end of the manifest.
     pub fn at_end(&self) -> Vec<Finding> {
+        let ListText::Lines(entries) = &self.text else { return Vec::new() };
         let notice = |deed, why: &'static str| {
             Finding::Notice(Error::finding(deed, &self.target.manifest, why))
         };
         let mut told = Vec::new();
-        if self.text.is_enclosed() {
+        if entries.is_enclosed() {
             let why =
                 "it is signed in clear text and ends before its signature, so lines may be missing";
             told.push(notice("take for whole", why));
         }
-        if self.text.has_several() {
+        if entries.has_several() {
             let why = "only the strongest that is known was compared";
             told.push(notice("compare every digest of each file in", why));
         }
@@ -104,32 +109,31 @@ impl<'a, R: Read> ManifestLines<'a, R> {
         if let Some(more) = self.more.pop() {
             return Ok(Some(more));
         }
-        let Some(place) = self.text.next_place()? else { return Ok(None) };
-        let number = place.line;
-        Ok(Some(match place.item {
-            ListItem::Nothing => Meaning::Nothing,
-            item if !self.target.part.reads(item.named()) => Meaning::Nothing,
-            // The name may have been longer (M25).
-            _ if !place.ended && self.target.ours.is_some() => {
-                let unfinished = self.target.is_unfinished();
-                Meaning::Fault(Finding::Torn { line: number, unfinished })
+        self.text.begin()?;
+        let target = self.target;
+        Ok(match &mut self.text {
+            ListText::Unread(..) => None,
+            ListText::Lines(entries) => entries.next_entry()?.map(|entry| plain(target, entry)),
+            ListText::Bag(scanner, part, odd) => {
+                scanner.next_line()?.map(|line| of_bag(target, line, *part, odd))
             }
-            ListItem::Fault(fault) => Meaning::Fault(Finding::Malformed { line: number, fault }),
-            ListItem::Unhashed(name, algorithm) => match RelPath::parse(&name) {
-                Ok(path) => Meaning::Unhashed(number, path, Some(algorithm.into())),
-                Err(fault) => {
-                    let (name, why) = (name.to_vec(), fault.to_string());
-                    Meaning::Fault(Finding::Refused { line: number, name, why })
-                }
-            },
-            ListItem::Name(name, digest) => {
-                let digest =
-                    self.target.ours.map_or(digest, |ours| digest.in_list_of(ours.algorithm()));
-                named(self.target, number, &name, digest)
+            ListText::Mhl(entries) => {
+                entries.next_piece()?.map(|(number, piece)| self.piece(number, piece))
             }
-            ListItem::LeftOut(pattern) => Meaning::LeftOut(pattern),
-            ListItem::Entry(entry) => self.entry(number, entry),
-        }))
+        })
+    }
+
+    fn piece(&mut self, number: u64, piece: MhlPiece) -> Meaning {
+        let named = match &piece {
+            MhlPiece::Entry(entry) => Some(entry.named),
+            _ => None,
+        };
+        match piece {
+            _ if !self.target.part.reads(named) => Meaning::Nothing,
+            MhlPiece::Fault(fault) => malformed(number, fault),
+            MhlPiece::Ignored(pattern) => Meaning::LeftOut(pattern),
+            MhlPiece::Entry(entry) => self.entry(number, entry),
+        }
     }
 
     fn entry(&mut self, number: u64, entry: MhlEntry) -> Meaning {
@@ -152,11 +156,7 @@ impl<'a, R: Read> ManifestLines<'a, R> {
                 }
                 other => other,
             },
-            (None, Ok(path)) => Meaning::Unhashed(number, path, other),
-            (None, Err(fault)) => {
-                let why = fault.to_string();
-                Meaning::Fault(Finding::Refused { line: number, name: name.to_vec(), why })
-            }
+            (None, parsed) => unhashed(number, name, parsed, other),
         }
     }
 
@@ -171,6 +171,64 @@ impl<'a, R: Read> ManifestLines<'a, R> {
             }
         }
         Ok(None)
+    }
+}
+
+/// The meaning of a line that says all by itself.
+fn plain(target: &Target, entry: Entry<'_>) -> Meaning {
+    let number = entry.number;
+    match entry.parsed {
+        Parsed::Comment | Parsed::Blank => Meaning::Nothing,
+        // The name may have been longer (M25).
+        _ if !entry.ended && target.ours.is_some() => {
+            let unfinished = target.is_unfinished();
+            Meaning::Fault(Finding::Torn { line: number, unfinished })
+        }
+        Parsed::Malformed(fault) => malformed(number, fault),
+        Parsed::Unhashed { name, algorithm } => {
+            unhashed(number, name, RelPath::parse(name), Some(algorithm.into()))
+        }
+        Parsed::Record(Record { digest, name }) => {
+            let digest = target.ours.map_or(digest, |ours| digest.in_list_of(ours.algorithm()));
+            named(target, number, name, digest)
+        }
+    }
+}
+
+/// The meaning of a line of a bag's manifest; notes whether it is `odd`.
+fn of_bag(target: &Target, line: Line<'_>, part: BagPart, odd: &mut bool) -> Meaning {
+    let number = line.number;
+    let bytes = match line.text {
+        Text::TooLong { len, .. } => return malformed(number, Fault::TooLong { len }),
+        Text::Whole(bytes) if bytes.trim_ascii().is_empty() => return Meaning::Nothing,
+        Text::Whole(bytes) => bytes,
+    };
+    match bag::line(bytes, part.algorithm, part.declaration) {
+        Err(fault) => malformed(number, fault),
+        Ok(line) => {
+            *odd |= line.is_odd;
+            named(target, number, &line.name, line.digest)
+        }
+    }
+}
+
+fn malformed(line: u64, fault: Fault) -> Meaning {
+    Meaning::Fault(Finding::Malformed { line, fault })
+}
+
+/// A file that can only be looked for, if it may be one.
+fn unhashed(
+    line: u64,
+    name: &[u8],
+    parsed: Result<RelPath, PathFault>,
+    algorithm: Option<OtherName>,
+) -> Meaning {
+    match parsed {
+        Ok(path) => Meaning::Unhashed(line, path, algorithm),
+        Err(fault) => {
+            let (name, why) = (name.to_vec(), fault.to_string());
+            Meaning::Fault(Finding::Refused { line, name, why })
+        }
     }
 }
 
@@ -220,44 +278,8 @@ const START: usize = 64;
 /// The list, read again from its first byte.
 type Whole<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// One item of a list, in the order of the file.
-pub enum ListItem<'a> {
-    /// Nothing that matters.
-    Nothing,
-    /// A name, not checked, and its digest.
-    Name(Cow<'a, [u8]>, Digest),
-    /// A name, not checked, with a digest by the algorithm of this name, which is not known here.
-    Unhashed(Cow<'a, [u8]>, &'static str),
-    /// A pattern of files that a history leaves out.
-    LeftOut(String),
-    /// An entry of a Media Hash List.
-    Entry(MhlEntry),
-    /// A faulty item.
-    Fault(Fault),
-}
-
-impl ListItem<'_> {
-    /// The kind of thing that it names, for an entry of a Media Hash List.
-    pub fn named(&self) -> Option<Named> {
-        match self {
-            ListItem::Entry(entry) => Some(entry.named),
-            _ => None,
-        }
-    }
-}
-
-/// A place in a list.
-pub struct ListPlace<'a> {
-    /// The line, from 1.
-    pub line: u64,
-    /// True if the line is ended.
-    pub ended: bool,
-    /// The item itself.
-    pub item: ListItem<'a>,
-}
-
-/// Reads a list.
-pub enum ListText<R> {
+/// The text of a list.
+enum ListText<R> {
     /// A list of which nothing was read.
     Unread(Option<R>, PartOf),
     /// Lines that each say all by themselves.
@@ -269,31 +291,6 @@ pub enum ListText<R> {
 }
 
 impl<R: Read> ListText<R> {
-    /// Reads from `input`.
-    pub fn new(input: R, part: PartOf) -> Self {
-        ListText::Unread(Some(input), part)
-    }
-
-    /// True if it is UTF-16, which is odd; known when a line was read.
-    pub fn is_utf16(&self) -> bool {
-        matches!(self, ListText::Lines(entries) if entries.input().is_utf16())
-    }
-
-    /// True if names are marked as in the lists of other programs than those for bags.
-    pub fn is_odd(&self) -> bool {
-        matches!(self, ListText::Bag(_, _, true))
-    }
-
-    /// True if lines so far had several digests, of which only the strongest is checked.
-    pub fn has_several(&self) -> bool {
-        matches!(self, ListText::Lines(entries) if entries.has_several())
-    }
-
-    /// True inside the envelope of a signature, until its end is read.
-    pub fn is_enclosed(&self) -> bool {
-        matches!(self, ListText::Lines(entries) if entries.is_enclosed())
-    }
-
     fn begin(&mut self) -> io::Result<()> {
         let ListText::Unread(input, part) = self else { return Ok(()) };
         let Some(mut input) = input.take() else { return Ok(()) };
@@ -318,57 +315,5 @@ impl<R: Read> ListText<R> {
             false => ListText::Lines(Box::new(Entries::of_all(Utf16Reader::new(whole)))),
         };
         Ok(())
-    }
-
-    /// The next place; `None` at the end.
-    ///
-    /// # Errors
-    /// The list cannot be read; nothing comes after that.
-    pub fn next_place(&mut self) -> io::Result<Option<ListPlace<'_>>> {
-        self.begin()?;
-        match self {
-            ListText::Unread(..) => Ok(None),
-            ListText::Lines(entries) => {
-                let Some(entry) = entries.next_entry()? else { return Ok(None) };
-                let item = match entry.parsed {
-                    Parsed::Comment | Parsed::Blank => ListItem::Nothing,
-                    Parsed::Malformed(fault) => ListItem::Fault(fault),
-                    Parsed::Unhashed { name, algorithm } => {
-                        ListItem::Unhashed(name.into(), algorithm)
-                    }
-                    Parsed::Record(record) => ListItem::Name(record.name.into(), record.digest),
-                };
-                Ok(Some(ListPlace { line: entry.number, ended: entry.ended, item }))
-            }
-            ListText::Bag(scanner, part, odd) => {
-                let Some(line) = scanner.next_line()? else { return Ok(None) };
-                let item = match line.text {
-                    Text::TooLong { len, .. } => ListItem::Fault(Fault::TooLong { len }),
-                    Text::Whole(bytes) if bytes.trim_ascii().is_empty() => ListItem::Nothing,
-                    Text::Whole(bytes) => bag_item(bytes, *part, odd),
-                };
-                Ok(Some(ListPlace { line: line.number, ended: true, item }))
-            }
-            ListText::Mhl(entries) => {
-                let Some((line, piece)) = entries.next_piece()? else { return Ok(None) };
-                let item = match piece {
-                    MhlPiece::Fault(fault) => ListItem::Fault(fault),
-                    MhlPiece::Ignored(pattern) => ListItem::LeftOut(pattern),
-                    MhlPiece::Entry(entry) => ListItem::Entry(entry),
-                };
-                Ok(Some(ListPlace { line, ended: true, item }))
-            }
-        }
-    }
-}
-
-/// The item on a line of a bag's manifest.
-fn bag_item<'a>(bytes: &'a [u8], part: BagPart, odd: &mut bool) -> ListItem<'a> {
-    match bag::line(bytes, part.algorithm, part.declaration) {
-        Err(fault) => ListItem::Fault(fault),
-        Ok(line) => {
-            *odd |= line.is_odd;
-            ListItem::Name(line.name, line.digest)
-        }
     }
 }
