@@ -9,11 +9,11 @@ use std::{
 use crate::state::{Missing, Note, OpenedDir, PrivateDir, private_dir::NAME};
 use crate::{
     chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
-    hash::Digest, heal::FileCopy, heal::parents::Parents, manifest::archive::mhl::is_chain,
-    path::RelPath, path::Shown, staged::StagedFile, sys::Dir, sys::is_on_turning_disk,
-    sys::stat::Identity, tree::Patience, verify::Finding, verify::ManifestLines, verify::Mend,
-    verify::NameHasher, verify::PartOf, verify::Rival, verify::SeenNames, verify::Target,
-    verify::TargetSpec, verify::Verdict,
+    hash::Digest, heal::FileCopy, heal::parents::DirPlace, heal::parents::Parents,
+    manifest::archive::mhl::is_chain, path::RelPath, path::Shown, staged::StagedFile, sys::Dir,
+    sys::is_on_turning_disk, sys::stat::Identity, tree::Patience, verify::Finding,
+    verify::ManifestLines, verify::Mend, verify::NameHasher, verify::PartOf, verify::Rival,
+    verify::SeenNames, verify::Target, verify::TargetSpec, verify::Verdict,
 };
 
 /// Bytes of what is remembered of bad files. What is left out is told, and is found again by the next run.
@@ -131,6 +131,7 @@ impl From<Error> for Unmended {
 /// A bad file and its copies.
 pub struct Case<'c> {
     pub bad: &'c BadFile,
+    pub place: DirPlace<'c>,
     /// Where it is, for messages.
     pub path: &'c Path,
     /// The copies, that of its own tree first, if it is there.
@@ -149,19 +150,6 @@ impl<'c> Case<'c> {
     pub fn own(&self) -> Option<&'c FileCopy> {
         self.copies.first().filter(|copy| copy.tree == self.bad.tree)
     }
-}
-
-/// A link that the base does not have.
-pub struct TakenLink {
-    pub link: u64,
-    /// The number of the copy that has it.
-    pub copy: usize,
-}
-
-/// The result of filling a file.
-#[derive(Clone, Copy)]
-pub struct Filled {
-    pub is_cloned: bool,
 }
 
 /// A file that is whole by now, and waits to take the place of the bad one.

@@ -7,11 +7,11 @@ use crate::heal::parents::{DirPlace, Parents, Source, lets_more_into_root};
 use crate::{
     chain::Damage, error::Deed, error::Error, event::Progress, event::Stop, hash::Backend,
     hash::Chain, heal::FileCopy, heal::LinkProver, heal::OpenCopies, heal::bad::BadFile,
-    heal::bad::BadFiles, heal::bad::Case, heal::bad::Filled, heal::bad::Harm, heal::bad::Mended,
-    heal::bad::ReadyFile, heal::bad::TakenLink, heal::bad::Tree, heal::bad::Unmended,
-    heal::new_file::NewFile, heal::new_file::has_digest, heal::new_file::publish,
-    io::ChainedContent, io::LinkCheck, io::LinkReads, io::ReadBack, io::link_check::Helpers,
-    path::Shown, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Stat, verify::Mend,
+    heal::bad::BadFiles, heal::bad::Case, heal::bad::Harm, heal::bad::Mended, heal::bad::ReadyFile,
+    heal::bad::Tree, heal::bad::Unmended, heal::new_file::NewFile, heal::new_file::has_digest,
+    heal::new_file::publish, io::ChainedContent, io::LinkCheck, io::LinkReads, io::ReadBack,
+    io::link_check::Helpers, path::Shown, sys, sys::Attributes, sys::Dir, sys::Medium,
+    sys::stat::Stat, verify::Mend,
 };
 
 /// The reason not to go on where directories of a good tree were not the ones that its copy was opened in.
@@ -44,16 +44,18 @@ impl Mender<'_> {
             return Err(Unmended::Barrier(why.clone()));
         }
         let path = &bad.target.path_of(&bad.path);
+        let (above, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
+        let name = sys::name_from_bytes(name).deed("open", path)?;
+        let place = DirPlace { tree, below: &above, name, path: path.parent().unwrap_or(path) };
         let copies = self.copies(bad, tree, path)?;
         let shown = |name: &mut Vec<u8>| name.extend_from_slice(bad.path.as_bytes());
         let _in_hand = self.progress.take_in_hand(0, shown);
+        let told = vec![bad.tree].into();
         let Mended { mend, ready } =
-            self.make(&Case { bad, path, copies: &copies, told: vec![bad.tree].into() })?;
+            self.make(&Case { bad, place, path, copies: &copies, told })?;
         // Windows lets nothing take the place of a file that is open.
         drop(copies);
-        if let Some(ready) = ready {
-            self.finish(bad, path, ready)?;
-        }
+        ready.map_or(Ok(()), |ready| self.finish(place, path, ready))?;
         Ok(mend)
     }
 
@@ -127,12 +129,13 @@ impl Mender<'_> {
             }
         };
         let open = &OpenCopies::of(case.copies, &unreadable);
+        // The links that the base does not have, each with the number of a copy that has it.
         let (mut taken, mut lost) = (Vec::new(), Vec::new());
         for link in self.suspects(base, content, open)? {
             self.go_on()?;
             match open.find(&mut prover, link) {
                 Some(0) => {}
-                Some(copy) => taken.push(TakenLink { link, copy }),
+                Some(copy) => taken.push((link, copy)),
                 None => lost.push(link),
             }
         }
@@ -141,21 +144,21 @@ impl Mender<'_> {
             return Err(Unmended::Lost(Damage::new(chain, size, size, &lost)));
         }
         let len = |link| prover.range(link).end - prover.range(link).start;
-        let bytes = taken.iter().map(|TakenLink { link, .. }| len(*link)).sum();
-        let mut mend = self.mend_of(case, taken.iter().map(|taken| taken.copy));
+        let bytes = taken.iter().map(|(link, _)| len(*link)).sum();
+        let mut mend = self.mend_of(case, taken.iter().map(|(_, copy)| *copy));
         mend.bytes = if case.own().is_some() { bytes } else { content.size };
         let mut ready = None;
-        let good: Vec<_> = taken.iter().filter_map(|taken| case.copies.get(taken.copy)).collect();
+        let good: Vec<_> = taken.iter().filter_map(|(_, copy)| case.copies.get(*copy)).collect();
         if self.dry_run {
             self.look(case, base, &good)?;
         } else {
-            let (filled, file) = self.fill(case, base, good, |new| {
+            let (is_cloned, file) = self.fill(case, base, good, |new| {
                 let is_cloned = new.clone_of(&base.file)?;
                 new.look_for_room(if is_cloned { bytes } else { base.stat.allocated.max(bytes) })?;
                 new.set_length(content.size, (!is_cloned).then_some(&base.stat))?;
                 let mut wanted = taken.iter().peekable();
                 for link in 0..content.chain.links() {
-                    let copy = wanted.next_if(|taken| taken.link == link).map(|taken| taken.copy);
+                    let copy = wanted.next_if(|(wanted, _)| *wanted == link).map(|(_, copy)| *copy);
                     if is_cloned && copy.is_none() {
                         continue;
                     }
@@ -167,9 +170,9 @@ impl Mender<'_> {
                     };
                     new.write_at(bytes, at)?;
                 }
-                Ok(Filled { is_cloned })
+                Ok(is_cloned)
             })?;
-            (mend.is_cloned, ready) = (filled.is_cloned, Some(file));
+            (mend.is_cloned, ready) = (is_cloned, Some(file));
         }
         Ok(Mended { mend, ready })
     }
@@ -234,10 +237,10 @@ impl Mender<'_> {
                         return Err(Unmended::Nowhere);
                     }
                 }
-                Ok(Filled { is_cloned })
+                Ok(is_cloned)
             });
             match filled {
-                Ok((Filled { is_cloned }, ready)) => {
+                Ok((is_cloned, ready)) => {
                     mend.is_cloned = is_cloned;
                     return Ok(Mended { mend, ready: Some(ready) });
                 }
@@ -317,37 +320,27 @@ impl Mender<'_> {
 
     /// Looks whether a file that a dry run does not make could be put in its place.
     fn look(&self, case: &Case<'_>, like: &FileCopy, good: &[&FileCopy]) -> Result<(), Unmended> {
-        let Case { bad, path, .. } = case;
-        let own = self.trees.get(bad.tree).ok_or(Unmended::Nowhere)?;
-        let (above, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
-        let name = sys::name_from_bytes(name).deed("open", path)?;
-        let path = path.parent().unwrap_or(path);
-        let place = DirPlace { tree: own, below: &above, name, path };
         let sources = self.sources(case, like, good);
-        Parents::look(place, &sources)?;
-        self.tell_root(bad.tree, own, &sources);
+        Parents::look(case.place, &sources)?;
+        self.tell_root(case.bad.tree, case.place.tree, &sources);
         Ok(())
     }
 
     /// Makes a new file, which `fill` fills and which gets what `like` has beside its content, but no more than the
-    /// copies have that are `good`; and proves it.
+    /// copies have that are `good`; and proves it. With it comes what `fill` returns: whether it shares data.
     fn fill(
         &self,
         case: &Case<'_>,
         like: &FileCopy,
         good: Vec<&FileCopy>,
-        fill: impl FnOnce(&mut NewFile<'_>) -> Result<Filled, Unmended>,
-    ) -> Result<(Filled, ReadyFile), Unmended> {
-        let Case { bad, path, .. } = case;
-        let own = self.trees.get(bad.tree).ok_or(Unmended::Nowhere)?;
-        let (above, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
-        let name = sys::name_from_bytes(name).deed("open", path)?;
-        let dir_path = path.parent().unwrap_or(path);
-        let place = DirPlace { tree: own, below: &above, name, path: dir_path };
+        fill: impl FnOnce(&mut NewFile<'_>) -> Result<bool, Unmended>,
+    ) -> Result<(bool, ReadyFile), Unmended> {
+        let Case { bad, place, path, .. } = case;
+        let DirPlace { tree: own, below, name, path: dir_path } = *place;
         let sources = self.sources(case, like, &good);
-        let parents = Parents::open(place, &sources, like.tree != bad.tree)?;
+        let parents = Parents::open(*place, &sources, like.tree != bad.tree)?;
         self.tell_root(bad.tree, own, &sources);
-        let is_data = |name: &OsStr| own.lists(&above.join(name));
+        let is_data = |name: &OsStr| own.lists(&below.join(name));
         let filled = match parents.dir() {
             dir if own.keeps_for_itself(dir, &bad.path) => {
                 Err(Unmended::Barrier("private records are kept there".into()))
@@ -381,16 +374,13 @@ impl Mender<'_> {
     }
 
     /// Puts a file that is ready in the place of the bad one.
-    fn finish(&self, bad: &BadFile, path: &Path, ready: ReadyFile) -> Result<(), Unmended> {
+    fn finish(&self, place: DirPlace<'_>, path: &Path, ready: ReadyFile) -> Result<(), Unmended> {
         let ReadyFile { mut parents, file, replaces } = ready;
-        let private = self.trees.get(bad.tree).and_then(Tree::private);
-        let (_, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
-        let name = sys::name_from_bytes(name).deed("open", path)?;
-        let dir_path = path.parent().unwrap_or(path);
+        let DirPlace { tree, name, path: dir_path, .. } = place;
         let published = publish(&file, parents.dir(), name, path, replaces);
         let published = published.and_then(|()| parents.appear(dir_path, self.warn));
         let published = published.map_err(Unmended::from);
-        match (published, parents.settle(dir_path, private, self.warn)) {
+        match (published, parents.settle(dir_path, tree.private(), self.warn)) {
             (Ok(()), Err(error)) => {
                 let note = "; the file is whole now, but may not be so after a power cut";
                 Err(error.with_note(note).into())
