@@ -282,13 +282,13 @@ impl Tree {
         for opened in specs.iter().filter_map(|spec| spec.open().ok()) {
             let has_later =
                 |rival: &Rival| matches!(rival, Rival::Unrecorded(name) if !name.is_ahead());
-            if opened.unfinished.is_some() || opened.rivals.iter().any(has_later) {
+            if opened.found.unfinished.is_some() || opened.found.rivals.iter().any(has_later) {
                 barrier = Some(MAY_BE_NEWER.to_owned());
             }
             targets.push(Arc::clone(&opened.target));
-            let again = opened.manifest.try_clone();
+            let again = opened.found.manifest.try_clone();
             manifests.push(again.deed("read the manifest", &opened.target.manifest)?);
-            listed.push(ListedTree { target: opened.target, manifest: opened.manifest });
+            listed.push(ListedTree { target: opened.target, manifest: opened.found.manifest });
         }
         let turns = is_on_turning_disk(&dir);
         let private = None;

@@ -133,7 +133,8 @@ impl HealJob {
     fn lists(&self) -> Result<Expanded> {
         let mut lists = expand(self.check.specs()?);
         let bags = std::mem::take(&mut lists.bags);
-        let is_listed = |id| bags.iter().any(|bag: &Bag| bag.id == id && !bag.manifests.is_empty());
+        let is_listed =
+            |id| bags.iter().any(|bag: &Bag| bag.target.root_id == id && !bag.manifests.is_empty());
         for Findings { target, found } in &mut lists.findings {
             let is_listed = is_listed(target.root_id);
             found.retain(|finding| !(is_listed && matches!(finding, Finding::Incomplete(_))));

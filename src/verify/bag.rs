@@ -49,7 +49,6 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
         Err(error) => return expanded.unusable(&Arc::new(Target::none()), error),
     };
     let mut bag = Bag {
-        id: target.root_id,
         target,
         manifests: Vec::new(),
         unknown: Vec::new(),

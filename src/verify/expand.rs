@@ -6,10 +6,10 @@ use crate::manifest::archive::{bag::DECLARATION, bag::START, mhl, mhl::CHAIN, mh
 use crate::{
     error::Error, error::Result, manifest::Declaration, manifest::Fault, manifest::LineEnds,
     manifest::Scanner, manifest::Text, manifest::Utf16Reader, path::RelPath, path::Shown,
-    path::directory_of, sys::Dir, sys::Uninterrupted, sys::stat::Identity, sys::stat::Kind,
-    tree::LastDir, verify::Finding, verify::Findings, verify::ManifestAt, verify::NameHasher,
-    verify::PartOf, verify::Target, verify::TargetSpec, verify::bag, verify::choice::OwnManifests,
-    verify::history, verify::history::BagPart,
+    path::directory_of, sys::Dir, sys::Uninterrupted, sys::stat::Kind, tree::LastDir,
+    verify::Finding, verify::Findings, verify::ManifestAt, verify::NameHasher, verify::PartOf,
+    verify::Target, verify::TargetSpec, verify::bag, verify::choice::OwnManifests, verify::history,
+    verify::history::BagPart,
 };
 
 /// Puts the lists of archives in the place of what was asked for.
@@ -117,8 +117,6 @@ pub struct Expanded {
 pub struct Bag {
     /// Its `bagit.txt` and its directory.
     pub target: Arc<Target>,
-    /// The directory's identity.
-    pub id: Identity,
     /// The names of the manifests of its payload that can be checked.
     pub manifests: Vec<String>,
     /// The names of those that cannot, by algorithms that are not known here.

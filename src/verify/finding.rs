@@ -289,7 +289,8 @@ pub fn count(plans: &[TargetSpec], wanted: Option<LinesWanted>, progress: &Progr
     if !plans.iter().all(can_be_read_twice) || progress.counting.swap(true, Relaxed) {
         return;
     }
-    for OpenTarget { target, manifest, .. } in plans.iter().filter_map(|plan| plan.open().ok()) {
+    for OpenTarget { target, found } in plans.iter().filter_map(|plan| plan.open().ok()) {
+        let manifest = found.manifest;
         let len = manifest.metadata().map_or(0, |manifest| manifest.len());
         let mut wanted = wanted.map(|wanted| WantedLines::new(wanted, len));
         let mut lines = ManifestLines::new(&target, manifest);
@@ -535,7 +536,7 @@ impl VerifyJob {
         let below = path.strip_prefix(root).ok().filter(|_| can_be_read_twice(spec))?;
         let wanted = RelPath::of(below);
         let open = spec.open().ok()?;
-        let mut lines = ManifestLines::new(&open.target, open.manifest);
+        let mut lines = ManifestLines::new(&open.target, open.found.manifest);
         while let Ok(Some(line)) = lines.next_file() {
             let is_converted = || converted(&line.path).is_ok_and(|path| path == wanted);
             if line.path == wanted || (self.convert_paths && is_converted()) {

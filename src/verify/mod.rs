@@ -271,18 +271,18 @@ impl VerifyJob {
         let key = collector.key.clone();
         let has_history =
             |root: &&ListedRoot| matches!(root.target.part, PartOf::Generation { .. });
-        let histories = listed.iter().filter(has_history).map(|root| root.root);
+        let histories = listed.iter().filter(has_history).map(|root| root.target.root_id);
         let histories = &histories.collect::<Vec<_>>();
         let (manifests, converted) = (&manifests, &converted);
         let names = ListedNames { key: &key, manifests, converted, histories };
         for bag in bags {
-            let no_list = || ListedRoot::empty(&bag.target, bag.id);
-            let found = listed.iter().find(|listed| listed.root == bag.id);
+            let no_list = || ListedRoot::empty(&bag.target);
+            let found = listed.iter().find(|listed| listed.is_of(bag));
             let (none, key) = (no_list(), &key);
             let names = BagNames { key, listed: found.unwrap_or(&none), converted };
             bag::search(bag, &names, stop, |target, finding| collector.tell(target, finding));
         }
-        let is_bag = |root: &&ListedRoot| bags.iter().any(|bag| bag.id == root.root);
+        let is_bag = |root: &&ListedRoot| bags.iter().any(|bag| root.is_of(bag));
         // What lies in the directory of a history is searched with all that the history is of.
         let is_chained = |root: &&ListedRoot| {
             let manifest = root.target.manifest.as_os_str();

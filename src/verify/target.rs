@@ -38,13 +38,19 @@ pub struct Target {
     states: OnceLock<Option<SideFile>>,
 }
 
+/// A target that is open.
 #[derive(Debug)]
 pub struct OpenTarget {
     pub target: Arc<Target>,
+    pub found: FoundManifest,
+}
+
+/// The manifest of a target, with what is known of it beside that.
+#[derive(Debug)]
+pub struct FoundManifest {
     pub manifest: File,
     /// The file's identity.
     pub id: Identity,
-    pub root_id: Identity,
     /// True if the last run of this user wrote it, as its record says.
     pub is_recorded: bool,
     /// A manifest of a later run that was cut short.
@@ -154,24 +160,7 @@ impl TargetSpec {
     pub fn open(&self) -> std::result::Result<OpenTarget, (Arc<Target>, Error)> {
         let mut target = Target::unopened(PathBuf::new(), self.names_start_at());
         match self.fill(&mut target) {
-            Ok(ReadyManifest { manifest, id, is_recorded, unfinished, rivals }) => {
-                let root_id = target.root_id;
-                let others = match (&self.manifest, &target.handle, target.ours) {
-                    (None, Some(root), Some(name)) => other_lists(root, name),
-                    _ => Vec::new(),
-                };
-                let target = Arc::new(target);
-                Ok(OpenTarget {
-                    target,
-                    manifest,
-                    id,
-                    root_id,
-                    is_recorded,
-                    unfinished,
-                    rivals,
-                    others,
-                })
-            }
+            Ok(found) => Ok(OpenTarget { target: Arc::new(target), found }),
             Err(error) => {
                 // Findings about it belong to this directory, if it is there.
                 let id = Dir::open(&target.root).and_then(|root| root.identity());
@@ -191,7 +180,7 @@ impl TargetSpec {
         root.filter(|root| !root.as_os_str().is_empty()).unwrap_or_else(|| PathBuf::from("."))
     }
 
-    fn fill(&self, target: &mut Target) -> Result<ReadyManifest> {
+    fn fill(&self, target: &mut Target) -> Result<FoundManifest> {
         let mut is_recorded = false;
         let (manifest, mut unfinished, rivals) = match &self.manifest {
             Some(ManifestAt::StandardInput) => {
@@ -237,9 +226,13 @@ impl TargetSpec {
         let fail = |error| Error::io("open the directory", &target.root, error);
         let root = Dir::open(&target.root).map_err(fail)?;
         target.root_id = root.identity().map_err(fail)?;
+        let others = match (&self.manifest, target.ours) {
+            (None, Some(name)) => other_lists(&root, name),
+            _ => Vec::new(),
+        };
         target.handle = Some(root);
         unfinished = unfinished.filter(|name| target.ours.is_some_and(|ours| *name > ours));
-        Ok(ReadyManifest { manifest, id: stat.id, is_recorded, unfinished, rivals })
+        Ok(FoundManifest { manifest, id: stat.id, is_recorded, unfinished, rivals, others })
     }
 
     /// The manifest in the same directory that took the place of the one at `path`, called `name`.
@@ -251,13 +244,4 @@ impl TargetSpec {
         let valid = manifests.and_then(|manifests| manifests.valid(dir)).ok()?;
         valid.filter(|valid| *valid > name).map(Rival::Superseding)
     }
-}
-
-/// The manifest of an opened target, with what is known of it beside the target.
-struct ReadyManifest {
-    manifest: File,
-    id: Identity,
-    is_recorded: bool,
-    unfinished: Option<ManifestName>,
-    rivals: Vec<Rival>,
 }

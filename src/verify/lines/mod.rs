@@ -20,7 +20,7 @@ use crate::{
     sys::stat::Identity, tree::Filter, verify::Finding, verify::Findings, verify::ManifestLines,
     verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target, verify::TargetSpec,
     verify::scrub::Pass, verify::scrub::Scrub, verify::several::RereadableManifest,
-    verify::target::OpenTarget,
+    verify::target::FoundManifest, verify::target::OpenTarget,
 };
 
 // The thread that reads the manifests and hands out their lines to the workers.
@@ -111,8 +111,8 @@ impl LineReader<'_> {
     }
 
     fn manifest(&self, opened: OpenTarget, done: &mut LinesRead) {
-        let OpenTarget { target, manifest, id, root_id, is_recorded, unfinished, rivals, others } =
-            opened;
+        let OpenTarget { target, found } = opened;
+        let FoundManifest { manifest, id, is_recorded, unfinished, rivals, others } = found;
         done.manifests.push(id);
         if let Some(name) = unfinished {
             self.tell(&target, Finding::Unfinished(name));
@@ -158,8 +158,9 @@ impl LineReader<'_> {
                 PartOf::Generation { newest: true, .. } => done.history.left_out(),
                 _ => Filter::default(),
             };
-            let new = ListedRoot { target, root: root_id, names, left_out };
-            match done.listed.iter_mut().find(|listed| listed.root == root_id) {
+            let root = target.root_id;
+            let new = ListedRoot { target, names, left_out };
+            match done.listed.iter_mut().find(|listed| listed.target.root_id == root) {
                 Some(listed) => listed.join(new),
                 None => done.listed.push(new),
             }

@@ -13,8 +13,8 @@ use crossbeam_channel::Sender;
 use crate::{
     error, error::Error, event::Stop, hash::Algorithm, hash::Algorithms, hash::Digest,
     hash::HashTable, hash::HashedSet, hash::Hasher, hash::Sha256, manifest::Fault,
-    manifest::OtherName, path::RelPath, path::Shown, sys, sys::Uninterrupted, sys::stat::Identity,
-    sys::stat::Kind, tree::Filter, tree::LastDir, tree::Pattern, verify::Finding, verify::PartOf,
+    manifest::OtherName, path::RelPath, path::Shown, sys, sys::Uninterrupted, sys::stat::Kind,
+    tree::Filter, tree::LastDir, tree::Pattern, verify::Bag, verify::Finding, verify::PartOf,
     verify::Target, verify::lines::manifest_lines::ManifestLine,
 };
 
@@ -206,8 +206,6 @@ impl EmptyManifests {
 pub struct ListedRoot {
     /// The root, with any of its manifests.
     pub target: Arc<Target>,
-    /// The directory's identity.
-    pub root: Identity,
     /// The names, a table for each manifest.
     pub names: Vec<NamesOf>,
     /// The filter for the paths that its history leaves out.
@@ -224,9 +222,14 @@ pub struct NamesOf {
 
 impl ListedRoot {
     /// The files of a directory of which nothing is listed.
-    pub fn empty(target: &Arc<Target>, root: Identity) -> Self {
+    pub fn empty(target: &Arc<Target>) -> Self {
         let target = Arc::clone(target);
-        Self { target, root, names: Vec::new(), left_out: Filter::default() }
+        Self { target, names: Vec::new(), left_out: Filter::default() }
+    }
+
+    /// True if it is the directory of this bag.
+    pub fn is_of(&self, bag: &Bag) -> bool {
+        self.target.root_id == bag.target.root_id
     }
 
     /// Takes in what another manifest of the same root says.

@@ -350,7 +350,7 @@ impl<'a> Collector<'a> {
     /// Tells what each bag is by all that was found of it.
     pub fn tell_bags(&mut self, bags: &[Bag]) {
         for bag in bags {
-            let found = self.bags.get(&bag.id).copied().unwrap_or_default();
+            let found = self.bags.get(&bag.target.root_id).copied().unwrap_or_default();
             let Checked { missing, incomplete, contradicted, unlisted, broken, .. } = found;
             let is_incomplete =
                 missing + incomplete + contradicted + unlisted + broken > 0 || found.is_unusable();
