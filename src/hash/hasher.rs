@@ -3,6 +3,7 @@
 //! SHA-256 is `sha2`'s compression function, which picks the processor's SHA instructions where they are;
 //! several files at a time go through those of [`multibuffer`](crate::hash::multibuffer). The others are boxed.
 
+use std::io::{self, Read, Write};
 use std::{fmt, path::Path, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 
 use sha2::Digest as _;
@@ -345,6 +346,45 @@ impl Pieces {
     /// Counts a piece; true if it is to be done twice. The first is.
     pub fn is_for_twice(&self) -> bool {
         self.0.fetch_add(1, Relaxed).is_multiple_of(ONE_IN)
+    }
+}
+
+/// Hashes what is read or written through it.
+#[derive(Debug)]
+pub struct Hashed<T> {
+    pub inner: T,
+    pub hasher: Hasher,
+}
+
+impl<T> Hashed<T> {
+    /// Nothing came through so far.
+    pub fn new(inner: T, algorithm: Algorithm) -> Self {
+        Self { inner, hasher: algorithm.start() }
+    }
+
+    /// The digest of what came through so far.
+    pub fn digest(&self) -> Option<Digest> {
+        self.hasher.clone().finish()
+    }
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(room)?;
+        self.hasher.update(&room[..read]);
+        Ok(read)
+    }
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 

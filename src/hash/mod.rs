@@ -12,5 +12,5 @@ pub mod multibuffer;
 pub use algorithm::{Algorithm, Algorithms, HashTable, HashedSet};
 pub use chain::{Chain, ChainHasher};
 pub use digest::{ChainingState, Digest, Digests, Sha256};
-pub use hasher::Hasher;
+pub use hasher::{Hashed, Hasher};
 pub use multibuffer::{Backend, streams::Stream};

@@ -4,9 +4,9 @@
 use std::{collections::BTreeSet, ffi::OsStr, fs::File, io, io::Read, path::Path};
 
 use crate::{
-    error::Error, error::Result, hash::Digest, hash::Hasher, manifest::Entries, manifest::Index,
+    error::Error, error::Result, hash::Digest, hash::Hashed, manifest::Entries, manifest::Index,
     manifest::ListKind, manifest::ManifestName, manifest::Parsed, path::RelPath, sys, sys::Dir,
-    sys::DirListing, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat,
+    sys::DirListing, sys::stat::Kind, sys::stat::Stat,
 };
 
 /// Others may read a file, …
@@ -85,39 +85,11 @@ impl Readers {
 // The means to write a manifest or a list anew: its text as it is read, and the place for the new one.
 
 /// Takes the bytes that a list is written anew with, and hashes them.
-pub struct ListSink {
-    pub file: File,
-    pub hasher: Hasher,
-}
-
-impl ListSink {
-    /// Appends bytes.
-    ///
-    /// # Errors
-    /// They cannot be written.
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.hasher.update(bytes);
-        sys::write_all(&self.file, bytes)
-    }
-}
+pub type ListSink = Hashed<File>;
 
 /// Writes a list, or without a kind the manifest, anew from its text; false if the run is to stop.
 pub type Rewrite<'a> =
     dyn FnMut(Option<ListKind>, &mut dyn Read, &mut ListSink) -> io::Result<bool> + 'a;
-
-/// Hashes what is read of a file.
-pub struct HashedReader {
-    pub file: File,
-    pub hasher: Hasher,
-}
-
-impl Read for HashedReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = Uninterrupted(&self.file).read(buffer)?;
-        self.hasher.update(&buffer[..read]);
-        Ok(read)
-    }
-}
 
 // The earlier manifests in the open and the digests that they list for an output's files.
 //

@@ -5,15 +5,18 @@ use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, path::PathBuf, sy
 use jiff::SignedDuration;
 
 use crate::{
-    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Hasher, hash::Sha256,
-    manifest::ListKind, manifest::ListSink, manifest::ManifestName, manifest::Readers,
-    manifest::name::both, manifest::name::is_absent, manifest::name::next,
-    manifest::readers::HashedReader, manifest::readers::Rewrite, staged, staged::StagedFile, sys,
-    sys::Dir, sys::PartOwner, sys::stat::Time,
+    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Hashed, hash::Hasher,
+    hash::Sha256, manifest::ListKind, manifest::ListSink, manifest::ManifestName,
+    manifest::Readers, manifest::name::both, manifest::name::is_absent, manifest::name::next,
+    manifest::readers::Rewrite, staged, staged::StagedFile, sys, sys::Dir, sys::PartOwner,
+    sys::Uninterrupted, sys::stat::Time,
 };
 
 /// So far ahead of the clock runs of one second get in each other's way.
 const SAME_MINUTE: SignedDuration = SignedDuration::from_secs(60);
+
+/// The text of a list that is written anew.
+type HashedText = Hashed<Uninterrupted<File>>;
 
 /// An unfinished manifest in the root of an output.
 #[derive(Debug)]
@@ -174,7 +177,7 @@ impl ManifestFile {
             // An open file cannot be replaced everywhere.
             self.lists[at].file = None;
             let mut rewrite =
-                |text: &mut HashedReader, out: &mut ListSink| rewrite(Some(kind), text, out);
+                |text: &mut HashedText, out: &mut ListSink| rewrite(Some(kind), text, out);
             if self.replace(&name, durable, parts, &mut rewrite)?.is_none() {
                 return Ok(false);
             }
@@ -184,9 +187,9 @@ impl ManifestFile {
         }
         let (name, written) = (self.name.unfinished().to_string(), self.digest());
         self.file = None;
-        let mut rewrite = |text: &mut HashedReader, out: &mut ListSink| {
+        let mut rewrite = |text: &mut HashedText, out: &mut ListSink| {
             let is_done = rewrite(None, text, out)?;
-            let read = text.hasher.clone().finish().and_then(|digest| digest.as_sha256());
+            let read = text.digest().and_then(|digest| digest.as_sha256());
             match is_done && (written.is_none() || read != written) {
                 true => Err(io::Error::other("it does not hold what was written")),
                 false => Ok(is_done),
@@ -206,14 +209,14 @@ impl ManifestFile {
         name: &str,
         durable: bool,
         parts: PartOwner,
-        rewrite: &mut dyn FnMut(&mut HashedReader, &mut ListSink) -> io::Result<bool>,
+        rewrite: &mut dyn FnMut(&mut HashedText, &mut ListSink) -> io::Result<bool>,
     ) -> Result<Option<Hasher>> {
         let fail = |error| Error::io("write anew the list", self.path.join(name), error);
         let file = self.root.open_file(name.as_ref(), false).map_err(fail)?;
-        let mut text = HashedReader { file, hasher: Algorithm::Sha256.start() };
+        let mut text = Hashed::new(Uninterrupted(file), Algorithm::Sha256);
         let (mut hasher, staged) = (None, StagedFile::in_tree(&self.root, parts).map_err(fail)?);
         let filled = staged.fill(&self.root, |file| {
-            let mut out = ListSink { file: file.try_clone()?, hasher: Algorithm::Sha256.start() };
+            let mut out = Hashed::new(file.try_clone()?, Algorithm::Sha256);
             let is_done = rewrite(&mut text, &mut out)?;
             hasher = Some(out.hasher).filter(|_| is_done);
             sys::let_read(file, |group| self.readers.mode(group))

@@ -1,8 +1,6 @@
 //! The report: one JSON file that says what a run did and how it ended.
 
-use std::{
-    collections::BTreeMap, fs::File, io, io::BufWriter, io::Read, io::Seek, io::Write, path::Path,
-};
+use std::{collections::BTreeMap, fs::File, io, io::BufWriter, io::Seek, io::Write, path::Path};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,9 +11,9 @@ use crate::{
     cli::record::proof::Proof, cli::record::task::Finished, cli::record::task::RunResult,
     cli::record::task::error, cli::report::receipt::ClippedText, cli::report::receipt::Spool,
     cli::report::receipt::VolumeSection, cli::show::Console, cli::show::rows::Rows, copy::Counts,
-    copy::Report, copy::Stages, error::Error, event::Stop, hash::Algorithm, hash::Hasher,
+    copy::Report, copy::Stages, error::Error, event::Stop, hash::Algorithm, hash::Hashed,
     io::HashedFrom, part::Tally, part::content::Method, path::Shown, state::ReceiptPlace,
-    state::ReceiptSequence, stream::OutputOutcome, sys, sys::Uninterrupted, verify::Checked,
+    state::ReceiptSequence, stream::OutputOutcome, sys::Uninterrupted, verify::Checked,
     verify::Coverage, verify::ShardCoverage,
 };
 
@@ -335,14 +333,9 @@ impl ManifestSection {
 }
 
 fn digest(path: &Path) -> io::Result<Option<String>> {
-    let (mut file, mut hasher) = (File::open(path)?, Algorithm::Sha256.start());
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        match sys::uninterrupted(|| file.read(&mut buffer))? {
-            0 => return Ok(hasher.finish().map(|digest| digest.to_string())),
-            read => hasher.update(&buffer[..read]),
-        }
-    }
+    let mut file = Hashed::new(Uninterrupted(File::open(path)?), Algorithm::Sha256);
+    io::copy(&mut file, &mut BufWriter::with_capacity(256 << 10, io::sink()))?;
+    Ok(file.digest().map(|digest| digest.to_string()))
 }
 
 impl ReportJson<'_> {
@@ -355,8 +348,7 @@ impl ReportJson<'_> {
     ) -> io::Result<String> {
         self.entries_left_out = spool.left_out();
         let head = serde_json::to_string_pretty(&self)?;
-        let hasher = Algorithm::Sha256.start();
-        let mut to = BufWriter::new(HashedWriter { to: Uninterrupted(to), hasher });
+        let mut to = BufWriter::new(Hashed::new(Uninterrupted(to), Algorithm::Sha256));
         // Samples and entries are the last members of the object, and each has a line.
         to.write_all(log::harmless(head.trim_end_matches(['\n', '}'])).as_bytes())?;
         if !samples.is_empty() {
@@ -366,7 +358,7 @@ impl ReportJson<'_> {
         spool.copy_to(&mut to)?;
         to.write_all(b"\n  ]\n}\n")?;
         to.flush()?;
-        let digest = to.get_ref().hasher.clone().finish();
+        let digest = to.get_ref().digest();
         Ok(digest.map(|digest| digest.to_string()).unwrap_or_default())
     }
 
@@ -395,24 +387,6 @@ impl ReportJson<'_> {
             to.rewind()?;
             to.set_len(0)?;
         }
-    }
-}
-
-/// Hashes what it writes.
-struct HashedWriter<W> {
-    to: W,
-    hasher: Hasher,
-}
-
-impl<W: Write> Write for HashedWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.to.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
     }
 }
 

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use crate::{
     cli::record::log::JsonName, cli::report, cli::report::counted, cli::report::name_of,
     cli::report::number, cli::report::receipt_read::Receipt, cli::report::size, hash::Algorithm,
-    hash::Hasher, hash::hex, manifest::Entries, manifest::ManifestName, manifest::Parsed,
+    hash::Hashed, hash::hex, manifest::Entries, manifest::ManifestName, manifest::Parsed,
     path::RelPath, sys, sys::Dir, sys::PlainUse, tree::LastDir,
 };
 
@@ -49,20 +49,6 @@ impl Total {
         self.files += 1;
         self.bytes = self.bytes.saturating_add(size.unwrap_or(0));
         self.unknown += u64::from(size.is_none());
-    }
-}
-
-/// Hashes what is read through it.
-struct HashedInput<R> {
-    input: R,
-    hasher: Hasher,
-}
-
-impl<R: Read> Read for HashedInput<&mut R> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(room)?;
-        self.hasher.update(&room[..read]);
-        Ok(read)
     }
 }
 
@@ -112,8 +98,7 @@ fn read(path: &Path, digest: &str) -> io::Result<FileList> {
     };
     let root = Dir::open(crate::path::directory_of(path))?;
     let mut file = sys::open_plain(path, PlainUse::Read)?.take(MOST_BYTES);
-    let hasher = Algorithm::Sha256.start();
-    let mut input = HashedInput { input: &mut file, hasher };
+    let mut input = Hashed::new(&mut file, Algorithm::Sha256);
     let (mut list, mut last) = (FileList::default(), LastDir::default());
     list.algorithm = name.algorithm();
     let mut entries = Entries::of_all(&mut input);
@@ -124,7 +109,7 @@ fn read(path: &Path, digest: &str) -> io::Result<FileList> {
         let size = wants_size.then(|| last.stat(&root, &path, false).ok()).flatten();
         list.add(path, record.digest.to_string(), size.map(|stat| stat.size));
     }
-    let now = input.hasher.finish().map(|digest| digest.to_string());
+    let now = input.digest().map(|digest| digest.to_string());
     if file.limit() == 0 || now.as_deref() != Some(digest) {
         return Err(io::Error::other("it is not the manifest that the receipt has the digest of"));
     }

@@ -3,7 +3,7 @@
 //! The chain must have all generations that are there, and each must be what its chain says. Whatever else is there
 //! was touched, and no run goes on with it: what it lists would be believed from then on.
 
-use std::{collections::BTreeSet, io, io::Read, path::Path, path::PathBuf};
+use std::{collections::BTreeSet, io, path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 
@@ -13,7 +13,7 @@ use crate::manifest::archive::mhl::{
 use crate::{
     copy::media::histories::Histories, copy::media::histories::OwnMark,
     copy::media::histories::add, error::Error, error::Result, error::is_absent, hash::Algorithm,
-    hash::Algorithms, hash::Hasher, manifest::ChainLink, manifest::ListFormat,
+    hash::Algorithms, hash::Hashed, manifest::ChainLink, manifest::ListFormat,
     manifest::MhlEntries, manifest::MhlEntry, manifest::MhlPiece, manifest::Named, path::RelPath,
     path::Shown, sys::Dir, sys::Uninterrupted, sys::stat::Kind, tree::Filter, tree::Pattern,
     tree::Sorter,
@@ -144,7 +144,7 @@ impl OneHistory {
         let Some(file) = self.regular(&link.name).map_err(fail)? else {
             return refuse("it is in the chain, and there is no such file".into());
         };
-        let mut input = Hashed { input: Uninterrupted(file), hasher: Algorithm::C4.start() };
+        let mut input = Hashed::new(Uninterrupted(file), Algorithm::C4);
         let mut pieces = MhlEntries::new(&mut input);
         says.patterns.clear();
         while let Some((line, piece)) = pieces.next_piece().map_err(fail)? {
@@ -170,7 +170,7 @@ impl OneHistory {
         }
         drop(pieces);
         io::copy(&mut input, &mut io::sink()).map_err(fail)?;
-        if input.hasher.finish() != link.digest {
+        if input.digest() != link.digest {
             return refuse("it is not what the chain says; it was touched, or is damaged".into());
         }
         Ok(())
@@ -225,20 +225,6 @@ fn reference(rel: &RelPath, entry: &MhlEntry, from: &Path) -> Option<Reference> 
     let of = if both.is_empty() { RelPath::root() } else { RelPath::parse(&both).ok()? };
     let digest = entry.digest().map(|digest| digest.to_string()).unwrap_or_default();
     Some(Reference { of, name: name.to_owned(), digest, from: from.to_owned() })
-}
-
-/// Hashes what is read.
-struct Hashed<R> {
-    input: R,
-    hasher: Hasher,
-}
-
-impl<R: Read> Read for Hashed<R> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let len = self.input.read(room)?;
-        self.hasher.update(&room[..len]);
-        Ok(len)
-    }
 }
 
 // What a run that writes a Media Hash List is given: what is known before it begins.

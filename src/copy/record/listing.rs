@@ -222,11 +222,11 @@ pub fn put_in_order(
         text.extend_from_slice(PathRecord::of(record).words);
         text.push(b'\n');
         if text.len() >= BUFFER {
-            out.write(&text)?;
+            sys::write_all(&mut *out, &text)?;
             text.clear();
         }
     }
-    out.write(&text)?;
+    sys::write_all(&mut *out, &text)?;
     Ok(true)
 }
 

@@ -304,7 +304,7 @@ impl NearWriting<'_, '_> {
                 at.handle.persist()?;
             }
         }
-        out.write(&lines)
+        sys::write_all(out, &lines)
     }
 }
 
