@@ -4,12 +4,12 @@ use std::{collections::HashSet, fs::File, io, io::Read, path::Path, path::PathBu
 
 use crate::manifest::archive::{bag::DECLARATION, bag::START, mhl, mhl::CHAIN, mhl::HISTORY};
 use crate::{
-    error::Error, error::Result, manifest::Declaration, manifest::Fault, manifest::LineEnds,
-    manifest::Scanner, manifest::Text, manifest::Utf16Reader, path::RelPath, path::Shown,
-    path::directory_of, sys::Dir, sys::Uninterrupted, sys::stat::Kind, tree::LastDir,
-    verify::Finding, verify::Findings, verify::ManifestAt, verify::NameHasher, verify::PartOf,
-    verify::Target, verify::TargetSpec, verify::bag, verify::choice::OwnManifests, verify::history,
-    verify::history::BagPart,
+    error::Error, error::Result, hash::Algorithm, manifest::Declaration, path::RelPath,
+    path::Shown, path::directory_of, sys::Dir, sys::Uninterrupted, sys::stat::Kind, tree::LastDir,
+    verify::Finding, verify::Findings, verify::ManifestAt, verify::ManifestLines,
+    verify::NameHasher, verify::PartOf, verify::Target, verify::TargetSpec, verify::bag,
+    verify::choice::OwnManifests, verify::history, verify::history::BagPart,
+    verify::lines::manifest_lines::Meaning,
 };
 
 /// Puts the lists of archives in the place of what was asked for.
@@ -212,27 +212,21 @@ impl UnknownList {
         let (root, path) = (&bag.target.root, bag.target.root.join(name));
         let fail = |error| Error::io("read the manifest", &path, error);
         let dir = bag.target.handle()?;
-        let part =
-            BagPart { is_tag: false, algorithm: Default::default(), declaration: bag.declaration };
+        let declaration = bag.declaration;
+        let part = BagPart { is_tag: false, algorithm: Algorithm::None, declaration };
         let kept = dir.try_clone().map_err(fail)?;
         let target = Target::of_dir(path.clone(), root.clone(), kept, PartOf::Bag(part))?;
-        let mut list = Self { target: Arc::new(target), names: HashSet::new() };
-        let file = open(dir, name).map_err(fail)?;
-        let mut lines = Scanner::new(LineEnds::new(Utf16Reader::new(file)));
+        let target = Arc::new(target);
+        let mut list = Self { target: Arc::clone(&target), names: HashSet::new() };
+        let mut lines = ManifestLines::new(&target, open(dir, name).map_err(fail)?);
         let mut last = LastDir::default();
-        while let Some(line) = lines.next_line().map_err(fail)? {
-            let named = match line.text {
-                Text::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
-                Text::Whole(bytes) => {
-                    crate::manifest::archive::bag::name_on(bytes, bag.declaration)
-                }
-                Text::TooLong { len, .. } => Err(Fault::TooLong { len }),
+        while let Some(meaning) = lines.next_line().map_err(fail)? {
+            let finding = match meaning {
+                Meaning::Fault(finding) => Some(finding),
+                Meaning::Unhashed(line, path, _) => list.take(line, path, part, key, &mut last),
+                _ => None,
             };
-            let finding = match named {
-                Ok(name) => list.take(line.number, &name, part, key, &mut last),
-                Err(fault) => Some(Finding::Malformed { line: line.number, fault }),
-            };
-            finding.into_iter().for_each(|finding| tell(&list.target, finding));
+            finding.into_iter().for_each(|finding| tell(&target, finding));
         }
         Ok(list)
     }
@@ -241,17 +235,11 @@ impl UnknownList {
     fn take(
         &mut self,
         line: u64,
-        name: &[u8],
+        path: RelPath,
         part: BagPart,
         key: &NameHasher,
         last: &mut LastDir,
     ) -> Option<Finding> {
-        let refused = |why: String| Finding::Refused { line, name: name.to_vec(), why };
-        let path = match (RelPath::parse(name), part.refuses(name)) {
-            (Err(fault), _) => return Some(refused(fault.to_string())),
-            (Ok(_), Some(why)) => return Some(refused(why.to_owned())),
-            (Ok(path), None) => path,
-        };
         let spellings = [Some(path.clone()), part.other_spelling(&path)];
         let mut is_there = false;
         for path in spellings.into_iter().flatten() {

@@ -1,14 +1,14 @@
 //! The one reader of a manifest's lines for a check: each line is a file to check, a finding, or nothing.
 
-use std::{io, io::Chain, io::Cursor, io::Read, sync::Arc};
+use std::{borrow::Cow, io, io::Chain, io::Cursor, io::Read, sync::Arc};
 
 use crate::{
-    error::Error, hash::Digest, manifest::Entries, manifest::Entry, manifest::Fault,
-    manifest::LineEnds, manifest::MhlEntries, manifest::MhlEntry, manifest::MhlPiece,
-    manifest::Named, manifest::OtherName, manifest::Parsed, manifest::Record, manifest::Scanner,
-    manifest::Text, manifest::Utf16Reader, manifest::archive::bag, manifest::archive::mhl::is_mhl,
-    manifest::read::scan::Line, path::PathFault, path::RelPath, sys, verify::Finding,
-    verify::PartOf, verify::Target, verify::history::BagPart,
+    error::Error, hash::Algorithm, hash::Digest, manifest::Entries, manifest::Entry,
+    manifest::Fault, manifest::LineEnds, manifest::MhlEntries, manifest::MhlEntry,
+    manifest::MhlPiece, manifest::Named, manifest::OtherName, manifest::Parsed, manifest::Record,
+    manifest::Scanner, manifest::Text, manifest::Utf16Reader, manifest::archive::bag,
+    manifest::archive::mhl::is_mhl, manifest::read::scan::Line, path::PathFault, path::RelPath,
+    sys, verify::Finding, verify::PartOf, verify::Target, verify::history::BagPart,
 };
 
 /// A line that names a file to check.
@@ -149,14 +149,12 @@ impl<'a, R: Read> ManifestLines<'a, R> {
             self.more.push(Meaning::Beside(number, algorithm));
         }
         let mut digests = digests.into_iter();
-        match (digests.next(), RelPath::parse(name)) {
-            (Some(digest), _) => match named(self.target, number, name, digest) {
-                Meaning::File(line) => {
-                    Meaning::File(ManifestLine { further: digests.collect(), is_reference, ..line })
-                }
-                other => other,
-            },
-            (None, parsed) => unhashed(number, name, parsed, other),
+        match digests.next().map(|digest| named(self.target, number, name, digest)) {
+            Some(Meaning::File(line)) => {
+                Meaning::File(ManifestLine { further: digests.collect(), is_reference, ..line })
+            }
+            Some(other) => other,
+            None => unhashed(self.target, number, name, other),
         }
     }
 
@@ -186,7 +184,7 @@ fn plain(target: &Target, entry: Entry<'_>) -> Meaning {
         }
         Parsed::Malformed(fault) => malformed(number, fault),
         Parsed::Unhashed { name, algorithm } => {
-            unhashed(number, name, RelPath::parse(name), Some(algorithm.into()))
+            unhashed(target, number, name, Some(algorithm.into()))
         }
         Parsed::Record(Record { digest, name }) => {
             let digest = target.ours.map_or(digest, |ours| digest.in_list_of(ours.algorithm()));
@@ -203,6 +201,11 @@ fn of_bag(target: &Target, line: Line<'_>, part: BagPart, odd: &mut bool) -> Mea
         Text::Whole(bytes) if bytes.trim_ascii().is_empty() => return Meaning::Nothing,
         Text::Whole(bytes) => bytes,
     };
+    if part.algorithm == Algorithm::None {
+        let name = bag::name_on(bytes, part.declaration);
+        let looked_for = |name: Cow<'_, [u8]>| unhashed(target, number, &name, None);
+        return name.map_or_else(|fault| malformed(number, fault), looked_for);
+    }
     match bag::line(bytes, part.algorithm, part.declaration) {
         Err(fault) => malformed(number, fault),
         Ok(line) => {
@@ -217,39 +220,31 @@ fn malformed(line: u64, fault: Fault) -> Meaning {
 }
 
 /// A file that can only be looked for, if it may be one.
-fn unhashed(
-    line: u64,
-    name: &[u8],
-    parsed: Result<RelPath, PathFault>,
-    algorithm: Option<OtherName>,
-) -> Meaning {
-    match parsed {
-        Ok(path) => Meaning::Unhashed(line, path, algorithm),
-        Err(fault) => {
-            let (name, why) = (name.to_vec(), fault.to_string());
-            Meaning::Fault(Finding::Refused { line, name, why })
-        }
-    }
+fn unhashed(target: &Target, line: u64, name: &[u8], algorithm: Option<OtherName>) -> Meaning {
+    allowed(target, line, name, |path| Meaning::Unhashed(line, path, algorithm))
 }
 
 /// A file to check, if it may be one.
 fn named(target: &Target, number: u64, name: &[u8], digest: Digest) -> Meaning {
+    let (further, is_reference, looked_at) = (Vec::new(), false, false);
+    let file = |path| ManifestLine { number, path, digest, further, is_reference, looked_at };
+    allowed(target, number, name, |path| Meaning::File(file(path)))
+}
+
+/// What a name means by its path, unless that is refused.
+fn allowed(
+    target: &Target,
+    line: u64,
+    name: &[u8],
+    means: impl FnOnce(RelPath) -> Meaning,
+) -> Meaning {
     let refusal = target.part.bag().and_then(|bag| bag.refuses(name));
-    let parsed = match (RelPath::parse(name), refusal) {
-        (Ok(_), Some(why)) => Err(why.to_owned()),
-        (parsed, _) => parsed.map_err(|fault| fault.to_string()),
+    let why = match (RelPath::parse(name), refusal) {
+        (Ok(path), None) => return means(path),
+        (Ok(_), Some(why)) => why.to_owned(),
+        (Err(fault), _) => fault.to_string(),
     };
-    match parsed {
-        Ok(path) => Meaning::File(ManifestLine {
-            number,
-            path,
-            digest,
-            further: Vec::new(),
-            is_reference: false,
-            looked_at: false,
-        }),
-        Err(why) => Meaning::Fault(Finding::Refused { line: number, name: name.to_vec(), why }),
-    }
+    Meaning::Fault(Finding::Refused { line, name: name.to_vec(), why })
 }
 
 /// The name with `\` taken for `/` (`--convert-paths`).
