@@ -3,18 +3,16 @@
 //!
 //! The manifest is read once. What the lines of each shard come to is summed up, and must be what the shard answered.
 
-use std::thread::{Builder, scope};
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Instant};
 
-use crossbeam_channel::bounded;
-
 use crate::verify::{
-    Expanded, Finding, FindingObserver, Findings, ShardCoverage, Target, TargetSpec, VerifyJob,
-    VerifyReport, expand, lines::LineReader, lines::LinesRead, lines::shards::LineSum,
+    Expanded, Finding, FindingObserver, ReadFrom, ReadOrder, ShardCoverage, Target, TargetSpec,
+    VerifyJob, VerifyReport, expand, lines::LinesRead, lines::shards::LineSum,
     lines::shards::LinesWanted, shards::FoundResult, shards::ResultsDir, shards::ShardResult,
-    shards::only_spec, shards::root_inode, work::threads::Collector,
+    shards::only_spec, shards::root_inode, work::Checker, work::threads::Collector,
+    work::threads::Threads, work::worker::Division,
 };
-use crate::{error::Deed, error::Error, error::Result, event::Observer, path::Shown};
+use crate::{error::Error, error::Result, event::Observer, path::Shown};
 
 const DEED: &str = "merge the results in";
 
@@ -172,40 +170,25 @@ fn read_manifest(
     collector: &mut Collector<'_>,
     observer: &FindingObserver<'_>,
 ) -> (Option<LinesRead>, Arc<Target>) {
-    let (findings, inbox) = bounded::<Findings>(16);
+    let Observer { progress, stop, .. } = observer;
     // No line is given out.
-    let (tasks, _no_worker) = bounded(1);
-    let line_reader = LineReader {
-        key: collector.key.clone(),
+    let division = Division { order: ReadOrder::LargeFirst, large_together: false, workers: 0 };
+    let threads = Threads {
+        specs: std::slice::from_ref(spec),
+        division,
+        checker: &|| Checker::new(ReadFrom::default(), false, progress, stop),
         complete: true,
-        reread: false,
         scrub: None,
+        shared: None,
+        proves: false,
         wanted: Some(LinesWanted::Sums(of)),
-        stop: &observer.stop,
-        tasks,
-        findings,
+        progress,
+        stop,
     };
-    let died = || {
-        let finding = "the thread that reads them died; this is a defect of dircopy";
-        Error::finding("read the manifests of", ".", finding)
-    };
-    let read = scope(|scope| {
-        let work = || line_reader.work(std::slice::from_ref(spec));
-        let reading = Builder::new().name("lines".into()).spawn_scoped(scope, work);
-        let reading = reading.deed_at("start the threads for", || ".")?;
-        collector.take_all(&inbox);
-        reading.join().map_err(|_| died())
-    });
-    let nowhere = Arc::new(Target::none());
-    let read = match read {
-        Ok(read) => Some(read),
-        Err(error) => {
-            collector.tell(&nowhere, Finding::Broken(error));
-            None
-        }
-    };
+    let read = threads.run(collector);
     let listed = read.as_ref().and_then(|read| read.listed.first());
-    let target = listed.map_or(nowhere, |listed| Arc::clone(&listed.target));
+    let nowhere = || Arc::new(Target::none());
+    let target = listed.map_or_else(nowhere, |listed| Arc::clone(&listed.target));
     (read, target)
 }
 

@@ -143,7 +143,8 @@ impl Threads<'_> {
         let (specs, wanted, progress) = (self.specs, self.wanted, self.progress);
         let work = move || line_reader.work(specs);
         started.line_reader = Some(thread.spawn_scoped(scope, work)?);
-        if self.progress.watched.load(Relaxed) && self.scrub.is_none() {
+        let reads = self.division.workers > 0 && self.scrub.is_none();
+        if reads && self.progress.watched.load(Relaxed) {
             let thread = Builder::new().name("count".into());
             thread.spawn_scoped(scope, move || count(specs, wanted, progress, counting))?;
         }
