@@ -43,23 +43,35 @@ impl ListFormat {
     fn holds_all(self) -> bool {
         !matches!(self, ListFormat::Hashdeep | ListFormat::History | ListFormat::LegacyMhl)
     }
-}
 
-/// The form of a run's list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// That of `sha256sum`.
-    Gnu,
-    /// That of `sha256sum --tag`.
-    Bsd,
-    /// That of `hashdeep`.
-    Hashdeep,
-    /// Tells of all files until the lists among them are written, and lists these then: those of directories, …
-    Dirs,
-    /// … or those beside files.
-    Sides,
-    /// For the run itself, which makes a Media Hash List of it in the end.
-    Kept,
+    /// The ending of the name of a list of this form, behind the point.
+    pub fn suffix(self, algorithms: Algorithms) -> &'static str {
+        match self {
+            ListFormat::Gnu => algorithms.proof().suffix(),
+            ListFormat::Bsd => "bsd",
+            ListFormat::Hashdeep => "hashdeep",
+            ListFormat::Dirs => "dirs",
+            ListFormat::Sides => "sides",
+            ListFormat::History | ListFormat::LegacyMhl => "mhl",
+        }
+    }
+
+    /// The name of the list in a directory, or of the one beside the file `name`.
+    pub fn near_name(self, algorithm: Algorithm, name: &[u8]) -> Vec<u8> {
+        let of = algorithm.name();
+        match self {
+            ListFormat::Sides => [name, b".", of.as_bytes()].concat(),
+            _ => format!("{}SUMS", of.to_ascii_uppercase()).into_bytes(),
+        }
+    }
+
+    /// True if a list among the files, of this form, may have the name.
+    pub fn may_name(self, name: &[u8]) -> bool {
+        Algorithm::listed().any(|algorithm| match self {
+            ListFormat::Sides => name.ends_with(&self.near_name(algorithm, b"")),
+            _ => name == self.near_name(algorithm, b""),
+        })
+    }
 }
 
 /// The algorithms that `hashdeep` knows, in the order of its columns.
@@ -71,7 +83,8 @@ const MOST_OF_HASHDEEP: usize = 2046;
 /// A list that a run writes beside its manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListKind {
-    form: Form,
+    /// A Media Hash List stands for what a run keeps to make one in the end.
+    form: ListFormat,
     algorithms: Algorithms,
 }
 
@@ -86,66 +99,26 @@ pub struct Content {
     pub is_read: bool,
 }
 
-impl Form {
-    /// The ending of the name of a list of this form, behind the point.
-    pub fn suffix(self, algorithms: Algorithms) -> &'static str {
-        match self {
-            Form::Gnu => algorithms.proof().suffix(),
-            Form::Bsd => "bsd",
-            Form::Hashdeep => "hashdeep",
-            Form::Dirs => "dirs",
-            Form::Sides => "sides",
-            Form::Kept => "mhl",
-        }
-    }
-
-    /// True if its lists are among the files; then the one beside the manifest is a list of these.
-    pub fn is_near(self) -> bool {
-        matches!(self, Form::Dirs | Form::Sides)
-    }
-
-    /// The name of the list in a directory, or of the one beside the file `name`.
-    pub fn near_name(self, algorithm: Algorithm, name: &[u8]) -> Vec<u8> {
-        let of = algorithm.name();
-        match self {
-            Form::Sides => [name, b".", of.as_bytes()].concat(),
-            _ => format!("{}SUMS", of.to_ascii_uppercase()).into_bytes(),
-        }
-    }
-
-    /// True if a list among the files, of this form, may have the name.
-    pub fn may_name(self, name: &[u8]) -> bool {
-        Algorithm::listed().any(|algorithm| match self {
-            Form::Sides => name.ends_with(&self.near_name(algorithm, b"")),
-            _ => name == self.near_name(algorithm, b""),
-        })
-    }
-}
-
 impl ListKind {
     /// The lists of a run that computes `algorithms`, beside the manifest, which is of the one that proves.
     pub fn all(algorithms: Algorithms, formats: &[ListFormat]) -> Vec<Self> {
         let mut lists = Vec::new();
         // What no other list holds stands in one of its own.
         let is_all = formats.iter().any(|format| format.holds_all());
-        for &format in formats {
-            let form = match format {
+        for &form in formats {
+            let others = algorithms.without(algorithms.proof()).iter();
+            match form {
                 ListFormat::Gnu => {
-                    let others = algorithms.without(algorithms.proof()).iter();
                     lists.extend(others.map(Self::gnu));
                     continue;
                 }
-                ListFormat::Bsd => Form::Bsd,
                 ListFormat::Hashdeep => {
-                    let others = algorithms.without(algorithms.proof()).iter();
                     let others = others.filter(|it| !is_all && !OF_HASHDEEP.contains(it));
                     lists.extend(others.map(Self::gnu));
-                    Form::Hashdeep
                 }
-                ListFormat::Dirs => Form::Dirs,
-                ListFormat::Sides => Form::Sides,
                 ListFormat::History | ListFormat::LegacyMhl => continue,
-            };
+                ListFormat::Bsd | ListFormat::Dirs | ListFormat::Sides => {}
+            }
             lists.push(Self { form, algorithms });
         }
         lists.dedup();
@@ -153,26 +126,26 @@ impl ListKind {
     }
 
     fn gnu(algorithm: Algorithm) -> Self {
-        Self { form: Form::Gnu, algorithms: Algorithms::default().with(algorithm) }
+        Self { form: ListFormat::Gnu, algorithms: Algorithms::default().with(algorithm) }
     }
 
     /// True if it would hold no digest at all.
     pub fn is_without_digests(self) -> bool {
-        self.form == Form::Hashdeep && self.columns().next().is_none()
+        self.form == ListFormat::Hashdeep && self.columns().next().is_none()
     }
 
     /// The form of a run's own notes, with these digests of each file: a record for each, which [`KeptFile`] reads.
     pub fn kept(algorithms: Algorithms) -> Self {
-        Self { form: Form::Kept, algorithms }
+        Self { form: ListFormat::History, algorithms }
     }
 
     /// True if it is for the run itself, and has no name.
     pub fn is_kept(self) -> bool {
-        self.form == Form::Kept
+        self.form.is_mhl()
     }
 
     /// Its form.
-    pub fn form(self) -> Form {
+    pub fn form(self) -> ListFormat {
         self.form
     }
 
@@ -195,11 +168,11 @@ impl ListKind {
     /// The text before the first line.
     pub fn head(self) -> String {
         match self.form {
-            Form::Gnu | Form::Bsd | Form::Dirs | Form::Sides | Form::Kept => String::new(),
-            Form::Hashdeep => {
+            ListFormat::Hashdeep => {
                 let names: Vec<&str> = self.columns().map(Algorithm::name).collect();
                 format!("%%%% HASHDEEP-1.0\n%%%% size,{},filename\n", names.join(","))
             }
+            _ => String::new(),
         }
     }
 
@@ -210,7 +183,7 @@ impl ListKind {
     /// The path in a line that only readers of this kind of list know; none in others.
     pub fn path_in(self, line: &[u8]) -> Option<&[u8]> {
         let columns = match self.form {
-            Form::Hashdeep => self.columns().count(),
+            ListFormat::Hashdeep => self.columns().count(),
             _ => return None,
         };
         let at = memchr::memchr_iter(b',', line).nth(columns)?;
@@ -222,11 +195,13 @@ impl ListKind {
     pub fn write(self, out: &mut Vec<u8>, content: &Content, path: &[u8]) -> bool {
         let start = out.len();
         let written = match self.form {
-            Form::Gnu => self.write_gnu(out, content, path),
+            ListFormat::Gnu => self.write_gnu(out, content, path),
             // The lists among the files get their lines from these.
-            Form::Bsd | Form::Dirs | Form::Sides => self.write_bsd(out, content, path),
-            Form::Hashdeep => self.write_hashdeep(out, content, path),
-            Form::Kept => self.write_kept(out, content, path),
+            ListFormat::Bsd | ListFormat::Dirs | ListFormat::Sides => {
+                self.write_bsd(out, content, path)
+            }
+            ListFormat::Hashdeep => self.write_hashdeep(out, content, path),
+            ListFormat::History | ListFormat::LegacyMhl => self.write_kept(out, content, path),
         };
         if written.is_none() {
             out.truncate(start);

@@ -18,7 +18,7 @@ pub use index::{
     Index, builder::Bits, builder::IndexBuilder, builder::LinePlace, builder::Lookup,
     builder::NextLine,
 };
-pub use lists::{Content, Form, KeptFile, ListFormat, ListKind};
+pub use lists::{Content, KeptFile, ListFormat, ListKind};
 pub use name::{ManifestName, OtherName, Stamp, states_name};
 pub use read::{
     Entries, Entry, Fault, Record, encoding::Utf16Reader, format::Parsed, format::Parser,

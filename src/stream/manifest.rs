@@ -6,8 +6,8 @@ use std::{fs::File, io, sync::Arc};
 use crate::transfer::{Context, PendingPublish, ReadBackVerdict, ReadBackVerifier, WrittenPart};
 use crate::{
     chain::side_file::SideFile, chain::side_file_of, error::Deed, error::Error, error::Result,
-    hash::Algorithms, hash::Digests, io::Cache, io::Durability, io::HashedFrom, manifest::Form,
-    manifest::lists, manifest::states_name, part, part::Complete, part::Part,
+    hash::Algorithms, hash::Digests, io::Cache, io::Durability, io::HashedFrom,
+    manifest::ListFormat, manifest::lists, manifest::states_name, part, part::Complete, part::Part,
     part::content::CopyTarget, stream::Endpoint, stream::StreamContent, stream::place::FilePlace,
     stream::place::OutputPlace, sys, sys::Attributes, sys::CachePolicy, sys::PartOwner,
     sys::Spliced, sys::StreamEnd, sys::stat::Kind, sys::stat::Stat, tree::Policy,
@@ -16,7 +16,7 @@ use crate::{
 
 /// The ending of a manifest's name behind that of its file: that of the list of all its digests.
 pub fn suffix(algorithms: Algorithms) -> String {
-    let form = if algorithms.len() > 1 { Form::Bsd } else { Form::Gnu };
+    let form = if algorithms.len() > 1 { ListFormat::Bsd } else { ListFormat::Gnu };
     format!(".{}", form.suffix(algorithms))
 }
 

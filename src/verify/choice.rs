@@ -12,13 +12,14 @@ use std::{collections::HashSet, ffi::OsStr, fs::File, io, io::Seek, path::Path, 
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Sha256,
-    io::ReadBack, manifest::Entries, manifest::Form, manifest::ManifestName, manifest::Parsed,
-    manifest::Scanner, manifest::Text, manifest::archive::mhl::is_legacy_of_ours, manifest::lists,
-    path::RelPath, path::Shown, state::BagNote, state::FinishedManifest, state::LastReceipt,
-    state::Missing, state::NotAll, state::Note, state::PrivateDir, state::private_dir::NAME,
-    state::record::FIRST, state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing,
-    sys::Medium, sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::expand::open,
-    verify::expand::read_begin, verify::lines::seen::ListedRoot, verify::unlisted::lists_by_name,
+    io::ReadBack, manifest::Entries, manifest::ListFormat, manifest::ManifestName,
+    manifest::Parsed, manifest::Scanner, manifest::Text, manifest::archive::mhl::is_legacy_of_ours,
+    manifest::lists, path::RelPath, path::Shown, state::BagNote, state::FinishedManifest,
+    state::LastReceipt, state::Missing, state::NotAll, state::Note, state::PrivateDir,
+    state::private_dir::NAME, state::record::FIRST, state::record::measure, state::row::FINISHED,
+    sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir, verify::NameHasher,
+    verify::expand::open, verify::expand::read_begin, verify::lines::seen::ListedRoot,
+    verify::unlisted::lists_by_name,
 };
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
@@ -520,7 +521,7 @@ impl OwnLists {
     pub fn find(listed: &ListedRoot, key: &NameHasher) -> Self {
         let mut found = Self::default();
         if let Ok(root) = listed.target.handle() {
-            for form in [Form::Dirs, Form::Sides] {
+            for form in [ListFormat::Dirs, ListFormat::Sides] {
                 // Those of a list that was read before an error are there all the same.
                 let _ = found.read(root, form, listed, key);
             }
@@ -531,7 +532,7 @@ impl OwnLists {
     fn read(
         &mut self,
         root: &Dir,
-        form: Form,
+        form: ListFormat,
         listed: &ListedRoot,
         key: &NameHasher,
     ) -> io::Result<()> {

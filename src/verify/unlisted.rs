@@ -3,7 +3,7 @@
 use std::{convert::Infallible, ffi::OsStr, io};
 
 use crate::{
-    error::Error, event::Stop, hash::Algorithms, manifest::Form, manifest::ManifestName,
+    error::Error, event::Stop, hash::Algorithms, manifest::ListFormat, manifest::ManifestName,
     manifest::archive::bag::DECLARATION, manifest::archive::mhl::CHAIN,
     manifest::archive::mhl::HISTORY, path::RelPath, path::Shown, state::Missing, state::PrivateDir,
     state::notes::is_kept_in_the_open, state::private_dir::NAME, state::private_dir::TRASH, sys,
@@ -159,7 +159,7 @@ pub fn other_lists(here: &Dir, name: ManifestName) -> Vec<String> {
         let stat = here.stat(name.as_ref(), false);
         stat.is_ok_and(|stat| stat.kind == Kind::File)
     };
-    let near = [Form::Dirs, Form::Sides].map(|form| form.suffix(Algorithms::default()));
+    let near = [ListFormat::Dirs, ListFormat::Sides].map(|form| form.suffix(Algorithms::default()));
     let lists = near.map(|suffix| name.list(suffix)).into_iter().filter(|list| is_there(list));
     let mut others: Vec<String> = lists.collect();
     // They are listed by one of these.

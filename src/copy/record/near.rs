@@ -6,7 +6,9 @@
 
 use std::{cmp::Ordering, io, io::Read, sync::Arc};
 
-use crate::manifest::{Entries, Form, Index, ListKind, ListSink, Lookup, Parsed, Readers, lists};
+use crate::manifest::{
+    Entries, Index, ListFormat, ListKind, ListSink, Lookup, Parsed, Readers, lists,
+};
 use crate::{
     copy::list_file::ListFile, copy::list_file::ListWriting, copy::record::rotation::newest_with,
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest,
@@ -161,7 +163,7 @@ impl NearWriting<'_, '_> {
         };
         let (lists, taken, written) = (Vec::new(), Algorithms::default(), Vec::new());
         let mut at = NearDir { rel, handle, before, is_opened_up, lists, taken, written };
-        if self.kind.form() == Form::Dirs {
+        if self.kind.form() == ListFormat::Dirs {
             for algorithm in self.kind.algorithms().iter() {
                 let name = self.kind.form().near_name(algorithm, b"");
                 let list = self.list_in(&at, &name);
@@ -189,7 +191,7 @@ impl NearWriting<'_, '_> {
     fn file(&mut self, name: &[u8]) {
         let Some(at) = &mut self.at else { return };
         for (algorithm, _) in &at.lists {
-            if Form::Dirs.near_name(*algorithm, b"") == name {
+            if ListFormat::Dirs.near_name(*algorithm, b"") == name {
                 at.taken = at.taken.with(*algorithm);
             }
         }
@@ -203,8 +205,8 @@ impl NearWriting<'_, '_> {
         is_taken: bool,
         out: &mut ListSink,
     ) -> io::Result<()> {
-        if let Some(at) = self.at.as_ref().filter(|_| self.kind.form() == Form::Sides) {
-            let ending = Form::Sides.near_name(digest.algorithm(), b"");
+        if let Some(at) = self.at.as_ref().filter(|_| self.kind.form() == ListFormat::Sides) {
+            let ending = ListFormat::Sides.near_name(digest.algorithm(), b"");
             let file = name.strip_suffix(&ending[..]).unwrap_or(name);
             let mut side = self.list_in(at, name)?;
             if lists::write_for_program(&mut side.list.text, &digest, file) {
@@ -218,7 +220,7 @@ impl NearWriting<'_, '_> {
         }
         let Some(at) = &mut self.at else { return Ok(()) };
         // A list lists neither itself nor its like.
-        let is_list = |of: Algorithm| Form::Dirs.near_name(of, b"") == name;
+        let is_list = |of: Algorithm| ListFormat::Dirs.near_name(of, b"") == name;
         if self.kind.algorithms().iter().any(is_list) {
             return Ok(());
         }
@@ -394,15 +396,15 @@ fn sorted(
         let path = found.name.strip_prefix(b"./").unwrap_or(found.name);
         let algorithm = found.digest.algorithm();
         sorter.add([FILE], path)?;
-        let is_side = |of: Algorithm| path.ends_with(&Form::Sides.near_name(of, b""));
-        if kind.form() == Form::Sides && kind.algorithms().iter().any(is_side) {
+        let is_side = |of: Algorithm| path.ends_with(&ListFormat::Sides.near_name(of, b""));
+        if kind.form() == ListFormat::Sides && kind.algorithms().iter().any(is_side) {
             continue;
         }
         let number = kind.algorithms().iter().position(|of| of == algorithm).unwrap_or_default();
         let mut words = vec![DIGEST + u8::try_from(number).unwrap_or_default()];
         found.digest.write(&mut words);
         match kind.form() {
-            Form::Sides => sorter.add(words, &kind.form().near_name(algorithm, path))?,
+            ListFormat::Sides => sorter.add(words, &kind.form().near_name(algorithm, path))?,
             _ => sorter.add(words, path)?,
         }
     }

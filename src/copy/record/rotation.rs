@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, ffi::OsStr, fmt, fs::File, io, num::NonZero, sy
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
 use serde::{Deserialize, Serialize};
 
-use crate::manifest::{Entries, Form, ManifestName, Parsed, Readers, readers::ours};
+use crate::manifest::{Entries, ListFormat, ManifestName, Parsed, Readers, readers::ours};
 use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile, copy::CopyJob,
     copy::Ending, copy::Report, copy::commit::Committer, copy::media::MediaFinding,
@@ -193,7 +193,7 @@ impl Committer<'_> {
         let (Some(known), true) = (self.context.shared.known, copied > 0) else { return };
         let root = Arc::clone(self.root());
         let (Some(handle), Some(name)) = (&root.handle, manifest.file_name()) else { return };
-        for form in [Form::Dirs, Form::Sides] {
+        for form in [ListFormat::Dirs, ListFormat::Sides] {
             let suffix = form.suffix(Algorithms::default());
             // What cannot be looked for is not told.
             let Ok(Some(newest)) = newest_with(handle, suffix) else { continue };
@@ -299,7 +299,7 @@ fn names_a_file_of(root: &Dir, list: &OsStr, manifest: ManifestName) -> io::Resu
     })?;
     let Some(first) = first else { return Ok(false) };
     // A list of lists among the files names none of these, but one in a directory that has some.
-    let endings = [Form::Dirs, Form::Sides].map(|it| it.suffix(Algorithms::default()));
+    let endings = [ListFormat::Dirs, ListFormat::Sides].map(|it| it.suffix(Algorithms::default()));
     let is_of_near =
         endings.map(|ending| manifest.list(ending)).iter().any(|it| list == it.as_str());
     let dir = |name: &[u8]| memchr::memrchr(b'/', name).map(|slash| name[..slash].to_vec());
