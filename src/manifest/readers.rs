@@ -122,6 +122,9 @@ struct EarlierManifest {
     is_kept: bool,
 }
 
+/// Says whether the lines of a name are wanted.
+type WantedNames<'a> = dyn Fn(&[u8]) -> bool + 'a;
+
 /// The digest of a file by a manifest in the open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenDigest {
@@ -180,7 +183,7 @@ impl Carry {
             warnings.push(Error::io("read the earlier manifest", path, error));
         };
         for name in names {
-            match EarlierManifest::open(root, name, is_to_stop) {
+            match EarlierManifest::open(root, name, None, true, is_to_stop) {
                 Ok(Some(opened)) => earlier.push(opened),
                 // What is no regular file is none of ours.
                 Ok(None) => {}
@@ -195,7 +198,7 @@ impl Carry {
         let mut older: Vec<EarlierManifest> = Vec::new();
         for name in before {
             let is_new = |path: &[u8]| !earlier.iter().chain(&older).any(|it| it.index.lists(path));
-            match EarlierManifest::open_older(root, name, is_open, &is_new, is_to_stop) {
+            match EarlierManifest::open(root, name, Some(&is_new), is_open, is_to_stop) {
                 Ok(opened) => older.extend(opened.filter(|opened| !opened.index.is_empty())),
                 Err(error) => failed(name, error),
             }
@@ -290,34 +293,26 @@ impl EarlierManifest {
         digest.in_list_of(self.name.algorithm())
     }
 
+    /// One that newer ones took the place of has the lines whose names are `wanted`. It is believed only if no other
+    /// user can have written it, unless it `may_be_open`, because others can write to the newest, too: nothing newer
+    /// speaks against what it says.
     fn open(
         root: &Dir,
         name: ManifestName,
-        is_to_stop: &dyn Fn() -> bool,
-    ) -> io::Result<Option<Self>> {
-        let Some(file) = open_regular(root, name)? else { return Ok(None) };
-        let is_kept = Dir::is_kept_by_us(&Dir::stat_file(&file)?);
-        let index = Index::build(file, is_to_stop)?;
-        Ok(Some(Self { name, index, is_kept }))
-    }
-
-    /// One that newer ones took the place of, with the lines whose names are `wanted`. It is believed only if no other
-    /// user can have written it, unless `is_open` says that others can write to the newest, too: nothing newer speaks
-    /// against what it says.
-    fn open_older(
-        root: &Dir,
-        name: ManifestName,
-        is_open: bool,
-        wanted: &dyn Fn(&[u8]) -> bool,
+        wanted: Option<&WantedNames<'_>>,
+        may_be_open: bool,
         is_to_stop: &dyn Fn() -> bool,
     ) -> io::Result<Option<Self>> {
         let Some(file) = open_regular(root, name)? else { return Ok(None) };
         let stat = Dir::stat_file(&file)?;
         let is_kept = Dir::is_kept_by_us(&stat);
-        if stat.kind != Kind::File || !is_kept && !is_open {
+        if stat.kind != Kind::File || !is_kept && !may_be_open {
             return Ok(None);
         }
-        let index = Index::build_of(file, wanted, is_to_stop)?;
+        let index = match wanted {
+            Some(wanted) => Index::build_of(file, wanted, is_to_stop)?,
+            None => Index::build(file, is_to_stop)?,
+        };
         Ok(Some(Self { name, index, is_kept }))
     }
 }
@@ -347,13 +342,7 @@ fn listed_by_others(
 ) -> BTreeSet<ManifestName> {
     let mut listed = BTreeSet::new();
     for by in names.iter().filter(|_| names.len() > 1) {
-        let file_name = by.to_string();
-        let is_file =
-            root.stat(file_name.as_ref(), false).is_ok_and(|stat| stat.kind == Kind::File);
-        let Some(file) = is_file.then(|| root.open_file(file_name.as_ref(), false).ok()).flatten()
-        else {
-            continue;
-        };
+        let Ok(Some(file)) = open_regular(root, *by) else { continue };
         let mut entries = Entries::of_all(file);
         while let Ok(Some(entry)) = entries.next_entry()
             && !is_to_stop()
