@@ -158,10 +158,11 @@ impl HealJob {
         }
         let mut opened = OpenedTrees { trees: Vec::new(), listed: Vec::new() };
         for (number, dir) in dirs.iter().chain(&self.from).enumerate() {
-            let mut specs = expand(self.check.specs_of(dir)).specs;
+            let own = VerifyJob { dirs: vec![dir.clone()], ..self.check.clone() };
+            let mut specs = expand(own.specs()?).specs;
             // Nothing is healed by a history.
             if specs.iter().any(|spec| matches!(spec.part, PartOf::Generation { .. })) {
-                specs = self.check.specs_of(dir);
+                specs = own.specs()?;
             }
             let (tree, listed) = Tree::open(dir.clone(), &specs)?;
             if opened.trees.iter().any(|other| other.id == tree.id) {

@@ -362,21 +362,6 @@ impl VerifyJob {
         Ok(dirs.iter().flat_map(of_all).collect())
     }
 
-    /// The targets of one of the directories.
-    pub(crate) fn specs_of(&self, dir: &Path) -> Vec<TargetSpec> {
-        let spec = |manifest| TargetSpec {
-            manifest,
-            dir: Some(dir.to_path_buf()),
-            root: None,
-            state: self.state.clone(),
-            part: PartOf::Alone,
-        };
-        match &*self.manifests {
-            [] => vec![spec(None)],
-            manifests => manifests.iter().map(|manifest| spec(Some(manifest.clone()))).collect(),
-        }
-    }
-
     /// The number of workers, and the order in which they read.
     fn division(&self, specs: &[TargetSpec]) -> Division {
         let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
