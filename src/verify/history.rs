@@ -264,7 +264,7 @@ pub enum GenerationEntries {
 pub struct BagPart {
     /// True if it lists tag files, not the payload.
     pub is_tag: bool,
-    /// The algorithm of its digests.
+    /// The algorithm of its digests; none if it is not known here.
     pub algorithm: Algorithm,
     /// The content of `bagit.txt`.
     pub declaration: Declaration,

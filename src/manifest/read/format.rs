@@ -1,9 +1,9 @@
-//! The meaning of the lines of a manifest: the table of formats, and all that they have in common.
+//! The meaning of the lines of a manifest: which format a line is of, and all that formats have in common.
 //!
 //! A line is taken as `sha256sum -c` takes it (coreutils 9.11, `split_3`): comments start with `#`;
 //! a CR before the end is dropped; blanks before the digest are; a `\` then says that the name is
-//! escaped; and the first format that knows the line takes it apart. A new format of lines is a function and a
-//! row of `FORMATS`; a file that its first line introduces, as a table, is a variant of `Layout`.
+//! escaped; and the first format that knows the line takes it apart. A new format of lines is a function
+//! that `split_as_listed` asks; a file that its first line introduces, as a table, is a variant of `Layout`.
 //!
 //! Two lines that GNU takes are malformed here: one whose name holds a NUL byte (GNU opens what
 //! stands before it) and one whose name is empty.
@@ -15,16 +15,6 @@ use crate::manifest::{
     Fault, Record, read::Split, read::Style, read::escape, read::gnu, read::other,
     read::other::Columns, read::other::Envelope, read::other::HashdeepColumns, read::other::Mtree,
 };
-
-/// Takes a line apart from a position on, knowing the style of earlier ones; `None` leaves the line
-/// to the next format.
-type Format = fn(&[u8], usize, &mut Option<Style>) -> Option<Result<Split, Fault>>;
-
-/// The formats, in the order in which they are asked.
-const FORMATS: [Format; 2] = [
-    |line, at, _style| gnu::split_bsd(line, at),
-    |line, at, style| Some(gnu::split(line, at, style)),
-];
 
 /// A line that was taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,10 +236,9 @@ impl Parser {
     /// Takes a line apart from `at` on, by the first format that knows it.
     fn split_as_listed(&mut self, line: &[u8], at: usize) -> Result<Split, Fault> {
         let others = if self.of_all { other::split(line, at, &mut self.style) } else { None };
-        let split =
-            others.or_else(|| FORMATS.iter().find_map(|format| format(line, at, &mut self.style)));
-        // The last format takes every line; should none be left, there was no digest.
-        split.unwrap_or(Err(Fault::DigestLength { found: 0 }))
+        let known = others.or_else(|| gnu::split_bsd(line, at));
+        // This takes every line.
+        known.unwrap_or_else(|| gnu::split(line, at, &mut self.style))
     }
 
     /// Takes a line apart that is not empty and has no end, from `at` on.
