@@ -1,6 +1,6 @@
 //! A copy by `dircopy`, from its arguments to its exit code.
 
-use std::{ffi::OsStr, ffi::OsString, path::Path, path::PathBuf, sync::Arc, thread::Builder};
+use std::{ffi::OsStr, ffi::OsString, path::Path, sync::Arc, thread::Builder};
 
 use crossbeam_channel::bounded;
 use jiff::Timestamp;
@@ -19,8 +19,8 @@ use crate::{
     copy::generations::set::discard, copy::generations::set::hold, copy::generations::set::path_of,
     copy::run::means::count, copy::run::outputs::copy_to_all, error::Deed, error::Error,
     error::Result, event::Event, event::Progress, event::Stop, path::Shown, stream::Endpoint,
-    stream::StreamEnding, stream::StreamJob, sys, sys::Dir, sys::DirListing, sys::PlainUse,
-    tree::NameEnd, tree::NameList,
+    stream::StreamEnding, stream::StreamJob, sys, sys::Dir, sys::PlainUse, tree::NameEnd,
+    tree::NameList, verify::near,
 };
 
 /// Copies the source to every output.
@@ -184,9 +184,6 @@ struct ListedGeneration {
     new_bytes: Option<u64>,
 }
 
-/// So many directories are looked into for generations.
-const MOST_LOOKED_INTO: usize = 1000;
-
 /// Lists the generations, or removes those that are named.
 pub fn generations(args: &GenerationsArgs, console: &Console) -> Exit {
     let located = words::located(&args.output, "list the generations at");
@@ -213,13 +210,17 @@ fn open(path: &Path) -> Result<(Dir, GenerationSet)> {
 fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (Exit, Error)> {
     let (root, set) = open(&args.output).map_err(|error| (Exit::Refused, error))?;
     if set.complete.is_empty() && set.unfinished.is_empty() {
+        let has_some = |path: &Path| {
+            let found = open(path);
+            found.is_ok_and(|(_, set)| !(set.complete.is_empty() && set.unfinished.is_empty()))
+        };
         let finding = match set.named(&args.output).last() {
             Some(newest) if set.is_of_another_user(&root) => format!(
                 "they are another user's, who sees them; dircopy verify checks them, and dircopy restore brings one \
                  back, by its name: the newest is {}",
                 Shown::path(&path_of(&args.output, *newest))
             ),
-            _ => match generations_near(&root, &args.output) {
+            _ => match near(&args.output, has_some) {
                 Some(place) => format!("they are in {}", Shown::path(&place)),
                 None => "there are none".to_owned(),
             },
@@ -296,20 +297,6 @@ pub fn missed(all: &[i64], now: i64) -> Vec<(i64, u64, u64)> {
 
 /// So many of the newest generations tell how often one comes.
 const MOST_STEPS: usize = 15;
-
-/// The directory above or below `path` that has generations.
-fn generations_near(root: &Dir, path: &Path) -> Option<PathBuf> {
-    let has_some = |path: &Path| {
-        let (_, set) = open(path).ok()?;
-        (!set.complete.is_empty() || !set.unfinished.is_empty()).then(|| path.to_path_buf())
-    };
-    let full = path.canonicalize().ok()?;
-    let above = full.ancestors().skip(1).find_map(has_some);
-    above.or_else(|| {
-        let listed = DirListing::of(root).ok()?.filter_map(|entry| Some(entry.ok()?.name));
-        listed.take(MOST_LOOKED_INTO).find_map(|name| has_some(&path.join(&*name)))
-    })
-}
 
 fn remove(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (Exit, Error)> {
     let refused = |error| (Exit::Refused, error);

@@ -421,18 +421,22 @@ fn remedy(dir: &Path) -> String {
     }
 }
 
-/// So many entries of a directory are looked into for an output.
+/// So many entries of a directory are looked into.
 const MOST_LOOKED_INTO: usize = 1000;
 
 /// The output in a directory, or the one that it is in.
 pub fn output_near(dir: &Path) -> Option<PathBuf> {
-    let is_output = |path: &PathBuf| path.join(NAME).is_dir() || has_own_manifest(path, None);
+    near(dir, |path| path.join(NAME).is_dir() || has_own_manifest(path, None))
+}
+
+/// The directory above or in this one that is the one.
+pub fn near(dir: &Path, is_one: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     let full = dir.canonicalize().ok()?;
-    let above = full.ancestors().skip(1).map(Path::to_path_buf).find(is_output);
+    let above = full.ancestors().skip(1).find(|above| is_one(above)).map(Path::to_path_buf);
     above.or_else(|| {
         let listed = DirListing::of(&Dir::open(dir).ok()?).ok()?.filter_map(Result::ok);
         let below = listed.take(MOST_LOOKED_INTO).map(|listed| dir.join(&*listed.name));
-        below.filter(|path| path.is_dir()).find(is_output)
+        below.filter(|path| path.is_dir()).find(|path| is_one(path))
     })
 }
 

@@ -23,6 +23,7 @@ mod unlisted;
 mod work;
 
 pub use budget::Budget;
+pub(crate) use choice::near;
 pub use choice::{Rival, has_own_manifest, output_near, own_manifest};
 pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
