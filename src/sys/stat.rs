@@ -81,9 +81,11 @@ impl Time {
         Time { secs: self.secs.saturating_add((rest / SECOND).into()), nanos }
     }
 
-    /// True if what was last changed at this time may be changed again, at or after `now`, and show the same time.
+    /// True if what was last changed at this time may be changed again, at or after `now`, and show the same time. One
+    /// that is more than a day ahead is of a clock that was wrong, as a camera's: no change from now on gets it.
     pub fn may_be_of(self, now: Time) -> bool {
-        self >= now || now.may_be_stored_as(self)
+        const AHEAD: i64 = 24 * 60 * 60;
+        (now..=now.later_by(AHEAD)).contains(&self) || now.may_be_stored_as(self)
     }
 
     /// This time, so many seconds later.
@@ -189,6 +191,26 @@ impl Inode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_in_the_same_step_may_show_the_same_time() {
+        let now = Time { secs: 1_700_000_001, nanos: 123_456_789 };
+        for (changed, may_be) in [
+            (now, true),
+            (Time { nanos: now.nanos + 1, ..now }, true),
+            (Time { nanos: now.nanos - 1, ..now }, false),
+            // 10 ms, whole seconds, even seconds.
+            (Time { nanos: 120_000_000, ..now }, true),
+            (Time { nanos: 0, ..now }, true),
+            (Time { secs: now.secs - 1, nanos: 0 }, true),
+            (Time { secs: now.secs - 2, nanos: 0 }, false),
+            // A server's clock, and a camera's.
+            (now.later_by(600), true),
+            (now.later_by(400 * 24 * 60 * 60), false),
+        ] {
+            assert_eq!(changed.may_be_of(now), may_be, "{changed:?}");
+        }
+    }
 
     #[test]
     fn times_survive_coarse_file_systems() {

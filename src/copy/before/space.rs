@@ -50,8 +50,8 @@ struct SpaceCheck<'a> {
     walk: &'a Walk<'a>,
     /// True if the walk may wait until something is to be made.
     may_wait: bool,
-    /// The files that have another name at the source now, where new names share data, and the record of a new snapshot:
-    /// files that are recorded as the source has them are not looked at.
+    /// The files that have another name at the source now, where new names share data, and the record of a new
+    /// snapshot: files that are recorded as the source has them are not looked at.
     recorded: RecordedFiles<'a>,
     stop: &'a Stop,
 }

@@ -119,7 +119,12 @@ impl<'a> SourceHealth<'a> {
 
     /// True if it is where it was when the run began, as far as that can be told.
     pub fn is_in_place(&self) -> bool {
-        self.place.as_deref().is_none_or(|place| leads_to(place, &self.root.handle))
+        let Some(place) = self.place.as_deref() else { return true };
+        match place.canonicalize() {
+            // A link in its place would lead to where it was moved.
+            Ok(now) => now == place && leads_to(place, &self.root.handle),
+            Err(error) => !is_absent(&error),
+        }
     }
 
     pub fn root(&self) -> &SourceDir {

@@ -5,7 +5,8 @@
 
 use std::{
     ffi::OsStr, ffi::OsString, fs::File, io, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd,
-    os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, thread::sleep, time::Duration,
+    os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, sync::atomic::AtomicU32,
+    sync::atomic::Ordering::Relaxed, thread::sleep, time::Duration,
 };
 
 use rustix::{
@@ -32,6 +33,11 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 /// A file that somebody holds a lease on, as file servers do, cannot be opened at once: the first try asks the holder
 /// to give way (fcntl(2)), and most do so within a millisecond. Milliseconds before each further try.
 const LEASE_WAITS: [u64; 8] = [1, 4, 16, 64, 250, 500, 1000, 2000];
+
+/// Number of files whose holders did not give way in that time: after this many no other is waited for, since somebody
+/// may keep leases on all files that are his.
+static KEPT_LEASES: AtomicU32 = AtomicU32::new(0);
+const MOST_KEPT: u32 = 4;
 
 impl Dir {
     /// Opens the directory that the user named; links on the way to it are followed.
@@ -69,12 +75,16 @@ impl Dir {
         let open = |flags| {
             let open = || patiently(|| rustix::fs::openat(&self.0, name, flags, Mode::empty()));
             let mut opened = open();
-            for wait in LEASE_WAITS {
+            let waits = if KEPT_LEASES.load(Relaxed) < MOST_KEPT { &LEASE_WAITS[..] } else { &[] };
+            for wait in waits {
                 if !matches!(opened, Err(Errno::AGAIN)) {
                     break;
                 }
-                sleep(Duration::from_millis(wait));
+                sleep(Duration::from_millis(*wait));
                 opened = open();
+            }
+            if matches!(opened, Err(Errno::AGAIN)) {
+                KEPT_LEASES.fetch_add(1, Relaxed);
             }
             opened
         };

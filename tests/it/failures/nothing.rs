@@ -392,7 +392,11 @@ fn parts_that_were_not_exchanged_are_copied() {
 #[test]
 fn a_source_that_is_moved_is_gone() {
     need!(Strace);
-    for change in ["mkdir -m 700 closed; mv src closed", "mv src old; mkdir src; echo 2 >src/a"] {
+    for change in [
+        "mkdir -m 700 closed; mv src closed",
+        "mkdir -m 700 closed; mv src closed; ln -s closed/src src",
+        "mv src old; mkdir src; echo 2 >src/a",
+    ] {
         let scene = Scene::new();
         scene.src.file("a", "1").file("b", "1");
         let strace =
