@@ -76,7 +76,7 @@ impl Trace {
     }
 }
 
-/// The change times that the source's file had when runs looked at it, as far as they are known: any later one is of a
+/// The change times that the source's file had when runs looked at it, as far as they are known: any other one is of a
 /// change that no run has seen, whatever became of the copy since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeenAt {

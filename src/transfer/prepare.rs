@@ -234,19 +234,20 @@ fn with_labels(
         return action;
     };
     let Transfer { target, .. } = existing.transfer;
-    let seen = target.output.seen_at(&target.entry.stat, existing.context.options.began);
+    let seen = || target.output.seen_at(&target.entry.stat, existing.context.options.began);
     let (labelled, told) = (row.is_none_or(|row| row.row().labelled), warnings.len());
     let brought = existing.bring_over_labels(&stands, labelled, read_back, warnings);
     let (stands, row, labels) = match brought {
         Err(error) => return Action::Settled(Outcome::Failed(error)),
         Ok(Break(action)) => return action,
         Ok(Continue((Labels::Same, _))) => {
-            let compared = |row: KeptRow| {
-                let seen = row.row().seen.labelled_as(seen);
-                match *row.row() {
-                    it if it.seen == seen || warnings.len() > told => row,
-                    it => KeptRow::New(Row { seen, ..it }),
-                }
+            let is_known = |row: &Row| row.seen.label() == Some(target.entry.stat.ctime);
+            let compared = |row: KeptRow| match *row.row() {
+                ref it if is_known(it) || warnings.len() > told => row,
+                it => match it.seen.labelled_as(seen()) {
+                    seen if seen == it.seen => row,
+                    seen => KeptRow::New(Row { seen, ..it }),
+                },
             };
             (stands, row.map(compared), before)
         }
@@ -264,7 +265,7 @@ fn with_labels(
             let row = row.map(|row| {
                 let row = *row.row();
                 let sure = row.sure && output.volume.with_root;
-                let (labelled, seen) = (warnings.len() == told, row.seen.labelled_as(seen));
+                let (labelled, seen) = (warnings.len() == told, row.seen.labelled_as(seen()));
                 KeptRow::New(Row { trace, sure, labelled, seen, ..row })
             });
             (now, row, Labels::Set)

@@ -39,6 +39,22 @@ const LEASE_WAITS: [u64; 8] = [1, 4, 16, 64, 250, 500, 1000, 2000];
 static KEPT_LEASES: AtomicU32 = AtomicU32::new(0);
 const MOST_KEPT: u32 = 4;
 
+/// Opens a file once the holder of a lease on it has given way, if that is so soon.
+#[cold]
+fn when_given_way(open: impl Fn() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
+    if KEPT_LEASES.load(Relaxed) < MOST_KEPT {
+        for wait in LEASE_WAITS {
+            sleep(Duration::from_millis(wait));
+            match open() {
+                Err(Errno::AGAIN) => {}
+                opened => return opened,
+            }
+        }
+        KEPT_LEASES.fetch_add(1, Relaxed);
+    }
+    Err(Errno::AGAIN)
+}
+
 impl Dir {
     /// Opens the directory that the user named; links on the way to it are followed.
     pub fn open(path: &Path) -> io::Result<Self> {
@@ -74,19 +90,10 @@ impl Dir {
         }
         let open = |flags| {
             let open = || patiently(|| rustix::fs::openat(&self.0, name, flags, Mode::empty()));
-            let mut opened = open();
-            let waits = if KEPT_LEASES.load(Relaxed) < MOST_KEPT { &LEASE_WAITS[..] } else { &[] };
-            for wait in waits {
-                if !matches!(opened, Err(Errno::AGAIN)) {
-                    break;
-                }
-                sleep(Duration::from_millis(*wait));
-                opened = open();
+            match open() {
+                Err(Errno::AGAIN) => when_given_way(open),
+                opened => opened,
             }
-            if matches!(opened, Err(Errno::AGAIN)) {
-                KEPT_LEASES.fetch_add(1, Relaxed);
-            }
-            opened
         };
         // O_NOATIME is for the owner and root only, EPERM otherwise (open(2)).
         match open(flags | OFlags::NOATIME) {
