@@ -258,7 +258,7 @@ pub fn difference(plan: &PlanDir, shard: u32, other: &Path) -> Result<Option<Err
             (one, other) => {
                 let path = one.or(other).map(|file| file.path().clone()).unwrap_or_default();
                 let path = path.full_path(Path::new(""));
-                let finding = "another attempt at the same shard recorded something else of it, and was first";
+                let finding = "another attempt at the same shard recorded something else of it, so the shard is to be run again";
                 return Ok(Some(Error::finding("record", path, finding)));
             }
         }

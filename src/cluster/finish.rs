@@ -106,13 +106,15 @@ impl FinishJob {
     /// Tells which shards are not done; how many.
     fn name_unfinished(&self, seal: &Seal, observer: &EventObserver<'_>) -> Result<u64> {
         let plan = &self.plan;
-        let missing = (0..seal.shards).filter(|shard| !plan.done(*shard).exists());
-        let missing: Vec<u32> = missing.collect();
+        let running = attempt::running(plan, self.dead)?;
+        // A second attempt at one that is done may still replace files of it.
+        let is_open =
+            |shard: &u32| !plan.done(*shard).exists() || running.contains(&(*shard, true));
+        let missing: Vec<u32> = (0..seal.shards).filter(is_open).collect();
         if missing.is_empty() {
             return Ok(0);
         }
         let failed = attempt::shards_in(plan, FAILED)?;
-        let running = attempt::running(plan, self.dead)?;
         let cut_short = attempt::cut_short(plan)?;
         for shard in &missing {
             let is = |alive| running.contains(&(*shard, alive));

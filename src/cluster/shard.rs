@@ -2,7 +2,8 @@
 //!
 //! A shard may be run again, by several machines at once, or be cut short anywhere: files get their names whole and
 //! without replacing, and the record appears by a rename that replaces nothing. So the first to record it wins, and
-//! later ones compare.
+//! later ones compare: where theirs is another, the source was edited in between, and nobody knows whose file replaced
+//! whose, so the shard counts as not done.
 
 use std::{
     collections::BTreeMap, fs::File, io, io::Read, path::Path, sync::Arc, sync::atomic::AtomicU64,
@@ -160,8 +161,13 @@ impl ShardJob {
                 "torn"
             }
         };
-        let aside = std::fs::rename(&path, path.with_extension(extension));
-        aside.map(|()| None).deed("put aside", &path)
+        self.put_aside(shard, extension).map(|()| None)
+    }
+
+    /// A record that does not hold gets this ending, so that the shard is not done any more.
+    fn put_aside(&self, shard: u32, ending: &str) -> Result<()> {
+        let path = self.plan.done(shard);
+        std::fs::rename(&path, path.with_extension(ending)).deed("put aside", &path)
     }
 
     /// Refuses roots that are not those of the plan: a disk that is not mounted on this machine, for one.
@@ -353,9 +359,10 @@ impl ShardJob {
         *departed = files.departed;
         match (lost, files.is_missing) {
             (Some(difference), _) => match difference? {
+                // Which of the two is at the output depends on who gave it its name last.
                 Some(error) => {
                     (observer.listen)(&Event::Failed(&error));
-                    Ok(ShardState::Incomplete)
+                    self.put_aside(shard, "doubtful").map(|()| ShardState::Incomplete)
                 }
                 None => Ok(ShardState::DoneBefore),
             },

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::Cluster;
-use crate::harness::{Mount, Running, content, need, shell};
+use crate::harness::{Mount, Running, Scene, Strace, content, need, shell};
 
 #[test]
 fn shards_together_are_the_whole() {
@@ -252,4 +252,42 @@ fn a_plan_refuses_a_disk_that_keeps_nothing() {
     let _memory = Mount::tmpfs(&cluster.out(), "8m");
     let refused = cluster.plan_with(&["--require-durable"]);
     refused.assert_code(2).assert_says("in memory (--require-durable)");
+}
+
+/// A worker that was held up just before it gives a file its name puts its older version over the newer one that
+/// another attempt recorded. The record does not hold then, and the shard is run again.
+#[test]
+fn an_attempt_that_was_held_up_makes_no_record_untrue() {
+    need!(Strace);
+    let cluster = Cluster { scene: Scene::new() };
+    let file = |text: &str| cluster.scene.src.file("f", text);
+    file("version 0").mtime("f", 1_000_000_000, 0);
+    cluster.scene.bare([cluster.scene.src.root(), &cluster.out()]).run().assert_code(0);
+    file("version 11").mtime("f", 1_100_000_000, 0);
+    cluster.plan_with(&["--overwrite-policy", "update"]).assert_code(0);
+    let strace = Strace::inject(&cluster.scene, "renameat", "delay_enter=6000000:when=1")
+        .on(cluster.out().join("f"));
+    let mut held_up = strace.spawn(cluster.command("shard", &["--index", "0"]));
+    held_up.until("a file that waits for its name", || {
+        std::fs::read_dir(cluster.out()).unwrap().any(|entry| {
+            let entry = entry.unwrap();
+            let is_part = entry.file_name().to_str().unwrap().ends_with(".dircopy-part");
+            let secs = |it: std::fs::Metadata| std::os::unix::fs::MetadataExt::mtime(&it);
+            is_part && entry.metadata().is_ok_and(|it| secs(it) == 1_100_000_000)
+        })
+    });
+    file("version 222");
+    cluster.shard(0).assert_code(0);
+    // It may still come over what is recorded.
+    cluster.finish().assert_code(1).assert_says("shard 0 is not done: it is being run");
+    let run = held_up.wait();
+    strace.fired(&run);
+    run.assert_code(1).assert_says("the shard is to be run again");
+    assert_eq!(std::fs::read(cluster.out().join("f")).unwrap(), b"version 11");
+    cluster.finish().assert_code(1).assert_says("shard 0 is not done");
+    cluster.shard(0).assert_code(0);
+    cluster.finish().assert_code(0);
+    assert_eq!(std::fs::read(cluster.out().join("f")).unwrap(), b"version 222");
+    let list = cluster.manifest(&cluster.out());
+    shell(&cluster.scene, &format!("cd out && sha256sum -c --strict {}", list.display()));
 }
