@@ -10,8 +10,10 @@ use rustix::{fs::Mode, fs::XattrFlags, io::Errno};
 
 use crate::{
     sys::interrupted::uninterrupted, sys::stat::Identity, sys::stat::Stat, sys::unix::dir::Dir,
-    sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::process::acting_as,
-    sys::unix::process::is_root, sys::unix::volume::flush_file,
+    sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::owner::group_for,
+    sys::unix::owner::is_born_owned, sys::unix::owner::is_labelled,
+    sys::unix::owner::mode_of_another, sys::unix::process::acting_as, sys::unix::process::is_root,
+    sys::unix::volume::flush_file,
 };
 
 /// The extended attributes of a file or directory that a copy should have too.
@@ -130,8 +132,7 @@ impl Attributes {
                 mode &= 0o1777;
             }
         } else if !owned {
-            // A set-user-ID program that changes hands must not keep the bit.
-            mode &= 0o1777;
+            mode = mode_of_another(source, group_for(to, source));
         }
         for (name, value) in &self.0 {
             let label = || rustix::fs::fsetxattr(to, name, value, XattrFlags::empty());
@@ -305,7 +306,8 @@ impl Dir {
         let now = self.stat_self()?;
         let everyone = other.mode & 0o005;
         // What root copies keeps its group; of others it may be that of the directory that it was made in.
-        let is_same_group = !owners || now.gid == other.gid || !is_root();
+        let is_given = !is_root() && now.gid != acting_as().1;
+        let is_same_group = !owners || now.gid == other.gid || is_given;
         let of_group = other.mode >> 3 & 0o005;
         let group = if is_same_group { of_group } else { everyone & of_group };
         let is_owner_known = !owners || !Self::is_strange(&now, other);
@@ -446,24 +448,6 @@ fn is_form_of_another(name: &[u8]) -> bool {
     [&b"trusted.overlay."[..], b"trusted.SGI_ACL_"].iter().any(|kept| name.starts_with(kept))
 }
 
-/// True if an entry that is `there` has `source`'s owner (as root) and permissions, as [`apply`](Attributes::apply)
-/// would set them.
-fn is_labelled(there: &Stat, source: &Stat) -> bool {
-    let owned = (source.uid, source.gid) == (there.uid, there.gid);
-    let root = is_root();
-    // Without the owner there is no set-user-ID either.
-    let mode = if owned || root { source.mode } else { source.mode & 0o1777 };
-    (owned || !root) && there.mode == mode
-}
-
-/// True if an entry made by this process in a directory of group `dir_gid` has `source`'s owner and group without
-/// further ado. The directory's group counts because new entries take it where the directory has set-group-ID or the
-/// file system is mounted with `grpid`.
-pub(super) fn is_born_owned(source: &Stat, dir_gid: u32) -> bool {
-    let (uid, gid) = acting_as();
-    (source.uid, source.gid, dir_gid) == (uid, gid, gid)
-}
-
 impl Attributes {
     /// True if an entry that is `there` already has `source`'s owner (as root) and permissions, these attributes, and a
     /// time that may be `source`'s: then touching it would only change its change time.
@@ -524,7 +508,7 @@ impl Attributes {
     /// attributes.
     pub fn widen(&self, there: &Stat, at: impl AsFd, source: &Stat) -> bool {
         let owned = (source.uid, source.gid) == (there.uid, there.gid);
-        let mode = if owned { source.mode } else { source.mode & 0o1777 };
+        let mode = if owned { source.mode } else { mode_of_another(source, there.gid) };
         let has_all =
             || Self::read(at).is_ok_and(|held| self.0.iter().all(|it| held.0.contains(it)));
         !owned && is_root() || mode & !there.mode != 0 || !has_all()

@@ -1,6 +1,6 @@
-//! Whose a directory is, and closing it to others.
+//! Whose an entry is: closing a directory to others, and what another group gets.
 
-use std::io;
+use std::{io, os::fd::BorrowedFd};
 
 use rustix::{fs::Gid, fs::Mode, fs::Uid};
 
@@ -94,4 +94,53 @@ impl Dir {
     pub fn close_to_others(&self) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.0, Mode::RWXU)?)
     }
+}
+
+// The permissions of an entry, by whose it is.
+
+/// True if an entry that is `there` has `source`'s owner (as root) and permissions, as
+/// [`apply`](crate::sys::Attributes::apply) would set them.
+pub(super) fn is_labelled(there: &Stat, source: &Stat) -> bool {
+    let owned = (source.uid, source.gid) == (there.uid, there.gid);
+    let root = is_root();
+    let mode = if owned || root { source.mode } else { mode_of_another(source, there.gid) };
+    (owned || !root) && there.mode == mode
+}
+
+/// The permissions that an entry of another owner or group gets from `source`; its own group is `gid`.
+///
+/// A set-user-ID program that changes hands does not keep the bit. Where the group of this process stands in for the
+/// source's, neither it nor those who are in neither get more than both had at the source. A group that new entries
+/// take from their directory is the one that they are meant for there.
+pub(super) fn mode_of_another(source: &Stat, gid: u32) -> u32 {
+    let mode = source.mode & 0o1777;
+    if gid == source.gid || gid != acting_as().1 {
+        return mode;
+    }
+    let both = mode >> 3 & mode & 0o007;
+    mode & !0o077 | both << 3 | both
+}
+
+/// The group of an open entry of this user, which is given `source`'s where its permissions would be narrower without
+/// and this user is in it.
+pub(super) fn group_for(to: BorrowedFd<'_>, source: &Stat) -> u32 {
+    let own = acting_as().1;
+    if mode_of_another(source, own) == source.mode & 0o1777 {
+        return source.gid;
+    }
+    match rustix::fs::fstat(to) {
+        Ok(now) if now.st_gid != own => now.st_gid,
+        _ => match rustix::fs::fchown(to, None, Some(Gid::from_raw(source.gid))) {
+            Ok(()) => source.gid,
+            Err(_) => own,
+        },
+    }
+}
+
+/// True if an entry made by this process in a directory of group `dir_gid` has `source`'s owner and group without
+/// further ado. The directory's group counts because new entries take it where the directory has set-group-ID or the
+/// file system is mounted with `grpid`.
+pub(super) fn is_born_owned(source: &Stat, dir_gid: u32) -> bool {
+    let (uid, gid) = acting_as();
+    (source.uid, source.gid, dir_gid) == (uid, gid, gid)
 }

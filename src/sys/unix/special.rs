@@ -6,7 +6,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use crate::{
     sys::special::Special, sys::stat::Stat, sys::unix::dir::Dir, sys::unix::dir::owner_of,
-    sys::unix::dir::times_of, sys::unix::process::acting_as, sys::unix::process::is_root,
+    sys::unix::dir::times_of, sys::unix::owner::mode_of_another, sys::unix::process::acting_as,
+    sys::unix::process::is_root,
 };
 
 impl Dir {
@@ -45,7 +46,7 @@ impl Dir {
             let (uid, gid) = owner_of(stat);
             rustix::fs::chownat(&made, c"", uid, gid, AtFlags::EMPTY_PATH)?;
         } else {
-            mode &= 0o1777;
+            mode = mode_of_another(stat, there.st_gid);
         }
         // What was opened as a path is changed by the path under which the kernel shows it.
         let path = format!("/proc/self/fd/{}", made.as_raw_fd());

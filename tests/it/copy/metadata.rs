@@ -247,6 +247,61 @@ fn owners_go_over_when_root_copies() {
 }
 
 /// Who may not give files away still gets a copy, and exit 0.
+/// The group of whoever copies is not the one that the source lets in.
+#[test]
+fn permissions_of_a_group_are_not_given_to_another() {
+    need!(Setpriv);
+    let scene = Scene::new();
+    let modes = [0o640, 0o644, 0o664, 0o604, 0o755, 0o770];
+    for mode in modes {
+        let name = format!("{mode:o}");
+        scene.src.file(&name, "x").mode(&name, mode);
+        scene.src.file(format!("d{name}/f"), "x").mode(format!("d{name}"), mode | 0o700);
+    }
+    shell(
+        &scene,
+        "mkdir out; chmod -R o+rX src; chown -R 1001:2000 src; chown 1001:100 . out; chmod 755 .",
+    );
+    for mode in modes {
+        scene.src.mode(format!("{mode:o}"), mode).mode(format!("d{mode:o}"), mode | 0o700);
+    }
+    let own = |groups: &str| {
+        let user = format!("setpriv --reuid 1001 --regid 100 --groups {groups}");
+        let user: Vec<_> = user.split(' ').map(str::to_owned).collect();
+        scene.bare(["src", "out/o"]).under(user).run().assert_code(0);
+        shell(&scene, "cd out/o; stat -c '%n %a %g' [d0-9]*[0-9]")
+    };
+    // Who is in it gives the copies to it where that makes a difference, and to nobody else.
+    let narrow = |mode: u32| {
+        let both = mode >> 3 & mode & 7;
+        mode & 0o700 | both << 3 | both
+    };
+    let told = |is_in: bool| {
+        let line = |(name, mode): (String, u32)| match () {
+            () if narrow(mode) == mode => format!("{name} {mode:o} 100\n"),
+            () if is_in => format!("{name} {mode:o} 2000\n"),
+            () => format!("{name} {:o} 100\n", narrow(mode)),
+        };
+        let files = modes.map(|mode| (format!("{mode:o}"), mode));
+        let dirs = modes.map(|mode| (format!("d{mode:o}"), mode | 0o700));
+        files.into_iter().chain(dirs).map(line).collect::<String>()
+    };
+    let sorted = |text: &str| -> Vec<String> {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&own("100,2000")), sorted(&told(true)));
+    // A further run leaves them so.
+    assert_eq!(sorted(&own("100,2000")), sorted(&told(true)));
+    shell(&scene, "rm -r out/o");
+    assert_eq!(sorted(&own("100")), sorted(&told(false)));
+    assert_eq!(sorted(&own("100")), sorted(&told(false)));
+    // Where entries take the group of their directory, they are meant for it.
+    shell(&scene, "rm -r out/o; chgrp 3000 out; chmod g+s out");
+    assert!(own("100,3000").contains("640 640 3000"));
+}
+
 #[test]
 fn owners_that_cannot_be_kept_do_not_cost_the_copy() {
     need!(Root, Setpriv);
