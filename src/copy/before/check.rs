@@ -99,14 +99,46 @@ impl CopyJob {
 // The check before several outputs are written to: no two of them are one directory, and none is inside another. Nor is
 // one made below the mount point of a disk that is not there.
 
+/// What the last run to an output noted of its other outputs.
+struct NotedOthers<'a> {
+    output: &'a Path,
+    /// Where it is noted.
+    at: PathBuf,
+    others: OtherOutputs,
+}
+
+impl<'a> NotedOthers<'a> {
+    /// Also of an output that cannot be written to now. What cannot be opened is told when something is to be made.
+    fn read(job: &'a CopyJob) -> Option<Self> {
+        let output = &*job.output;
+        let dir = Dir::open(output).ok()?;
+        let place = job.private_place();
+        let private = PrivateDir::open_at(&dir, output, place, Missing::Leave).ok()??;
+        let others = OtherOutputs::read(&private)?;
+        Some(Self { output, at: private.path().join(OtherOutputs::FILE), others })
+    }
+
+    /// The error that the output at `path` is not on the device of its own that it was on when the last run wrote to
+    /// both.
+    fn misses(&self, path: &Path) -> Option<Error> {
+        let top = self.others.missing(path)?;
+        let finding = format!(
+            "its disk is not mounted: at the last run together with {} a disk was mounted at {}, and none is now; if it \
+             is to go without, remove {}, by which that is known",
+            Shown::path(self.output),
+            Shown::path(&top),
+            Shown::path(&self.at)
+        );
+        Some(Error::finding("copy to", path, finding))
+    }
+}
+
 /// An output as it was found.
 struct FoundOutput<'a> {
     path: &'a Path,
     opened: Opened,
     /// Identity of its directory, or of the one that it is to be made in.
     id: Identity,
-    /// Where the last run there noted what other outputs it had, and what it noted.
-    others: Option<(PathBuf, OtherOutputs)>,
 }
 
 impl<'a> FoundOutput<'a> {
@@ -114,33 +146,7 @@ impl<'a> FoundOutput<'a> {
         let path = &*job.output;
         let opened = open(path, DiskDemands::of_run(&job.options, job.dry_run))?;
         let id = opened.dir().identity().deed("look at", path)?;
-        let private = match &opened {
-            // What cannot be opened is told when something is to be made.
-            Opened::There(dir) => {
-                PrivateDir::open_at(dir, path, job.private_place(), Missing::Leave).ok().flatten()
-            }
-            Opened::Parent(_) => None,
-        };
-        let noted = |private: PrivateDir| {
-            let others = OtherOutputs::read(&private)?;
-            Some((private.path().join(OtherOutputs::FILE), others))
-        };
-        Ok(Self { path, opened, id, others: private.and_then(noted) })
-    }
-
-    /// The error that the output at `path` is not on the device of its own that it was on when the last run wrote to
-    /// both.
-    fn misses(&self, path: &Path) -> Option<Error> {
-        let (note, others) = self.others.as_ref()?;
-        let top = others.missing(path)?;
-        let finding = format!(
-            "its disk is not mounted: at the last run together with {} a disk was mounted at {}, and none is now; if it \
-             is to go without, remove {}, by which that is known",
-            Shown::path(self.path),
-            Shown::path(&top),
-            Shown::path(note)
-        );
-        Some(Error::finding("copy to", path, finding))
+        Ok(Self { path, opened, id })
     }
 
     fn is_there(&self) -> bool {
@@ -182,9 +188,10 @@ pub fn check(source: &Path, jobs: &[&CopyJob]) -> Result<Vec<Option<Error>>> {
             Err(error) => refused.push(Some(error)),
         }
     }
+    let noted: Vec<_> = jobs.iter().filter_map(|job| NotedOthers::read(job)).collect();
     for (job, refused) in jobs.iter().zip(&mut refused) {
         if refused.is_none() {
-            *refused = found.iter().find_map(|output| output.misses(&job.output));
+            *refused = noted.iter().find_map(|noted| noted.misses(&job.output));
         }
     }
     for (number, output) in found.iter().enumerate() {

@@ -254,8 +254,8 @@ impl OutputRun<'_> {
         gate: &Gate<'_>,
         mirror: &BackgroundLook<'_, '_>,
     ) -> Report {
-        let Self { job, observer, slot, read, .. } = *self;
-        let (options, secret) = (job.options(&prepared, self.outputs()), prepared.secret);
+        let Self { job, observer, slot, read, beside, .. } = *self;
+        let (options, secret) = (job.options(&prepared, self.outputs(), beside), prepared.secret);
         let (timings, resident) = (&observer.progress.timings, Residency::default());
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);

@@ -17,8 +17,8 @@ use crate::{
     error::Error, error::Result, event::EndState, event::Event, event::EventObserver,
     event::Progress, fanout::Hub, fanout::Slot, hash::Backend, io::Durability, io::Options,
     io::SharedBlocks, state::Knowledge, state::Note, state::OtherOutputs, state::PrivateDir, sys,
-    sys::Dir, sys::Durable, transfer::FirstRead, tree::Batch, tree::Cleanup, tree::OutputDir,
-    tree::Walk, tree::WalkEvent, tree::walk::most_levels,
+    sys::Dir, sys::Durable, sys::stat::Time, transfer::FirstRead, tree::Batch, tree::Cleanup,
+    tree::OutputDir, tree::Walk, tree::WalkEvent, tree::walk::most_levels,
 };
 
 /// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
@@ -47,7 +47,8 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
         return Err(Error::finding("make a generation in", &job.output, finding));
     }
     let refused = check_disjoint(outputs.iter().map(|output| output.job))?;
-    let mut beside = Beside::default();
+    let (noted, refused_ones) = (OtherOutputs::default(), Vec::new());
+    let mut beside = Beside { noted, refused: refused_ones, began: sys::time_of_change() };
     for (OutputJob { job, .. }, refused) in outputs.iter().zip(&refused) {
         match refused {
             None => beside.noted.add(&job.output),
@@ -58,11 +59,12 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
 }
 
 /// The outputs of a run as they were when it began.
-#[derive(Default)]
 pub struct Beside<'a> {
     /// Those that were not refused: where their disks were mounted.
     noted: OtherOutputs,
     refused: Vec<&'a Path>,
+    /// The beginning, as [`Options::began`] has it.
+    began: Time,
 }
 
 fn run_all(
@@ -232,8 +234,14 @@ impl CopyJob {
         }
     }
 
-    /// The options of transfers to one of so many `outputs`.
-    pub(crate) fn options(&self, prepared: &Prepared, outputs: usize) -> Options<'_> {
+    /// The options of transfers to one of so many `outputs`. What is read for one of those `beside` one another serves
+    /// all.
+    pub(crate) fn options(
+        &self,
+        prepared: &Prepared,
+        outputs: usize,
+        beside: Option<&Beside<'_>>,
+    ) -> Options<'_> {
         let output = prepared.output.handle.as_ref();
         let parts = prepared.output.volume.parts;
         Options {
@@ -249,7 +257,7 @@ impl CopyJob {
             pruned: self.pruned,
             prunes: self.prunes,
             asks_change_time: self.mirror.is_some(),
-            began: sys::time_of_change(),
+            began: beside.map_or_else(sys::time_of_change, |beside| beside.began),
             histories: self.media.as_ref().is_some_and(|it| it.histories.is_some()),
         }
     }

@@ -17,9 +17,13 @@ impl Dir {
     }
 
     /// The same where only this user gets into the directory: a snapshot of hard links may have given it further names.
+    /// On a file system that is mounted read-only it is opened for reading.
     pub fn open_private(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(&self.0, name, flags, Mode::empty()) {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let open = |access| rustix::fs::openat(&self.0, name, access | flags, Mode::empty());
+        let file = match open(OFlags::RDWR) {
+            // Nobody writes to it there.
+            Err(Errno::ROFS) => File::from(open(OFlags::RDONLY)?),
             Err(Errno::NOENT | Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS) => {
                 return Ok(None);
             }

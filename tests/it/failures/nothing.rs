@@ -147,6 +147,11 @@ fn the_disk_of_one_of_two_outputs_is_missed() {
         run.assert_prints(&["1 OF 2 OUTPUTS COMPLETE", "nothing was copied to two/copy"]);
         assert!(!two.join("copy").exists() && one.join("copy/b").exists());
     }
+    // The other one cannot be written to, either: what it knows is asked all the same.
+    shell(&scene, "mount -o remount,ro one");
+    copy().assert_code(2).assert_says("two/copy: its disk is not mounted");
+    assert!(!two.join("copy").exists());
+    shell(&scene, "mount -o remount,rw one");
     // It is there again, and gone with its mount point.
     let other = Mount::tmpfs(&two, "4M");
     copy().assert_code(0);
