@@ -2,11 +2,11 @@
 
 use std::{
     cell::RefCell, collections::BTreeMap, collections::BTreeSet, fs::File, io, io::Seek,
-    mem::size_of, path::Path, path::PathBuf, sync::Arc, sync::atomic::AtomicU64,
+    mem::size_of, path::Path, path::PathBuf, sync::Arc, sync::OnceLock, sync::atomic::AtomicU64,
     sync::atomic::Ordering::Relaxed,
 };
 
-use crate::state::{Missing, Note, OpenedDir, PrivateDir, private_dir::NAME};
+use crate::state::{Knowledge, Missing, Note, OpenedDir, PrivateDir, private_dir::NAME};
 use crate::{
     chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
     hash::Digest, heal::FileCopy, heal::parents::DirPlace, heal::parents::Parents,
@@ -231,8 +231,9 @@ impl Conflicts {
 
 /// A run that was cut short, or kept its record elsewhere, may have published newer files, which the list does not
 /// have.
-const MAY_BE_NEWER: &str = "its files may be newer than the list, because a later run there was cut short or kept its \
-                            record elsewhere: run that copy again first, or give the list that is to hold (--manifest)";
+const MAY_BE_NEWER: &str = "it may be newer than the list: a later run there was cut short, or kept its record \
+                            elsewhere; run that copy again first, or give the list that is to hold \
+                            (--manifest)";
 
 /// A tree that gives good content, and gets it if it is to be healed.
 #[derive(Debug)]
@@ -248,6 +249,8 @@ pub struct Tree {
     private: Option<PrivateDir>,
     /// Why nothing may be written to it.
     pub barrier: Option<String>,
+    /// What runs recorded of it; looked up where a file is bad.
+    known: OnceLock<Knowledge>,
     /// True for a disk that turns, where one sequence of reads is fastest.
     pub turns: bool,
 }
@@ -292,7 +295,8 @@ impl Tree {
         }
         let turns = is_on_turning_disk(&dir);
         let private = None;
-        Ok((Self { root, dir, id, targets, manifests, private, barrier, turns }, listed))
+        let known = OnceLock::new();
+        Ok((Self { root, dir, id, targets, manifests, private, barrier, known, turns }, listed))
     }
 
     /// Keeps other runs out until this is dropped. A tree that cannot have a private directory is not written to.
@@ -321,6 +325,18 @@ impl Tree {
         let Some(opened) = OpenedDir::read(private) else { return Ok(()) };
         let closed = opened.close(&self.dir).and_then(|()| OpenedDir::forget(private));
         closed.deed("close again what was opened in", &self.root)
+    }
+
+    /// Why the file that is there, and not as listed, must not be touched, if a later run may have made it.
+    pub fn newer(&self, bad: &BadFile) -> Option<String> {
+        let there = FileCopy::open(bad.tree, self, &bad.path).ok()?.stat;
+        let load = || {
+            let private = self.private.as_ref();
+            Knowledge::load(private, &self.dir, &self.root, &|_| false, &|| false).0
+        };
+        let known = self.known.get_or_init(load);
+        let copied = known.copied(bad.path.as_bytes(), &there, bad.digest.algorithm())?;
+        (copied != bad.digest).then(|| MAY_BE_NEWER.to_owned())
     }
 
     /// The private directory, which keeps other runs out, and notes for later ones.

@@ -112,7 +112,12 @@ impl HealJob {
             told_roots: RefCell::default(),
         };
         for file in bad.in_order() {
-            let mended = match conflicts.barrier(&file.path) {
+            // Who names the list says that it is to hold.
+            let newer = || match self.check.manifests.is_empty() {
+                true => trees[file.tree].newer(file),
+                false => None,
+            };
+            let mended = match conflicts.barrier(&file.path).or_else(newer) {
                 _ if stop.is_requested() => break,
                 Some(why) => Err(Unmended::Barrier(why)),
                 None => mender.mend(file),

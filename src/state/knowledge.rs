@@ -228,6 +228,27 @@ impl Knowledge {
         of_this_output.find_map(row).map(|row| row.trace)
     }
 
+    /// The row of the file at `path` in the newest record of this very output, with the further digests of its content.
+    fn newest_row(&self, path: &[u8]) -> Option<(Row, Vec<Digest>)> {
+        let next = &mut NextLine::default();
+        let row = |record: &OpenRecord| {
+            let row = record.index.peek_line(path, next, |line, digest| {
+                Some((Row::read(line, digest)?, row::further(line)))
+            });
+            row.ok().flatten().flatten()
+        };
+        self.records.iter().filter(|record| record.trusted).find_map(row)
+    }
+
+    /// The digest by this algorithm of the content that a run copied from its source to the file at `path`, which is
+    /// `there` and looks as it was left.
+    pub fn copied(&self, path: &[u8], there: &Stat, by: Algorithm) -> Option<Digest> {
+        let (row, further) = self.newest_row(path)?;
+        let is_of_source = row.origin != Origin::There && row.trace != Trace::UNKNOWN;
+        let is_known = is_of_source && row.trace.looks_like(there);
+        is_known.then(|| Digests::new(row.digest, further).of(by)).flatten()
+    }
+
     /// The row at `place` still holds: the next record has it as it stands.
     pub fn hold(&self, place: RowPlace) {
         self.records[place.record].held.set(place.line.bit);
@@ -242,15 +263,7 @@ impl Knowledge {
     /// by none of its names any more, and its row there waits to be recorded as one in doubt.
     pub fn refute(&self, path: &[u8], there: &Stat) {
         self.refuted.extend([there.id.ino]);
-        let next = &mut NextLine::default();
-        let row = |record: &OpenRecord| {
-            let row = record.index.peek_line(path, next, |line, digest| {
-                Some((Row::read(line, digest)?, row::further(line)))
-            });
-            row.ok().flatten().flatten()
-        };
-        let found = self.records.iter().filter(|record| record.trusted).find_map(row);
-        if let Some((row, further)) = found.filter(|(row, _)| row.sure) {
+        if let Some((row, further)) = self.newest_row(path).filter(|(row, _)| row.sure) {
             let row = Row { sure: false, ..row };
             self.refuted.put_row(|out| {
                 row.write(out, &further, path);

@@ -8,8 +8,9 @@ use crate::error::is_absent;
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, manifest::Index,
     manifest::Lookup, manifest::ManifestName, manifest::PayloadList, manifest::archive::bag_list,
-    manifest::archive::mhl::is_mhl, manifest::name::LIKE_SHA512, path::RelPath, path::Shown, sys,
-    sys::Dir, sys::FileRange, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::LastDir,
+    manifest::archive::mhl::is_mhl, manifest::name::LIKE_SHA512, path::RelPath, path::Shown,
+    state::Knowledge, state::Missing, state::PrivateDir, sys, sys::Dir, sys::FileRange,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::LastDir,
 };
 
 /// Number of bytes that tell the kind of a file.
@@ -40,6 +41,9 @@ pub struct Baseline {
     is_all: bool,
     /// A file of the payload that it does not list.
     unlisted: OnceLock<Vec<u8>>,
+    /// What this user's runs recorded of the source, which was their output; looked up where a file differs.
+    own: OnceLock<Knowledge>,
+    source: PathBuf,
 }
 
 /// Listed files that were not found.
@@ -107,6 +111,8 @@ impl Baseline {
             visited,
             payload,
             unlisted: OnceLock::new(),
+            own: OnceLock::new(),
+            source: source.to_path_buf(),
         })
     }
 
@@ -211,6 +217,21 @@ impl Baseline {
     /// True if a file with these times was edited after the manifest was written, if any may have been.
     pub fn is_older_than(&self, stat: &Stat) -> bool {
         stat.mtime > self.written && !self.is_all
+    }
+
+    /// True if the source, of which all is expected as it is listed, is an output, and a run that is newer than the
+    /// list copied this content to the file at `path`: one that was cut short has no finished list.
+    pub fn is_older_by_record(&self, path: &RelPath, stat: &Stat, content: Digest) -> bool {
+        let load = || {
+            let root = Dir::open(&self.source).ok()?;
+            let private = PrivateDir::open(&root, &self.source, None, Missing::Leave).ok()??;
+            Some(Knowledge::load(Some(&private), &root, &self.source, &|_| false, &|| false).0)
+        };
+        if !self.is_all || self.is_of_bag() {
+            return false;
+        }
+        let own = self.own.get_or_init(|| load().unwrap_or_default());
+        own.copied(path.as_bytes(), stat, content.algorithm()) == Some(content)
     }
 
     /// True if everything is expected as it is listed: no file is edited, and none gone.

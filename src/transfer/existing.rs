@@ -50,15 +50,17 @@ impl ExistingFile<'_> {
     /// # Errors
     /// It, or the source if that had to be asked, could not be read, or changed meanwhile.
     pub fn check(&self, read_back: &mut ReadBack, warnings: &mut Vec<Error>) -> Result<Action> {
-        let verify = self.context.options.asked.verifies_kept();
+        let asked = &self.context.options.asked;
+        // What is brought back is proven, whatever a record says of it.
+        let reads = asked.verifies_kept() || asked.restore;
         let (stands, labels) = (*self.there, Labels::Same);
         let kept = |row, proof| Ok(Action::Settled(Outcome::Kept { stands, row, proof, labels }));
         match (self.belief, self.source_digest) {
-            _ if self.context.options.asked.algorithm == Algorithm::None => {
+            _ if asked.algorithm == Algorithm::None => {
                 return kept(None, None);
             }
             (Belief::Untouched(row, place), source)
-                if !verify && self.take_recorded(row.digest, place) =>
+                if !reads && self.take_recorded(row.digest, place) =>
             {
                 return match source {
                     None => kept(Some(KeptRow::Recorded(row, place)), None),
@@ -77,7 +79,7 @@ impl ExistingFile<'_> {
         // A digest of the copy alone says nothing of the source: size and time are no proof that it is the same.
         let asks_source = match self.belief.remembered() {
             None => true,
-            Some(known) => !is_as_known || (verify && known.row.is_some_and(is_of_copy_alone)),
+            Some(known) => !is_as_known || (reads && known.row.is_some_and(is_of_copy_alone)),
         };
         let source = match self.source_digest {
             None if asks_source => match self.hash_source(read_back)? {
@@ -104,7 +106,10 @@ impl ExistingFile<'_> {
             (_, Some(_)) => self.origin_of(found),
             (None, None) => Origin::There,
         };
-        kept(Some(self.row(found, origin, source.is_some())), verify.then_some(proof))
+        kept(
+            Some(self.row(found, origin, source.is_some())),
+            asked.verifies_kept().then_some(proof),
+        )
     }
 
     /// The origin to be recorded for a content that the source has, too.

@@ -172,6 +172,9 @@ impl DifferingFile<'_> {
         let there = transfer.target.look()?.filter(|there| there.kind == Kind::File);
         let is_there = there.is_some();
         let stat = there;
+        if baseline.is_older_by_record(self.path, &transfer.entry().stat, self.digest) {
+            return baseline.count_edited(self.path.as_bytes()).map(|()| None);
+        }
         if !baseline.expects_all() && there.is_some_and(|there| self.was_edited(&there)) {
             return baseline.count_edited(self.path.as_bytes()).map(|()| None);
         }

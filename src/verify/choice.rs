@@ -208,7 +208,9 @@ impl OwnManifests {
                 rivals.extend(unlike.deed("read the manifests in", dir)?.map(Rival::Unlike));
             }
         }
-        let unfinished = self.unfinished.iter().max().copied();
+        let here = Dir::open(dir);
+        let unfinished = here.and_then(|here| self.later_unfinished(&here, name));
+        let unfinished = unfinished.deed("read the manifests in", dir)?;
         let is_recorded =
             matches!(self.record, Recorded::Manifest(recorded, _) if recorded == name);
         Ok(ValidManifest { name, file, is_recorded, unfinished, rivals })
@@ -247,6 +249,20 @@ impl OwnManifests {
             }
         }
         Ok(None)
+    }
+
+    /// The latest of those of runs that were cut short. One that the manifest `taken` lists came from a source.
+    fn later_unfinished(
+        &self,
+        here: &Dir,
+        taken: ManifestName,
+    ) -> io::Result<Option<ManifestName>> {
+        let mut all = self.unfinished.clone();
+        if !all.is_empty() {
+            let file = here.open_file(taken.to_string().as_ref(), false)?;
+            each_name(file, |_| true, |it| all.retain(|name| name.to_string().as_bytes() != it))?;
+        }
+        Ok(all.into_iter().max())
     }
 
     /// The latest of the earlier ones that has a line which the one that is `taken` does not have. One that came from a

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::harness::{Scene, content, shell};
+use crate::harness::{Scene, Strace, content, need, shell};
 
 /// A source with an empty directory, a link and files, and its copy in `dst`.
 fn copied(args: &[&str]) -> Scene {
@@ -115,6 +115,37 @@ fn generations_and_bags_come_back() {
     scene.bare(["src", "bag", "--bag"]).run().assert_code(0);
     scene.bare(["restore", "bag", "unpacked"]).run().assert_code(0);
     shell(&scene, "diff -r src unpacked");
+}
+
+/// A run that was cut short brought newer files, which no finished manifest lists: the record of the archive knows them.
+#[test]
+fn newer_files_of_a_run_that_was_cut_short_come_back() {
+    need!(Strace);
+    let scene = copied(&[]);
+    scene.src.file("2025/snow.jpg", "newer snow").file("notes.txt", "newer notes");
+    let update = || scene.command(["-q", "--overwrite-policy", "update", "-j", "1"]);
+    let strace = Strace::inject(&scene, "renameat2", "signal=KILL:when=2");
+    assert_eq!(strace.run(update()).signal, Some(9));
+    let newer = shell(&scene, "cd dst && cat *.sha256sum.part | cut -c67-");
+    assert!(!newer.is_empty());
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(0).assert_prints(&["edited since"]);
+    for name in ["2025/snow.jpg", "notes.txt"] {
+        shell(&scene, &format!("cmp dst/{name} back/{name}"));
+    }
+    for name in newer.lines() {
+        shell(&scene, &format!("cmp src/{name} back/{name}"));
+    }
+    // What is neither as listed nor as recorded has rotted.
+    let name = newer.lines().next().unwrap();
+    shell(
+        &scene,
+        &format!("touch -r dst/{name} t; printf X | dd of=dst/{name} conv=notrunc status=none"),
+    );
+    shell(&scene, &format!("touch -r t dst/{name}; rm -r back"));
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(4).assert_says(name);
+    assert!(!scene.path("back").join(name).exists());
 }
 
 /// An output of runs stays one.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use sha2::Digest as _;
 
 use crate::harness::{Mount, Run, Scene, Strace, content, ctimes, need, shell};
@@ -291,13 +292,51 @@ fn newer_files_of_a_killed_run_are_not_set_back() {
     assert!(!shell(&scene, "ls A/*.part").is_empty());
     let before = ctimes(&scene.path("A"));
     let run = heal(&scene, &["A", "B"]);
-    run.assert_says("its files may be newer than the list");
+    run.assert_says("it may be newer than the list");
     assert!(run.code != Some(0));
     assert_eq!(ctimes(&scene.path("A")), before);
     // Once that run was made again, its list says what is good.
     update().run().assert_code(0);
     rot(&scene, "A/dir/a.mov", &[0]);
     heal(&scene, &["A", "--from-tree", "src"]).assert_code(0);
+}
+
+/// Also where the list that it left was removed.
+#[test]
+fn newer_files_of_a_run_without_a_list_are_not_set_back() {
+    let scene = scene(&["A", "B"]);
+    scene.src.file("b", "a newer one").file("dir/a.mov", content(LARGE + 1));
+    let args = ["-q", "--overwrite-policy", "update", "--limit-rate", "1M"];
+    let mut update = scene.command_to(scene.src.root(), scene.path("A"), args).spawn();
+    update.until("a newer file", || scene.tree("A").read("b") == b"a newer one");
+    update.signal(Signal::TERM);
+    update.wait().assert_code(143);
+    shell(&scene, "rm A/*.part");
+    rot(&scene, "A/small", &[0]);
+    let run = heal(&scene, &["A", "B"]);
+    run.assert_code(4).assert_says("it may be newer than the list");
+    shell(&scene, "cmp src/b A/b");
+    // What has rotted is healed beside it.
+    shell(&scene, "cmp src/small A/small");
+    // Who names the list says that it is to hold.
+    let list = shell(&scene, "ls A/*.sha256sum");
+    heal(&scene, &["A", "B", "--manifest", list.trim()]).assert_code(0);
+    shell(&scene, "cmp A/b B/b && cmp A/dir/a.mov B/dir/a.mov");
+}
+
+/// What came from the source is data, whatever its name.
+#[test]
+fn a_list_that_came_from_the_source_keeps_nothing_from_being_healed() {
+    let scene = Scene::new();
+    scene.src.file("b", content(MIB));
+    let name = shell(&scene, "echo dircopy-$(date -u -d '+1 hour' +%Y%m%dT%H%M%SZ).sha256sum.part");
+    scene.src.file(name.trim(), "0 b");
+    copies(&scene, &["A", "B"], &[]);
+    rot(&scene, "A/b", &[0]);
+    heal(&scene, &["A", "B"]).assert_code(0);
+    shell(&scene, "cmp src/b A/b");
+    let run = scene.bare(["verify", "A"]).run();
+    assert!(!run.assert_code(0).err().contains("cut short"), "{}", run.err());
 }
 
 /// Room that goes while a file is made leaves the bad file and no part of another.

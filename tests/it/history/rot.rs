@@ -400,3 +400,20 @@ fn what_is_new_is_read_back_and_what_is_there_is_not() {
         .assert_prints(&["read back", "4 files"]);
     scene.bare(["--verify=some", "src", "dst"]).run().assert_code(2);
 }
+
+/// A tree that is brought back over what is left of an output is proven there, too: its record knows nothing of rot.
+#[test]
+fn what_is_brought_back_is_read_where_it_is_there() {
+    need!(Mount);
+    let disk = Disk::new();
+    disk.files(&["good", "rotten"]);
+    disk.copied(&[]);
+    let scene = &disk.scene;
+    scene.bare(["-q", "src", "second"]).run().assert_code(0);
+    disk.rot("rotten");
+    scene.copy(&[]).assert_code(0);
+    assert_ne!(shell(scene, "cmp src/rotten dst/rotten || echo differs"), "");
+    let run = scene.bare(["restore", "second", "dst"]).run();
+    run.assert_code(0).assert_says("dst/rotten: its content differs");
+    shell(scene, "cmp src/rotten dst/rotten && cmp src/good dst/good");
+}
