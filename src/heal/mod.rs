@@ -92,7 +92,7 @@ impl HealJob {
         };
         let (progress, stop_too) = (Arc::clone(progress), stop.clone());
         let checking = Observer { progress, stop: stop_too, listen: hear };
-        let mut report = self.check.run_on(self.lists()?, &checking)?;
+        let mut report = self.check.run_on(self.lists()?, true, &checking)?;
         report.counts.repairable = 0;
         report.counts.not_healed = unhealed.count();
         report.counts.conflicting = told.into_inner().unwrap_or_else(PoisonError::into_inner);

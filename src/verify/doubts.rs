@@ -5,7 +5,7 @@
 use std::{collections::HashMap, collections::HashSet, io, path::Path, path::PathBuf};
 
 use crate::{
-    event::Stop, manifest::NextLine, manifest::archive::bag::PAYLOAD, path::RelPath,
+    error::Error, event::Stop, manifest::NextLine, manifest::archive::bag::PAYLOAD, path::RelPath,
     state::Knowledge, state::LATEST, state::Missing, state::PrivateDir, state::PrivatePlace,
     state::RecordFile, sys::Dir, sys::Lock, sys::stat::Identity, sys::stat::Stat, tree::LastDir,
     tree::Patience, verify::Finding, verify::Target, verify::Verdict,
@@ -34,13 +34,21 @@ impl FoundBad {
         }
     }
 
-    /// Puts them in doubt in the private records that have them, which lie below `elsewhere` if that is given. A run
-    /// that is at work there, or a record that cannot be written, leaves it as it is: the check was asked to read, and
-    /// has told what it found.
-    pub fn put_in_doubt(&self, elsewhere: Option<&Path>, is_locked: bool, stop: &Stop) {
-        for (id, (root, paths)) in &self.roots {
-            let _ = doubt(*id, root, paths, elsewhere, is_locked, stop);
-        }
+    /// Puts them in doubt in the private records that have them, which lie below `elsewhere` if that is given; those of
+    /// what is checked may be locked by this run. A run that is at work there, or a record that cannot be written,
+    /// leaves it as it is, which is returned.
+    pub fn put_in_doubt(
+        &self,
+        elsewhere: Option<&Path>,
+        is_locked: bool,
+        stop: &Stop,
+    ) -> Vec<Error> {
+        let note = |(id, (root, paths)): (&Identity, &(PathBuf, _))| {
+            let noted = doubt(*id, root, paths, elsewhere, is_locked, stop);
+            let error = Error::io("note what is bad for later copies to", root, noted.err()?);
+            Some(error.with_note("; the next one does not know it: run that with --verify"))
+        };
+        self.roots.iter().filter_map(note).collect()
     }
 }
 
@@ -75,11 +83,10 @@ fn doubt(
             let private = PrivateDir::open(&dir, &place, elsewhere, Missing::Leave);
             let Ok(Some(private)) = private else { continue };
             let patience = Patience { wait: false, deed: "note in", tell: &|_| (), stop };
-            let is_held = || matches!(patience.lock(&private, &place), Ok(Lock::Held));
-            if !(is_checked && is_locked || is_held()) {
-                continue;
-            }
-            let bad = DoubtedFiles { bad: &bad, below: &below, levels: level + 1, is_checked };
+            let is_held = is_checked && is_locked
+                || matches!(patience.lock(&private, &place), Ok(Lock::Held));
+            let levels = level + 1;
+            let bad = DoubtedFiles { bad: &bad, below: &below, levels, is_checked, is_held };
             bad.put_in(&private, &dir, &place)?;
             if let Ok(payload) = dir.open_dir(PAYLOAD.as_ref(), false) {
                 let (within, path) = (PrivatePlace::Within(&private), place.join(PAYLOAD));
@@ -104,6 +111,8 @@ struct DoubtedFiles<'a> {
     levels: usize,
     /// True if the record is of the checked directory.
     is_checked: bool,
+    /// True if no other run is at work there.
+    is_held: bool,
 }
 
 impl DoubtedFiles<'_> {
@@ -125,6 +134,9 @@ impl DoubtedFiles<'_> {
         let (rows, number) = known.take_refuted();
         if number == 0 {
             return Ok(());
+        }
+        if !self.is_held {
+            return Err(io::Error::other("another run is at work there"));
         }
         let mut record = RecordFile::create(private, known.next_number())?;
         record.append(&rows, number)?;

@@ -114,16 +114,18 @@ impl VerifyJob {
     /// The job makes no sense, or another run is at work on what is to be scrubbed. Everything that goes
     /// wrong later is told to `observer` and counted in the report.
     pub fn run(&self, observer: &FindingObserver<'_>) -> Result<VerifyReport> {
-        self.run_on(expand(self.specs()?), observer)
+        self.run_on(expand(self.specs()?), false, observer)
     }
 
-    /// Runs the check of what was asked for, where archives are the lists that they have.
+    /// Runs the check of what was asked for, where archives are the lists that they have. The private directories of
+    /// what is checked may be `held` already.
     ///
     /// # Errors
     /// Fails as [`run`](Self::run) does.
     pub(crate) fn run_on(
         &self,
         expanded: Expanded,
+        held: bool,
         observer: &FindingObserver<'_>,
     ) -> Result<VerifyReport> {
         let Observer { progress, stop, listen } = observer;
@@ -188,7 +190,7 @@ impl VerifyJob {
         if let Some(read) = read {
             self.finish(read, &bags, &mut collector, stop);
         }
-        let replugged = self.leave_notes(&mut collector, lock.is_some(), stop);
+        let replugged = self.leave_notes(&mut collector, held || lock.is_some(), stop);
         let shard = shard.and_then(|shard| leave_result(&shard, manifest, &mut collector, stop));
         if !stop.is_requested() {
             collector.tell_bags(&bags);
@@ -215,7 +217,9 @@ impl VerifyJob {
         let replugged = collector.tell_late();
         // Another machine keeps the records of what it checks a shard of.
         if self.shard.is_none() {
-            collector.bad.put_in_doubt(self.state.as_deref(), is_locked, stop);
+            let left = collector.bad.put_in_doubt(self.state.as_deref(), is_locked, stop);
+            let nowhere = Arc::new(Target::none());
+            left.into_iter().for_each(|error| collector.tell(&nowhere, Finding::Warning(error)));
         }
         replugged
     }
