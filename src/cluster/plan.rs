@@ -81,7 +81,9 @@ impl PlanJob {
         for warning in prepared.warnings.iter().chain(&too_large) {
             (observer.listen)(&Event::Warning(warning));
         }
-        let walk = run.walk(&prepared, false, None);
+        let mut walk = run.walk(&prepared, false, None);
+        // No record is read that would tell whose a directory is.
+        walk.spares_others = false;
         let stat_workers = job.workers_for(&prepared, false, 1).stat_workers();
         let root = Arc::clone(&prepared.output);
         let mut planner = self.planner(observer, &plan, root)?;

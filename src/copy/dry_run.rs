@@ -87,6 +87,10 @@ impl DryRun<'_> {
                 counts.seen += 1;
                 self.failed(&error, counts);
             }
+            WalkItem::Left(..) => {
+                (counts.seen, counts.left) = (counts.seen + 1, counts.left + 1);
+                found.tell(&self.observer.listen);
+            }
             other => {
                 let is_skipped = matches!(other, WalkItem::Special(..) | WalkItem::OtherVolume(_));
                 counts.skipped += u64::from(is_skipped);
@@ -265,10 +269,14 @@ impl<'a> DryContent<'a> {
     /// The belief of earlier runs about the file that is there.
     fn belief(&self, output: &OutputDir, entry: &SourceEntry, there: &Stat) -> Belief {
         let (path, stat) = (output.rel.join(&entry.name), SourceStat(&entry.stat));
-        let known = self.known.get_or_init(|| self.load()).as_ref();
-        known.map_or(Belief::Nothing, |known| {
+        self.known().map_or(Belief::Nothing, |known| {
             belief(known, output, path.as_bytes(), stat, there, &mut NextLine::default())
         })
+    }
+
+    /// What earlier runs know of the output, if it is there.
+    pub fn known(&self) -> Option<&Knowledge> {
+        self.known.get_or_init(|| self.load()).as_ref()
     }
 
     /// Loads the records; those that cannot be read count for nothing.

@@ -48,6 +48,14 @@ impl VolumeMark {
             None => self.kind != then.kind,
         }
     }
+
+    /// True if both are known by the same, and that says that they are two.
+    pub fn is_surely_other_than(&self, then: &Self) -> bool {
+        match (&self.uuid, &then.uuid) {
+            (Some(now), Some(then)) => now != then,
+            _ => self.kind.is_some() && then.kind.is_some() && self.kind != then.kind,
+        }
+    }
 }
 
 impl fmt::Display for VolumeMark {
@@ -164,5 +172,7 @@ mod tests {
         assert!(!a.is_other_than(&kind) && !a.is_other_than(&a));
         assert!(a.is_other_than(&b) && a.is_other_than(&other) && kind.is_other_than(&a));
         assert!(!VolumeMark::default().is_known() && kind.is_known());
+        assert!(a.is_surely_other_than(&b) && a.is_surely_other_than(&other));
+        assert!(!a.is_surely_other_than(&kind) && !kind.is_surely_other_than(&a));
     }
 }

@@ -87,7 +87,9 @@ impl ExistingFile<'_> {
             return same;
         }
         match context.options.asked.policy {
-            Policy::Default | Policy::Never => return Ok(Continue((Labels::Differ, now))),
+            Policy::Default | Policy::Apart | Policy::Never => {
+                return Ok(Continue((Labels::Differ, now)));
+            }
             Policy::Update | Policy::Always if now.links > 1 => return Ok(Break(ANEW)),
             Policy::Update | Policy::Always => {}
         }
@@ -222,7 +224,7 @@ impl LateCopy {
         }
         let can_have_time = times_tell && !output.loses_time(source.mtime);
         // What cannot have the time is not touched, so any policy may ask.
-        let may_set = matches!(policy, Policy::Default | Policy::Update);
+        let may_set = matches!(policy, Policy::Default | Policy::Apart | Policy::Update);
         (!can_have_time || may_set).then_some(Self { is_late, can_have_time })
     }
 }

@@ -404,12 +404,16 @@ impl Patience<'_> {
     }
 }
 
-/// The process that holds the lock and when it started, as far as the system tells.
 fn holder(dir: &Dir) -> String {
-    let Some(holder) = sys::lock_holder(dir) else { return "another dircopy".into() };
+    known_holder(dir).unwrap_or_else(|| "another dircopy".into())
+}
+
+/// The process that holds the lock and when it started, if the system tells.
+pub fn known_holder(dir: &Dir) -> Option<String> {
+    let holder = sys::lock_holder(dir)?;
     let (process, name) = (holder.process, Shown::bytes(&holder.name));
-    match Timestamp::from_second(holder.since) {
+    Some(match Timestamp::from_second(holder.since) {
         Ok(since) => format!("another dircopy (process {process}, {name}, since {since})"),
         Err(_) => format!("another dircopy (process {process}, {name})"),
-    }
+    })
 }

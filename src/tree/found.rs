@@ -6,7 +6,7 @@ use std::{ffi::OsStr, ffi::OsString, fmt, mem, ops::ControlFlow, thread::Builder
 use crossbeam_channel::{Receiver, bounded};
 
 use crate::{
-    error::Error, event::Event, event::EventListener, manifest::ManifestName,
+    error::Error, event::Event, event::EventListener, manifest::ManifestName, path::RelPath,
     state::private_dir::NAME, state::private_dir::TRASH, sys::ListedEntry, sys::stat::Kind,
     sys::stat::Stat, tree::OutputDir, tree::SourceDir, tree::Unclassified, tree::Walk,
 };
@@ -55,6 +55,8 @@ pub enum WalkItem {
     Mounted(Arc<SourceDir>),
     /// An entry, or a directory with all that is in it, that cannot be copied.
     Failed(Error),
+    /// This directory of the output stays as it is, with all that is in it, for the reason given.
+    Left(RelPath, &'static str),
     /// A part file or journal that a killed run left at the output was removed.
     LeftoverRemoved(Arc<OutputDir>, OsString),
     /// The limits of the file system that is mounted at a directory of the output, in words.
@@ -81,6 +83,7 @@ impl WalkItem {
                 listen(&Event::LeftoverRemoved(output.rel.join(name).as_bytes()));
             }
             Self::Limits(output, limits) => listen(&Event::Limits(&output.path(), limits)),
+            Self::Left(path, why) => listen(&Event::Left(path.as_bytes(), why)),
             Self::Warning(warning) => listen(&Event::Warning(warning)),
             _ => {}
         }

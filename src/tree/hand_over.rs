@@ -7,6 +7,9 @@
 //! ask these two. One that is open to users from whom its counterpart is kept is [made anew](close_anew), as any of
 //! them may hold it open, or one below.
 //!
+//! Nor does anything get into one that no run of this user's is known to have made, unless the policy takes it over: it
+//! stays as it is ([`is_of_another_user`]).
+//!
 //! Any other is closed before anything is put into it, and gets the label of its counterpart last, and then only if
 //! everything in it is what this run found in the source and what stands there: what else was in it would be handed
 //! over, or shown, with it. That holds for the directories below one that gets opened too.
@@ -18,9 +21,9 @@ use std::{
 };
 
 use crate::{
-    error::Deed, error::Error, error::Result, event::Stop, path::RelPath, sys, sys::Attributes,
-    sys::Dir, sys::DirListing, sys::ListedEntry, sys::PartOwner, sys::stat::Kind, sys::stat::Stat,
-    tree::OutputDir, tree::Step, tree::TreePass, tree::anew::make_anew,
+    error::Deed, error::Error, error::Result, event::Stop, path::RelPath, state::Knowledge, sys,
+    sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry, sys::PartOwner, sys::stat::Kind,
+    sys::stat::Stat, tree::OutputDir, tree::Step, tree::TreePass, tree::anew::make_anew,
 };
 
 /// The deed in errors about a directory that gets nothing.
@@ -90,6 +93,62 @@ pub fn refuse_stranger(
         return Err(cannot_close(output, &io::ErrorKind::PermissionDenied.into()));
     }
     Ok(())
+}
+
+/// Why a directory of another user is left.
+pub const OF_ANOTHER_USER: &str = "it is another user's, who has files in it that no run of yours recorded, so it and all in it stay \
+                                   that user's (run this as that user, or --overwrite-policy update takes it over)";
+
+/// True if the directory `handle`, which is `there` and is to be `output`, is another user's, and has files that are in
+/// no record of this user's runs, and none that is. A directory without files is lost to nobody who made it. To be
+/// asked of what may get another owner: `source` has that.
+///
+/// # Errors
+/// It cannot be listed.
+pub fn is_of_another_user(
+    output: &OutputDir,
+    handle: &Dir,
+    there: &Stat,
+    source: &Stat,
+    known: Option<&Knowledge>,
+    stop: &Stop,
+) -> Result<bool> {
+    let traits = output.volume.tried.traits;
+    let may_change_owner = traits.permissions && traits.owners && sys::may_give_away();
+    if !may_change_owner || !Dir::is_strange(there, source) {
+        return Ok(false);
+    }
+    let rel = output.rel.path();
+    let is_known = |path: &RelPath| {
+        let path = [rel.as_bytes(), path.as_bytes()].join(&b'/');
+        known.is_some_and(|known| known.lists(&path))
+    };
+    holds_only_unknown(handle, is_known, stop).deed_at("list", || output.path())
+}
+
+/// True if there are files in `dir` or below, and none that is known.
+fn holds_only_unknown(
+    dir: &Dir,
+    is_known: impl Fn(&RelPath) -> bool,
+    stop: &Stop,
+) -> io::Result<bool> {
+    let mut pass = TreePass::over([(dir, false)], ())?;
+    let mut has_files = false;
+    while let Some(step) = pass.step(stop)? {
+        match step {
+            Step::Entry(top, ListedEntry { name, kind, .. }) => {
+                let [Some(dir)] = &top.dirs else { continue };
+                match kind.map_or_else(|| Ok(dir.stat(&name, false)?.kind), Ok::<_, io::Error>)? {
+                    Kind::Dir => top.subdirs.push((name, ())),
+                    Kind::File if is_known(&top.rel.join(&name)) => return Ok(false),
+                    kind => has_files |= kind == Kind::File,
+                }
+            }
+            Step::Into(_, name, ()) => pass.enter_all(name, ())?,
+            _ => {}
+        }
+    }
+    Ok(has_files)
 }
 
 fn cannot_close(output: &OutputDir, error: &io::Error) -> Error {

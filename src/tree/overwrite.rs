@@ -12,8 +12,10 @@ use crate::{
     error::Deed, error::Error, event::Stop, path::Shown, state::MovedTimes, state::PrivateDir,
     sys::Attributes, sys::Dir, sys::DirListing, sys::stat::Identity, sys::stat::Kind,
     sys::stat::Stat, tree::HandOver, tree::OutputDir, tree::Selection, tree::Walk, tree::WalkItem,
-    tree::dirs::in_the_way, tree::found::Emit, tree::hand_over::OPEN_TO_OTHERS,
-    tree::hand_over::close_anew, tree::hand_over::refuse_stranger, volume::TriedVolume,
+    tree::dirs::in_the_way, tree::found::Emit, tree::hand_over::OF_ANOTHER_USER,
+    tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::close_anew,
+    tree::hand_over::is_of_another_user, tree::hand_over::refuse_stranger, tree::walk::NotEntered,
+    volume::TriedVolume,
 };
 
 /// The policy for a destination that is there already and is not the same file.
@@ -28,6 +30,17 @@ pub enum Policy {
     Never,
     /// Replace everything, also what looks the same.
     Always,
+    /// The default, where the source is on another disk than that of the last copy: what is shorter may be the other
+    /// disk's, and whole. No run is asked for it.
+    #[serde(skip)]
+    Apart,
+}
+
+impl Policy {
+    /// True if a directory that another user made stays that user's.
+    pub fn spares_others(self) -> bool {
+        matches!(self, Self::Default | Self::Apart | Self::Never)
+    }
 }
 
 /// The metadata of a file that a copy would put somewhere.
@@ -56,6 +69,10 @@ pub enum Decision {
     /// The file cannot be copied; why, in words.
     Refuse(&'static str),
 }
+
+/// Why a file is left that may be another card's of the same name.
+const OF_ANOTHER_DISK: &str = "it differs, and the last complete copy here was of another disk: give each card a directory of its own (or \
+                               --overwrite-policy update, if the source only moved)";
 
 /// Why a file is left, whatever is at the output, if it is.
 pub fn leave_out(selection: &Selection, source: SourceStat<'_>) -> Option<&'static str> {
@@ -97,6 +114,7 @@ pub fn decide(
     let newer = !same_time && destination.mtime > source.mtime;
     match policy {
         Policy::Never => Decision::Leave("it differs, and nothing is to be replaced"),
+        Policy::Apart => Decision::Leave(OF_ANOTHER_DISK),
         _ if newer => Decision::Leave(
             "it differs, and the output's is newer (--overwrite-policy always replaces it)",
         ),
@@ -134,15 +152,17 @@ impl Walk<'_> {
         source: &Stat,
         is_source: &dyn Fn(Identity) -> bool,
         emit: &mut impl Emit,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotEntered> {
         let to = output.path();
         let there = handle.stat_self().deed("look at", &to)?;
         if is_source(there.id) {
-            return Err(Error::finding("write to", to, "it is a directory of the source"));
+            return Err(Error::finding("write to", to, "it is a directory of the source").into());
         }
         if !self.dry {
             self.claim(output, parent, &there)?;
         }
+        let unstopped = &Stop::default();
+        let stop = self.stop.unwrap_or(unstopped);
         let is_of_others = !fresh && !self.is_ours_alone;
         let is_labelled = |stat: &Stat| Attributes::are_labelled(&there, stat);
         if is_of_others
@@ -150,28 +170,26 @@ impl Walk<'_> {
             && PrivateDir::is_one(&handle, &there)
         {
             let finding = "it is where runs keep their private records: it was moved there; move it back, or remove it";
-            return Err(Error::finding("write to", to, finding));
+            return Err(Error::finding("write to", to, finding).into());
         }
         if is_of_others {
             match refuse_stranger(output, &handle, &there, source, self.dry) {
                 Err(_) if self.leaves_dirs => {
-                    return Err(Error::finding("copy into", to, OPEN_TO_OTHERS));
+                    return Err(Error::finding("copy into", to, OPEN_TO_OTHERS).into());
                 }
                 looked => looked?,
+            }
+            if self.spares_others
+                && is_of_another_user(output, &handle, &there, source, self.known, stop)?
+            {
+                return Err(NotEntered::Left(OF_ANOTHER_USER));
             }
         }
         let (mut handle, mut now) = (handle, there);
         if is_of_others
             && !self.dry
-            && let Some(made) = close_anew(
-                output,
-                parent,
-                &handle,
-                &there,
-                self.chains,
-                self.stop.unwrap_or(&Stop::default()),
-                || self.may_make(),
-            )?
+            && let Some(made) =
+                close_anew(output, parent, &handle, &there, self.chains, stop, || self.may_make())?
         {
             now = made.stat_self().deed("look at", &to)?;
             handle = made;
@@ -320,7 +338,8 @@ mod tests {
         Some(DestinationStat { stat, same_time: source.mtime == stat.mtime })
     }
 
-    const POLICIES: [Policy; 4] = [Policy::Default, Policy::Update, Policy::Never, Policy::Always];
+    const POLICIES: [Policy; 5] =
+        [Policy::Default, Policy::Update, Policy::Never, Policy::Always, Policy::Apart];
 
     /// Every cell: what is at the output beside a source of 100 bytes from second 50.
     #[test]
@@ -328,16 +347,16 @@ mod tests {
         use Decision::{Keep, Replace};
         let left = Decision::Leave("");
         for (what, size, secs, expected) in [
-            ("the same", 100, 50, [Keep, Keep, Keep, Replace]),
-            ("shorter and older", 60, 40, [Replace, Replace, left, Replace]),
-            ("shorter, same time", 60, 50, [Replace, Replace, left, Replace]),
-            ("empty and older", 0, 40, [Replace, Replace, left, Replace]),
-            ("shorter but newer", 60, 60, [left, left, left, Replace]),
-            ("same size, older", 100, 40, [left, Replace, left, Replace]),
-            ("longer, older", 200, 40, [left, Replace, left, Replace]),
-            ("longer, same time", 200, 50, [left, left, left, Replace]),
-            ("same size, newer", 100, 60, [left, left, left, Replace]),
-            ("longer, newer", 200, 60, [left, left, left, Replace]),
+            ("the same", 100, 50, [Keep, Keep, Keep, Replace, Keep]),
+            ("shorter and older", 60, 40, [Replace, Replace, left, Replace, left]),
+            ("shorter, same time", 60, 50, [Replace, Replace, left, Replace, left]),
+            ("empty and older", 0, 40, [Replace, Replace, left, Replace, left]),
+            ("shorter but newer", 60, 60, [left, left, left, Replace, left]),
+            ("same size, older", 100, 40, [left, Replace, left, Replace, left]),
+            ("longer, older", 200, 40, [left, Replace, left, Replace, left]),
+            ("longer, same time", 200, 50, [left, left, left, Replace, left]),
+            ("same size, newer", 100, 60, [left, left, left, Replace, left]),
+            ("longer, newer", 200, 60, [left, left, left, Replace, left]),
         ] {
             for (policy, expected) in POLICIES.into_iter().zip(expected) {
                 let (source, there) = (file(100, 50), file(size, secs));

@@ -56,6 +56,8 @@ pub struct Walk<'a> {
     pub most_levels: usize,
     /// Only these names and what is below them.
     pub names: Option<&'a NameList>,
+    /// Leave what is [another user's](crate::tree::hand_over::is_of_another_user) as it is.
+    pub spares_others: bool,
     /// Leave the attributes of directories to another run.
     pub leaves_dirs: bool,
     /// Nothing in the output is another user's, and nobody can enter it until the run ends.
@@ -81,6 +83,32 @@ pub(crate) struct Frame {
     subdirs: std::vec::IntoIter<Subdir>,
     listed: bool,
     pub(crate) memory: DirMemory,
+}
+
+/// Why a directory is not entered.
+pub(crate) enum NotEntered {
+    Failed(Error),
+    /// What is at the output stays as it is.
+    Left(&'static str),
+}
+
+impl From<Error> for NotEntered {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl NotEntered {
+    /// What is handed on of `subdir` of the directory that the walk is in.
+    pub(crate) fn of(self, stack: &[Frame], subdir: &Subdir) -> WalkItem {
+        match (self, stack.last()) {
+            (Self::Failed(error), _) => WalkItem::Failed(error),
+            (Self::Left(why), above) => {
+                let path = |above: &Frame| above.output.rel.join(&subdir.listed.name);
+                WalkItem::Left(above.map_or_else(RelPath::root, path), why)
+            }
+        }
+    }
 }
 
 /// Where a walk is: the directories from the root down, and what it works with.
@@ -211,7 +239,7 @@ impl Walk<'_> {
                         stack.push(frame);
                         self.take_leftovers(descent, emit)?;
                     }
-                    Err(error) => emit.item(WalkItem::Failed(error))?,
+                    Err(why) => emit.item(why.of(stack, &subdir))?,
                 }
             } else if top.listed {
                 self.leave(descent, emit)?;
@@ -361,10 +389,10 @@ impl Walk<'_> {
         stack: &[Frame],
         subdir: &Subdir,
         emit: &mut impl Emit,
-    ) -> Result<Frame, Error> {
+    ) -> Result<Frame, NotEntered> {
         let name = &subdir.listed.name;
         let Some(parent) = stack.last() else {
-            return Err(Error::finding("enter", &**name, "the walk is at its end"));
+            return Err(Error::finding("enter", &**name, "the walk is at its end").into());
         };
         let from = || parent.source.path_of(name);
         if stack.len() > self.most_levels {
@@ -373,7 +401,7 @@ impl Walk<'_> {
                  time to go deeper (ulimit -n)",
                 self.most_levels
             );
-            return Err(Error::finding("enter", from(), finding));
+            return Err(Error::finding("enter", from(), finding).into());
         }
         let handle = parent
             .source
@@ -382,20 +410,22 @@ impl Walk<'_> {
             .deed_at("open directory", from)?;
         let stat = handle.stat_self().deed_at("look at", from)?;
         if stack.iter().any(|above| above.id == stat.id) {
-            return Err(Error::finding("enter", from(), "it leads back to a directory above it"));
+            return Err(
+                Error::finding("enter", from(), "it leads back to a directory above it").into()
+            );
         }
         if self.output_root == Some(stat.id) {
-            return Err(Error::finding("copy", from(), "it is the output itself"));
+            return Err(Error::finding("copy", from(), "it is the output itself").into());
         }
         if self.classifier.selection.follow_links && sys::is_synthetic(&handle) {
             // The links below /proc/self/fd lead to what this run holds open, which grows with each look.
-            return Err(Error::finding("enter", from(), MADE_UP));
+            return Err(Error::finding("enter", from(), MADE_UP).into());
         }
-        let attributes = Attributes::read(&handle).or_else(|error| {
+        let attributes = Attributes::read(&handle).unwrap_or_else(|error| {
             let error = Error::io("read the attributes of", from(), error);
             let _ = emit.item(WalkItem::Warning(error));
-            Ok(Attributes::default())
-        })?;
+            Attributes::default()
+        });
         let mut output = OutputDir::below(&parent.output, name, &stat);
         output.ways = output.ways.with_lists(&attributes);
         output.finish = Some((Dir::label_of_copy(&stat), attributes)).filter(|_| !self.leaves_dirs);

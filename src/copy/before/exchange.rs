@@ -12,12 +12,14 @@ use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc, time::Instant};
 use crate::copy::before::{cannot_look, check::Opened, is_inside, open_source};
 use crate::{
     copy::CopyJob, copy::Counts, copy::DatedName, copy::Ending, copy::Report, error::Deed,
-    error::Error, error::Result, event::Stop, manifest::Entries, manifest::ManifestName,
-    manifest::Parsed, manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
-    manifest::archive::bag::manifest_name, manifest::readers::ours, path::RelPath, path::Shown,
-    state::Missing, state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark,
+    error::Error, error::Result, event::Stop, io::CopyOptions, manifest::Entries,
+    manifest::ManifestName, manifest::Parsed, manifest::archive::bag::DECLARATION,
+    manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name,
+    manifest::readers::ours, path::RelPath, path::Shown, state::Missing, state::Mounts,
+    state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark,
     state::private_dir::NAME, sys::Cloned, sys::Dir, sys::DirListing, sys::ListedEntry,
-    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::SourceDir,
+    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::Policy,
+    tree::SourceDir,
 };
 
 /// Number of lines of a manifest that are looked for at the output: one that is there is enough.
@@ -147,6 +149,24 @@ impl Exchange<'_> {
         let of_payload = of_bag.filter_map(|bag| of.private(PrivatePlace::Within(&bag)));
         let own = places().filter_map(|place| of.private(place));
         own.chain(of_payload).filter_map(|private| SourceMark::read(&private)).collect()
+    }
+}
+
+impl CopyJob {
+    /// The same job, which leaves what differs, if the source is on another disk than that of the last complete copy
+    /// here: two cards of one label number their files alike.
+    pub(crate) fn of_another_disk(&self) -> Option<Self> {
+        if self.options.policy != Policy::Default || self.shard.is_some() {
+            return None;
+        }
+        let dir =
+            self.held.as_ref().map_or_else(|| Dir::open(&self.output), |held| held.try_clone());
+        let output = Asked { dir: dir.ok()?, path: self.output.clone() };
+        let last = SourceMark::read(&output.private(self.private_place())?)?;
+        let now = SourceMark::of(&open_source(&self.source).ok()?.0, Mounts::default());
+        let is_other = now.root.is_surely_other_than(&last.root);
+        let options = CopyOptions { policy: Policy::Apart, ..self.options.clone() };
+        is_other.then(|| Self { options, ..self.clone() })
     }
 }
 

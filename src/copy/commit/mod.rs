@@ -235,6 +235,10 @@ impl<'a> Committer<'a> {
             WalkItem::Symlink(source, output, entry) => self.symlink(&source, &output, &entry),
             WalkItem::Mounted(dir) => self.accounting.mounts.add(dir.rel.path(), &dir.handle),
             WalkItem::Failed(error) => self.accounting.failed(&error),
+            WalkItem::Left(..) => {
+                self.accounting.counts.left += 1;
+                found.tell(self.accounting.listen());
+            }
             WalkItem::Warning(warning) => self.accounting.warn(&warning),
             WalkItem::Looked(output) | WalkItem::Done(output) => self.arrived(&output),
             WalkItem::Special(..) | WalkItem::OtherVolume(_) => {

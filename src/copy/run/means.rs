@@ -217,7 +217,10 @@ impl WalkSink<'_> {
         let entries = match &found {
             WalkEvent::Files(batch) => batch.files.len(),
             WalkEvent::Item(
-                WalkItem::HardLink(..) | WalkItem::Symlink(..) | WalkItem::Failed(_),
+                WalkItem::HardLink(..)
+                | WalkItem::Symlink(..)
+                | WalkItem::Failed(_)
+                | WalkItem::Left(..),
             ) => 1,
             WalkEvent::Item(_) => 0,
         };

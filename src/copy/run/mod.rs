@@ -117,6 +117,9 @@ impl OutputRun<'_> {
     pub(crate) fn copy_or_tell(&self) -> Result<Report> {
         let started = Instant::now();
         let Self { job, observer, .. } = *self;
+        if let Some(apart) = job.of_another_disk() {
+            return self.with(&apart).copy_or_tell();
+        }
         // A run that gives itself up leaves the program's stop as it is.
         let stop = &observer.stop.of_one();
         job.check_options()?;
@@ -139,17 +142,7 @@ impl OutputRun<'_> {
             (observer.listen)(&Event::Limits(&job.output, OTHERS_MAY_WRITE));
         }
         if job.dry_run {
-            let walk = self.walk(&prepared, true, None);
-            let follow = job.follows(&prepared);
-            let directory = prepared.file.is_none().then(|| Arc::clone(&prepared.source));
-            let Prepared { source, output, .. } = &prepared;
-            let content = &DryContent::new(job, follow, source, output, stop);
-            let options = &job.options;
-            let counts = DryRun { options, follow, content, observer, stop }.run(prepared, &walk);
-            let counts = looked.map_or(counts, |looked| looked.tell(&observer.listen, counts));
-            let report = Report::dry(counts, stop, started.elapsed());
-            let ending = job.ending(&counts, stop, None, directory.as_deref());
-            return Ok(Report { ending, ..report });
+            return Ok(self.only_tell(prepared, looked, started, stop));
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
         let is_later = matches!(space, SpaceAnswer::Later);
@@ -243,6 +236,30 @@ impl OutputRun<'_> {
         let (classifier, listen, stop) = (job.classifier(), &observer.listen, patience.stop);
         let noted_at = &job.output;
         DepartureLook { job, mirror, prepared, classifier, noted_at, listen, stop }.run().map(Some)
+    }
+
+    /// Says what would become of every entry.
+    fn only_tell(
+        &self,
+        prepared: Prepared,
+        looked: Option<LookResult>,
+        started: Instant,
+        stop: &Stop,
+    ) -> Report {
+        let Self { job, observer, .. } = *self;
+        let mut walk = self.walk(&prepared, true, None);
+        let follow = job.follows(&prepared);
+        let directory = prepared.file.is_none().then(|| Arc::clone(&prepared.source));
+        let Prepared { source, output, .. } = &prepared;
+        let content = &DryContent::new(job, follow, source, output, stop);
+        let options = &job.options;
+        walk.spares_others = sys::may_give_away() && options.policy.spares_others();
+        walk.known = content.known().filter(|_| walk.spares_others);
+        let counts = DryRun { options, follow, content, observer, stop }.run(prepared, &walk);
+        let counts = looked.map_or(counts, |looked| looked.tell(&observer.listen, counts));
+        let report = Report::dry(counts, stop, started.elapsed());
+        let ending = job.ending(&counts, stop, None, directory.as_deref());
+        Report { ending, ..report }
     }
 
     fn copy(

@@ -223,6 +223,7 @@ impl CopyJob {
             source_root: prepared.source_id,
             output_root: prepared.output_id,
             names: self.names.as_ref(),
+            spares_others: !dry && self.shard.is_none() && self.options.policy.spares_others(),
             leaves_dirs: self.shard.is_some(),
             is_ours_alone: self.pruned,
             gate: None,

@@ -13,6 +13,7 @@ use crate::{
     tree::Unclassified, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::classify::Subdir,
     tree::found::Emit, tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::lets_others_in,
     tree::names::NamedEntry, tree::names::is_within, tree::walk::Defer, tree::walk::Descent,
+    tree::walk::NotEntered,
 };
 
 /// Number of names of one directory that are looked at together.
@@ -186,8 +187,8 @@ impl Walk<'_> {
         for subdir in subdirs {
             match self.enter(&descent.stack, &subdir, emit) {
                 Ok(frame) => descent.stack.push(frame),
-                Err(error) => {
-                    emit.item(WalkItem::Failed(error))?;
+                Err(why) => {
+                    emit.item(why.of(&descent.stack, &subdir))?;
                     continue;
                 }
             }
@@ -255,8 +256,14 @@ impl Walk<'_> {
         let Some(subdir) = self.classifier.on_the_way(&here, &mut top.memory, listed)? else {
             return Ok(false);
         };
-        let frame = self.enter(&descent.stack, &subdir, emit)?;
-        descent.stack.push(frame);
+        let output = Arc::clone(&top.output);
+        match self.enter(&descent.stack, &subdir, emit) {
+            Ok(frame) => descent.stack.push(frame),
+            Err(NotEntered::Failed(error)) => return Err(error),
+            Err(NotEntered::Left(why)) => {
+                return Err(Error::finding("copy into", output.path_of(name), why));
+            }
+        }
         Ok(true)
     }
 

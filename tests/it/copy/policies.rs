@@ -1,8 +1,8 @@
 //! What happens to what is there already: every cell of the overwrite table, and running again.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
-use crate::harness::{NONE, Scene, Strace, content, ctimes, need, shell};
+use crate::harness::{Mount, NONE, Scene, Strace, content, ctimes, need, shell};
 
 const POLICIES: [&str; 4] = ["default", "update", "never", "always"];
 const TIME: u64 = 1_000_000_000;
@@ -375,4 +375,42 @@ fn files_may_be_too_large() {
     // One file alone.
     let run = scene.command_to(scene.path("src/zeros"), &scene.dst, ["--max-size", "1T"]).run();
     run.assert_code(1).assert_says("it is larger than --max-size");
+}
+
+/// Two cards of one label number their files alike: what differs may be the other card's, and whole.
+#[test]
+fn what_another_disk_has_under_the_same_name_is_not_replaced() {
+    need!(Loop);
+    Mount::privately();
+    let scene = Scene::new();
+    let mount = |name: &str, files: &[(&str, usize)]| {
+        let mount = Mount::ext4(&scene.path(&format!("{name}.image")), 16, &scene.path(name));
+        for (file, size) in files {
+            fs::write(scene.path(name).join(file), content(*size)).unwrap();
+        }
+        mount
+    };
+    let _one = mount("one", &[("shorter", 1000), ("longer", 3000), ("first", 10)]);
+    shell(&scene, "touch -d 2026-01-01 one/*; mkdir moved; cp -a one/. moved");
+    let copy = |from: &str, args: &[&str]| scene.bare([&[from, "dst"], args].concat()).run();
+    copy("one", &["--exclude=lost+found"]).assert_code(0);
+    let _two = mount("two", &[("shorter", 2000), ("longer", 2000), ("second", 10)]);
+    for args in [&["-n"][..], &[], &[]] {
+        let run = copy("two", &[args, &["--exclude=lost+found"]].concat());
+        run.assert_code(1);
+        let told = format!("{}{}", run.out(), run.err());
+        assert_eq!(told.matches("was of another disk: give each card").count(), 2, "{told}");
+        assert_eq!(fs::read(scene.dst.join("shorter")).unwrap(), content(1000));
+    }
+    // What it alone has is there.
+    assert!(scene.dst.join("second").exists());
+    // A file of the same card that grew is brought over as ever, and so is one of a source that moved, when asked.
+    fs::write(scene.path("one/shorter"), content(1500)).unwrap();
+    copy("one", &["--exclude=lost+found"]).assert_code(0);
+    fs::write(scene.path("moved/shorter"), content(1700)).unwrap();
+    copy("moved", &["--exclude=lost+found"]).assert_code(1);
+    copy("moved", &["--exclude=lost+found", "--overwrite-policy=update"]).assert_code(0);
+    fs::write(scene.path("moved/shorter"), content(1800)).unwrap();
+    copy("moved", &["--exclude=lost+found"]).assert_code(0);
+    assert_eq!(fs::read(scene.dst.join("shorter")).unwrap(), content(1800));
 }

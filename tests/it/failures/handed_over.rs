@@ -513,3 +513,57 @@ fn the_access_lists_of_a_directory_of_another_user_are_gone_before_anything_is_m
         }
     }
 }
+
+/// A user copies to a disk, and root runs the same copy once more: the user's copy stays the user's.
+#[test]
+fn a_copy_that_another_user_made_stays_that_users() {
+    need!(Root, Setpriv);
+    let scene = Scene::new();
+    scene.src.file("clips/one", "one").file("clips/more/two", "two").file("top", "top");
+    shell(&scene, "chmod -R a+rX . src; mkdir dst; chown 65534:65534 dst");
+    scene.command(NONE).under_nobody().run().assert_code(0);
+    shell(&scene, "echo own > dst/clips/own; chown 65534:65534 dst/clips/own");
+    let was = || shell(&scene, "find dst/clips -printf '%p %m %U %G\\n' | sort");
+    let before = was();
+    for args in [&["-n"][..], &[], &[], &["--overwrite-policy", "never"], &["--hash", "none"]] {
+        let run = scene.copy(args);
+        run.assert_code(1);
+        let told = format!("{}{}", run.out(), run.err());
+        assert!(told.contains("clips: it is another user's"), "{args:?}: {told}");
+        assert!(!told.contains("clips/"), "{args:?}: {told}");
+        assert_eq!(was(), before, "{args:?}: {told}");
+    }
+    // Also of what a list names below.
+    std::fs::write(scene.path("names"), "clips/more/two\n").unwrap();
+    let run = scene.copy(&["--files-from", "names"]);
+    run.assert_code(1).assert_says("it is another user's");
+    assert_eq!(was(), before, "{}", run.err());
+    scene.command(NONE).under_nobody().run().assert_code(0);
+    shell(&scene, "rm dst/clips/own");
+    scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+    assert_eq!(label(&scene.dst.join("clips")), (0, 0o755));
+}
+
+/// … also where root's own runs keep records: what these have of their own directories says nothing of that one.
+#[test]
+fn a_directory_that_another_user_filled_stays_that_users() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("ours/file", "ours").file("theirs/sub/file", "theirs").file("top", "top");
+    shell(&scene, "chmod -R a+rX . src; mkdir dst; cp -a src/theirs dst; chown -R 1001 dst/theirs");
+    for _ in 0..2 {
+        let run = scene.copy(&[]);
+        run.assert_code(1).assert_says("left as it is: theirs: it is another user's");
+        assert_eq!(
+            shell(&scene, "stat -c '%u %a' dst/theirs dst/theirs/sub"),
+            "1001 755\n1001 755\n"
+        );
+        run.assert_prints(&["left", "1 entry not as in the source"]);
+    }
+    // A directory of an earlier run is handed over as ever.
+    shell(&scene, "chown 1002:1002 src/ours; chown 1001:1001 dst/ours");
+    scene.copy(&[]).assert_code(1).assert_says("theirs");
+    assert_eq!(label(&scene.dst.join("ours")), (1002, 0o755));
+    scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+    assert_eq!(label(&scene.dst.join("theirs")), (0, 0o755));
+}
