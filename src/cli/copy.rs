@@ -1,6 +1,6 @@
 //! A copy by `dircopy`, from its arguments to its exit code.
 
-use std::{ffi::OsStr, ffi::OsString, path::Path, sync::Arc, thread::Builder};
+use std::{ffi::OsStr, ffi::OsString, path::Path, path::PathBuf, sync::Arc, thread::Builder};
 
 use crossbeam_channel::bounded;
 use jiff::Timestamp;
@@ -31,9 +31,10 @@ pub fn copy(
 ) -> Exit {
     // Before signals are caught: a list may be typed.
     let names = args.files_from.as_deref().map(|path| read_names(path, args.null)).transpose();
-    let (view, detail) = match args.dry_run {
-        true => (View::None, Detail::Dry),
-        false => (args.verbosity.view(), args.verbosity.detail()),
+    let (view, detail) = match (args.dry_run, args.verbosity.detail()) {
+        (true, Detail::Quiet) => (View::None, Detail::Quiet),
+        (true, _) => (View::None, Detail::Dry),
+        (false, detail) => (args.verbosity.view(), detail),
     };
     let records = &args.unattended.records;
     let limit_rate = args.unattended.limit_rate;
@@ -75,7 +76,9 @@ pub fn copy(
         |path: &Path| path.file_name().and_then(OsStr::to_str).and_then(DatedName::parse).is_some();
     let restored = jobs.first().filter(|job| job.options.restore).map(|_| source);
     let restored = restored.filter(|path| is_generation(path));
-    let summary = CopySummary { args: &args, outputs, reports: &reports, restored };
+    let requires_mounts = jobs.iter().all(|job| job.options.require_mount);
+    let summary =
+        CopySummary { args: &args, outputs, reports: &reports, requires_mounts, restored };
     summary.print(&session.console);
     let exit = match session.stop.requested() {
         // Stopped before anything was touched.
@@ -207,6 +210,9 @@ fn open(path: &Path) -> Result<(Dir, GenerationSet)> {
     Ok((root, set))
 }
 
+/// Number of generations of another user that are named.
+const MOST_NAMED: usize = 5;
+
 fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (Exit, Error)> {
     let (root, set) = open(&args.output).map_err(|error| (Exit::Refused, error))?;
     if set.complete.is_empty() && set.unfinished.is_empty() {
@@ -215,13 +221,18 @@ fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (E
             found.is_ok_and(|(_, set)| !(set.complete.is_empty() && set.unfinished.is_empty()))
         };
         let finding = match set.named(&args.output).last() {
-            Some(newest) if set.is_of_another_user(&root) => format!(
-                "they are another user's, who sees them; dircopy verify checks them, and dircopy restore brings one \
-                 back, by its name: the newest is {}",
-                Shown::path(&path_of(&args.output, *newest))
-            ),
-            _ => match near(&args.output, has_some) {
-                Some(place) => format!("they are in {}", Shown::path(&place)),
+            Some(_) if set.is_of_another_user(&root) => {
+                let named = set.named(&args.output).into_iter().rev();
+                let paths: Vec<PathBuf> = named.map(|it| path_of(&args.output, it)).collect();
+                let names = paths.iter().take(MOST_NAMED).map(|path| Shown::path(path));
+                format!(
+                    "they are another user's, who sees them; dircopy verify checks them, and dircopy restore brings \
+                     one back, by its name: {}",
+                    Shown::first_of(paths.len() as u64, names)
+                )
+            }
+            _ => match near(&args.output, has_some).first() {
+                Some(place) => format!("they are in {}", Shown::path(place)),
                 None => "there are none".to_owned(),
             },
         };

@@ -185,6 +185,11 @@ pub fn refuse_loose_value(args: &[OsString], command: &Command) -> Result<(), St
 
 /// Explains options that other programs have for what is always done here, or is called otherwise.
 pub fn explain_habit(error: clap::Error, command: &mut Command) -> clap::Error {
+    let is_empty = matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
+    if error.kind() == ErrorKind::InvalidValue && is_empty {
+        let text = "a word is empty, and something is needed there\n\n  tip: a variable in it may not be set";
+        return command.error(error.kind(), text);
+    }
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
@@ -210,9 +215,25 @@ pub fn explain_habit(error: clap::Error, command: &mut Command) -> clap::Error {
             };
             format!("there is no policy {value}\n\n  tip: --overwrite-policy {policy}")
         }
+        ErrorKind::ArgumentConflict if is_of_memory(&error) => {
+            "--mirror and --generations are two ways to remember, and one is to be chosen\n\n  tip: --mirror keeps one tree as \
+             the source is, with a trash; --generations keeps a tree of each run, in which all stays that has left the source"
+                .into()
+        }
         _ => return error,
     };
     command.error(error.kind(), text)
+}
+
+/// True if --mirror and --generations were given together.
+fn is_of_memory(error: &clap::Error) -> bool {
+    let named =
+        [ContextKind::InvalidArg, ContextKind::PriorArg].map(|kind| match error.get(kind) {
+            Some(ContextValue::String(one)) => one.clone(),
+            Some(ContextValue::Strings(all)) => all.join(" "),
+            _ => String::new(),
+        });
+    ["--mirror", "--generations"].iter().all(|it| named.iter().any(|named| named.contains(it)))
 }
 
 /// True if the option that looks like the unknown one is not shown in the help.

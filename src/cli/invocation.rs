@@ -187,7 +187,7 @@ impl CopyInvocation {
     }
 }
 
-/// Refuses a path that begins with `~` where nothing is called so: only a shell knows what it stands for.
+/// Refuses a path that begins with `~` or a variable where nothing is called so: only a shell knows what it stands for.
 fn refuse_tilde(matches: &ArgMatches, command: &mut Command) -> Result<(), clap::Error> {
     fn find<'m>(matches: &'m ArgMatches, command: &Command) -> Option<&'m OsStr> {
         let is_path = |arg: &&clap::Arg| {
@@ -198,18 +198,28 @@ fn refuse_tilde(matches: &ArgMatches, command: &mut Command) -> Result<(), clap:
             .filter(is_path)
             .filter_map(|arg| matches.get_raw(arg.get_id().as_str()))
             .flatten();
-        let is_home = |value: &&OsStr| {
-            let first = Path::new(value).components().next();
-            first.is_some_and(|it| it.as_os_str() == "~") && std::fs::symlink_metadata("~").is_err()
+        let is_of_shell = |value: &&OsStr| {
+            let first = Path::new(value).components().next().map(|it| it.as_os_str());
+            first.is_some_and(|it| {
+                let is_variable = |text: &str| {
+                    let name = text.strip_prefix('$').map(|name| name.trim_start_matches('{'));
+                    name.is_some_and(|name| {
+                        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                    })
+                };
+                let is_one = |text: &str| text.starts_with('~') || is_variable(text);
+                it.to_str().is_some_and(is_one) && std::fs::symlink_metadata(it).is_err()
+            })
         };
-        values.find(is_home).or_else(|| {
+        values.find(is_of_shell).or_else(|| {
             let (name, below) = matches.subcommand()?;
             find(below, command.find_subcommand(name)?)
         })
     }
     let Some(path) = find(matches, command) else { return Ok(()) };
     let text = format!(
-        "~ is not expanded here: {}\n\n  tip: write the whole path, or on a command line leave out the quotes",
+        "{} is not expanded here: {}\n\n  tip: write the whole path, or on a command line leave out the quotes",
+        if path.as_encoded_bytes().starts_with(b"$") { "$" } else { "~" },
         Shown::path(Path::new(path))
     );
     Err(command.error(ErrorKind::ValueValidation, text))
@@ -232,7 +242,10 @@ fn with_job(
     args.splice(at..at, file.words());
     let mut command = args::dircopy();
     let matches = command.try_get_matches_from_mut(args.clone());
-    let matches = matches.map_err(|error| explain_want(error, &args, &mut command));
+    let matches = matches.map_err(|error| {
+        let error = explain_want(error, &args, &mut command);
+        explain_habit(error, &mut command)
+    });
     let matches =
         matches.and_then(|matches| refuse_tilde(&matches, &mut command).map(|()| matches));
     let read = matches.and_then(|matches| Ok((Box::new(copy(&matches, &mut command)?), matches)));

@@ -70,7 +70,7 @@ pub fn check(
     set.sort();
     set.iter().for_each(|(_, line)| console.out(line));
     if !defaults.is_empty() {
-        console.out(&format!("# by default: {}", defaults.join(", ")));
+        console.out_wrapped(&format!("# by default: {}", defaults.join(", ")), "#   ");
     }
     for (given, job) in invocation.given.iter().zip(&invocation.jobs) {
         if *given != job.output {

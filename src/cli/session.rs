@@ -204,6 +204,9 @@ const OFTEN: Duration = Duration::from_millis(20);
 /// Characters that a shell would act on.
 const OF_SHELLS: [char; 8] = ['|', '&', ';', '<', '>', '$', '`', '*'];
 
+/// The deed in errors about a command.
+const RUN_ON_END: &str = "run the command of --on-end";
+
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnEnd {
@@ -243,6 +246,23 @@ impl OnEnd {
         Ok(Self { program, arguments: words.collect() })
     }
 
+    /// Looks whether the program is there, as the system looks for it.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn look(&self) -> Result<()> {
+        let program = Path::new(&self.program);
+        let of_windows = PathBuf::from(format!("{}.exe", self.program));
+        let is_in = |dir: &Path| [program, &of_windows].iter().any(|it| dir.join(it).is_file());
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_any = match program.components().count() {
+            1 => std::env::split_paths(&path).any(|dir| is_in(&dir)),
+            _ => is_in(Path::new("")),
+        };
+        let none = || Error::finding(RUN_ON_END, program, "there is no such program");
+        is_any.then_some(()).ok_or_else(none)
+    }
+
     /// Runs the command with these variables added to the environment, and waits for its end. Its output goes to
     /// standard error, or nowhere if it is to be `silent`.
     ///
@@ -255,9 +275,8 @@ impl OnEnd {
         silent: bool,
     ) -> Result<()> {
         let what = PathBuf::from(&self.program);
-        let fail = |error| Error::io("run the command of --on-end", &what, error);
-        let finding =
-            |text: String| Err(Error::finding("run the command of --on-end", &what, text));
+        let fail = |error| Error::io(RUN_ON_END, &what, error);
+        let finding = |text: String| Err(Error::finding(RUN_ON_END, &what, text));
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).envs(variables).stdin(Stdio::null());
         // Standard output may carry copied bytes.

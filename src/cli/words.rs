@@ -223,6 +223,11 @@ fn named_disk(text: &str) -> Option<NamedDisk<'_>> {
 impl NamedDisk<'_> {
     /// Where it is mounted.
     fn find(&self, given: &Path, deed: &'static str) -> Result<PathBuf> {
+        if self.value.is_empty() {
+            let finding =
+                format!("it names no disk: {0}NAME/DIR is DIR on the disk with NAME", self.kind);
+            return Err(Error::finding(deed, given, finding));
+        }
         let volumes = sys::mounted_volumes().deed("find the disk of", given)?;
         let is_it = |volume: &MountedVolume| match self.kind {
             "LABEL=" => volume.label.as_ref().is_some_and(|label| label == self.value),
@@ -287,10 +292,14 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     while let Some(brace) = text[at..].find('{').map(|found| at + found) {
         let is_double = text[brace..].starts_with("{{");
         let inner = brace + if is_double { 2 } else { 1 };
-        let len = text[inner..].find(|c: char| !c.is_ascii_lowercase()).unwrap_or(0);
+        let len = text[inner..].find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(0);
         let end = inner + len;
         let close = if is_double { "}}" } else { "}" };
-        if len == 0 || !text[end..].starts_with(close) {
+        // Other words in capitals are what they are.
+        let word = &text[inner..end];
+        let is_one = word.chars().all(|c| c.is_ascii_lowercase())
+            || ["date", "label", "host"].iter().any(|it| it.eq_ignore_ascii_case(word));
+        if len == 0 || !is_one || !text[end..].starts_with(close) {
             // Of two braces the second may begin a placeholder.
             at = brace + 1;
             continue;

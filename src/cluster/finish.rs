@@ -1,7 +1,7 @@
 //! The end of a plan, which alone may say that all is done: it holds what was planned against what was recorded, file
 //! by file, makes links, gives directories their attributes, and leaves one ordinary manifest.
 
-use std::{path::Path, path::PathBuf};
+use std::{mem, path::Path, path::PathBuf, thread::sleep, time::Duration};
 
 use jiff::Timestamp;
 
@@ -17,6 +17,12 @@ use crate::{
     state::record::name_later, state::record::tell_output, sys::Dir, tree::Patience,
 };
 
+/// How often it is looked whether shards are still at work.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// A worker that does not take its next shard in this time is done.
+const BETWEEN_SHARDS: Duration = Duration::from_secs(2);
+
 /// The end of a plan.
 #[derive(Clone, Debug)]
 pub struct FinishJob {
@@ -24,7 +30,7 @@ pub struct FinishJob {
     /// Wait for shards that are at work, instead of refusing.
     pub wait: bool,
     /// An attempt that was silent for so long is dead.
-    pub dead: std::time::Duration,
+    pub dead: Duration,
 }
 
 /// The report of the end of a plan.
@@ -63,6 +69,9 @@ impl FinishJob {
         if let Some(PlanEnd { missing, manifest, .. }) = end {
             return Ok(FinishReport { missing, manifest, before: true, ..report });
         }
+        if self.wait {
+            self.wait_for_shards(&seal, observer)?;
+        }
         report.unfinished = self.name_unfinished(&seal, observer)?;
         if report.unfinished > 0 {
             return Ok(report);
@@ -99,6 +108,24 @@ impl FinishJob {
             if list.check()?.sum.to_string() != *planned {
                 return Err(Error::finding(DEED, path, OTHER_LISTS));
             }
+        }
+        Ok(())
+    }
+
+    /// Waits as long as shards that are not done are at work. A worker takes the next one as soon as it is done.
+    fn wait_for_shards(&self, seal: &Seal, observer: &EventObserver<'_>) -> Result<()> {
+        let (mut idle, mut is_told) = (Duration::ZERO, false);
+        while !observer.stop.is_requested() && idle <= BETWEEN_SHARDS {
+            if (0..seal.shards).all(|shard| self.plan.done(shard).exists()) {
+                break;
+            }
+            let is_at_work =
+                attempt::running(&self.plan, self.dead)?.iter().any(|(_, alive)| *alive);
+            idle = if is_at_work { Duration::ZERO } else { idle + LOOK_AGAIN };
+            if is_at_work && !mem::replace(&mut is_told, true) {
+                (observer.listen)(&Event::Waiting("shards are at work"));
+            }
+            sleep(LOOK_AGAIN);
         }
         Ok(())
     }

@@ -17,9 +17,9 @@ use crate::{
     manifest::lists, path::RelPath, path::Shown, state::BagNote, state::FinishedManifest,
     state::LastReceipt, state::Missing, state::NotAll, state::Note, state::PrivateDir,
     state::private_dir::NAME, state::record::FIRST, state::record::measure, state::row::FINISHED,
-    sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir, verify::NameHasher,
-    verify::expand::open, verify::expand::read_begin, verify::lines::seen::ListedRoot,
-    verify::unlisted::lists_by_name,
+    sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir,
+    tree::cleanup::known_holder, verify::NameHasher, verify::expand::open,
+    verify::expand::read_begin, verify::lines::seen::ListedRoot, verify::unlisted::lists_by_name,
 };
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
@@ -324,6 +324,10 @@ impl OwnManifests {
 
     /// Why there is nothing to check against.
     fn none(&self, dir: &Path) -> Error {
+        if let Some(holder) = at_work(dir) {
+            let finding = format!("{holder} is at work on it: check it when that one has ended");
+            return Error::finding("check", dir, finding);
+        }
         let unfinished = self.unfinished.iter().max();
         let finding = match (self.finished.first(), &self.record, unfinished) {
             (Some(older), Recorded::Manifest(recorded, _), _) => format!(
@@ -352,12 +356,19 @@ impl OwnManifests {
     }
 }
 
+/// The run that is at work on the output at `dir`, if the system tells of one.
+fn at_work(dir: &Path) -> Option<String> {
+    let private = PrivateDir::open(&Dir::open(dir).ok()?, dir, None, Missing::Leave).ok()??;
+    private.locked().find_map(known_holder)
+}
+
 /// Why runs with this private directory may have left no manifest, and what to do.
 fn why_none(private: &PrivateDir) -> &'static str {
     let has = |name: &str| private.dir().stat(name.as_ref(), false).is_ok();
     match () {
         () if BagNote::read(private).is_some() => {
-            "it is a bag that is not finished; run the same copy again"
+            "it is a bag that is not finished; run the same copy again: what that names as left keeps it so, until it is \
+             moved away or healed"
         }
         () if has(FIRST) => "the last run did not come to its end; run the same copy again",
         () if !has(LastReceipt::FILE) => {
@@ -422,9 +433,14 @@ fn remedy(dir: &Path) -> String {
     let lists = here.map(|here| lists_by_name(&here)).unwrap_or_default();
     let at = |name: &String| Shown::path(&dir.join(name)).to_string();
     match &lists[..] {
-        [] => match output_near(dir) {
-            Some(near) => format!("there is one in {0}: dircopy verify {0}", Shown::path(&near)),
-            None => "another is given with --manifest".to_owned(),
+        [] => match &outputs_near(dir)[..] {
+            [] => "another is given with --manifest".to_owned(),
+            [near] => format!("there is one in {0}: dircopy verify {0}", Shown::path(near)),
+            [near, ..] => format!(
+                "there is one in {}, and there are others: dircopy verify {}",
+                Shown::path(near),
+                Shown::path(&dir.join("*"))
+            ),
         },
         [one] => format!("to check it by the list in it, give --manifest {}", at(one)),
         [first, ..] => {
@@ -442,18 +458,23 @@ const MOST_LOOKED_INTO: usize = 1000;
 
 /// The output in a directory, or the one that it is in.
 pub fn output_near(dir: &Path) -> Option<PathBuf> {
+    outputs_near(dir).into_iter().next()
+}
+
+fn outputs_near(dir: &Path) -> Vec<PathBuf> {
     near(dir, |path| path.join(NAME).is_dir() || has_own_manifest(path, None))
 }
 
-/// The directory above or in this one that is the one.
-pub fn near(dir: &Path, is_one: impl Fn(&Path) -> bool) -> Option<PathBuf> {
-    let full = dir.canonicalize().ok()?;
-    let above = full.ancestors().skip(1).find(|above| is_one(above)).map(Path::to_path_buf);
-    above.or_else(|| {
-        let listed = DirListing::of(&Dir::open(dir).ok()?).ok()?.filter_map(Result::ok);
-        let below = listed.take(MOST_LOOKED_INTO).map(|listed| dir.join(&*listed.name));
-        below.filter(|path| path.is_dir()).find(|path| is_one(path))
-    })
+/// The directory above this one that is one, or else two in it that are, if there are two.
+pub fn near(dir: &Path, is_one: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let full = dir.canonicalize().unwrap_or_default();
+    if let Some(above) = full.ancestors().skip(1).find(|above| is_one(above)) {
+        return vec![above.to_path_buf()];
+    }
+    let listing = Dir::open(dir).and_then(|dir| DirListing::of(&dir));
+    let listed = listing.into_iter().flatten().filter_map(Result::ok).take(MOST_LOOKED_INTO);
+    let below = listed.map(|listed| dir.join(&*listed.name)).filter(|path| path.is_dir());
+    below.filter(|path| is_one(path)).take(2).collect()
 }
 
 /// The answer of the private record of the directory `here`. One that was copied there with its output counts if the

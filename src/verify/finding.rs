@@ -74,7 +74,9 @@ pub struct TreeVerdict {
     pub missing: u64,
     /// Files that could not be read.
     pub unreadable: u64,
-    /// Other trouble: with the manifest, its lines, or files that are not listed.
+    /// Files that are not listed, where all must be.
+    pub unlisted: u64,
+    /// Other trouble: with the directory, the manifest or its lines.
     pub other: u64,
     /// True if its manifest lists nothing because the last run found nothing.
     pub none_found: bool,
@@ -84,7 +86,7 @@ impl TreeVerdict {
     /// True if all that is listed is as listed, and something is, or nothing was found to be listed.
     pub fn is_good(&self) -> bool {
         (self.good > 0 || self.none_found)
-            && self.differ + self.missing + self.unreadable + self.other == 0
+            && self.differ + self.missing + self.unreadable + self.unlisted + self.other == 0
     }
 }
 

@@ -276,7 +276,8 @@ fn verdict(tree: &CheckedTree) -> TreeVerdict {
     let Checked { good, differ, missing, unreadable, .. } = *counts;
     let Checked { refused, malformed, unproven, contradicted, unlisted, .. } = *counts;
     let Checked { empty, unusable, broken, incomplete, .. } = *counts;
-    let of_lines = refused + malformed + unproven + contradicted + unlisted;
+    let of_lines = refused + malformed + unproven + contradicted;
     let other = of_lines + empty + unusable + broken + incomplete;
-    TreeVerdict { good, differ, missing, unreadable, other, none_found: *none_found }
+    let none_found = *none_found;
+    TreeVerdict { good, differ, missing, unreadable, unlisted, other, none_found }
 }

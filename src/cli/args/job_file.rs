@@ -22,8 +22,9 @@ const NO_KEYS: [&str; 4] = ["help", "version", "job", "dry-run"];
 /// Options that add to the file's values, where others replace them.
 const ADDING: [&str; 2] = ["include", "exclude"];
 
-/// Records that a dry run does not write, and what is told of a run, unless the command line asks for them.
-const RECORDS: [&str; 6] = ["report", "keep-reports", "metrics", "log", "log-format", "on-end"];
+/// What a dry run has of no file: records that it does not write, telling of the run, and silence.
+const OF_NO_TRIAL: [&str; 7] =
+    ["report", "keep-reports", "metrics", "log", "log-format", "on-end", "quiet"];
 
 /// More is no job file; bytes.
 const MOST_BYTES: u64 = 1 << 20;
@@ -105,7 +106,7 @@ impl JobFile {
             }
             let Some(own) = option_called(command, &setting.option) else { return true };
             !typed.iter().any(|arg| match arg.get_long() {
-                Some("dry-run") => RECORDS.contains(&&*setting.option),
+                Some("dry-run") => OF_NO_TRIAL.contains(&&*setting.option),
                 Some(long) if long == setting.option => !ADDING.contains(&long),
                 _ => conflict(own, arg),
             })

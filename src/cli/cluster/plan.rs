@@ -449,7 +449,7 @@ impl Follower {
     /// A line for standard output, unless only what is wrong is to be said.
     pub fn say(&self, line: &str) {
         if !self.is_quiet {
-            self.session.console.out(line);
+            self.session.console.out_sentence(line);
         }
     }
 

@@ -107,6 +107,7 @@ impl<'a> Records<'a> {
             options.sign.map(Signer::new).transpose()
         });
         let mut opened = options.list.map_or(Ok(()), check);
+        let on_end = options.on_end.map(|command| command.look().map(|()| command.clone()));
         let records = Self {
             report: or_refuse(report, &mut opened),
             metrics: or_refuse(metrics, &mut opened),
@@ -125,7 +126,7 @@ impl<'a> Records<'a> {
             started,
             detail: options.detail.unwrap_or(Detail::Normal),
             name: options.name,
-            on_end: options.on_end.cloned(),
+            on_end: or_refuse(on_end.transpose(), &mut opened),
             json_on_stderr: options.json_on_stderr,
             file: options.file.map(|file| JobSection {
                 path: JsonName::path(&file.path),

@@ -165,16 +165,20 @@ impl ReceiptEntry {
     }
 }
 
+/// The error about a receipt that cannot be read.
+fn unread(path: &Path, error: io::Error) -> Error {
+    let of_dir = if path.is_dir() { "; the receipts in it are given: DIR/*.json" } else { "" };
+    Error::io("read the receipt", path, error).with_note(of_dir)
+}
+
 impl Receipt {
     /// The receipt in the file at `path`.
     ///
     /// # Errors
     /// It cannot be read, is too large, or is no receipt of a version that is known.
     pub fn open(path: &Path) -> Result<Self> {
-        let of_dir = if path.is_dir() { "; the receipts in it are given: DIR/*.json" } else { "" };
-        let fail = |error| Error::io("read the receipt", path, error).with_note(of_dir);
-        let file = sys::open_plain(path, PlainUse::Read).map_err(fail)?;
-        Self::read(file).map_err(fail)
+        let file = sys::open_plain(path, PlainUse::Read).map_err(|error| unread(path, error))?;
+        Self::read(file).map_err(|error| unread(path, error))
     }
 
     /// The same, and all of its bytes.
@@ -182,7 +186,7 @@ impl Receipt {
     /// # Errors
     /// As of [`open`](Self::open).
     pub fn open_whole(path: &Path) -> Result<(Self, Vec<u8>)> {
-        let fail = |error| Error::io("read the receipt", path, error);
+        let fail = |error| unread(path, error);
         let file = sys::open_plain(path, PlainUse::Read).map_err(fail)?;
         let mut bytes = Vec::new();
         Uninterrupted(file).take(MOST_BYTES).read_to_end(&mut bytes).map_err(fail)?;

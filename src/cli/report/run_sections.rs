@@ -25,6 +25,11 @@ pub fn verdict(receipt: &Receipt) -> ShownVerdict {
         |class, title: &str, sentence| ShownVerdict { class, title: title.into(), sentence };
     match (receipt.exit_code, &*receipt.ending.0) {
         (0, "complete") if receipt.dry_run => shown("quiet", "Dry run", "Nothing was done."),
+        (0, "complete") if is_check && is_heal(receipt) => shown(
+            "good",
+            "As listed",
+            "Every listed file that was checked is as listed, or was made so.",
+        ),
         (0, "complete") if is_check => {
             shown("good", "As listed", "Every listed file that was checked is as listed.")
         }
@@ -93,7 +98,8 @@ pub fn run(receipt: &Receipt) -> Markup {
             }
             @if receipt.kind.0 == "copy" && receipt.outputs.all > 1 {
                 @for output in receipt.outputs.kept.iter().filter(|output| !output.is_complete()) {
-                    p { (name(&output.name())) ": " (what_is_amiss(output)) }
+                    // What ended the run stands above.
+                    @if receipt.error.is_none() || output.error.as_ref().map(|it| &it.text) != receipt.error.as_ref().map(|it| &it.text) { p { (name(&output.name())) ": " (what_is_amiss(output)) } }
                 }
             }
         }
@@ -112,6 +118,12 @@ pub fn run(receipt: &Receipt) -> Markup {
     }
 }
 
+/// True if a check made files whole, or was to.
+fn is_heal(receipt: &Receipt) -> bool {
+    receipt.command.kept.get(1).is_some_and(|word| word.0 == "heal")
+        || receipt.checked.is_some_and(|it| it.healed + it.not_healed > 0)
+}
+
 /// What a run is about, in a few words: the card and the disks, by the names that people gave them.
 pub fn heading(receipt: &Receipt) -> String {
     let end = |name: &JsonName, volume: Option<&VolumeSection>| {
@@ -126,7 +138,11 @@ pub fn heading(receipt: &Receipt) -> String {
     };
     let title = verdict(receipt).title;
     let Some(source) = &receipt.source else {
-        let what = if receipt.kind.0 == "verify" { "check" } else { &receipt.kind.0 };
+        let what = match &*receipt.kind.0 {
+            "verify" if is_heal(receipt) => "heal",
+            "verify" => "check",
+            other => other,
+        };
         let dirs = &receipt.directories.kept;
         let mut of: Vec<_> = dirs.iter().map(|path| end(path, None)).collect();
         if of.iter().collect::<BTreeSet<_>>().len() < of.len() {
@@ -229,7 +245,7 @@ fn ends(receipt: &Receipt) -> Markup {
                 th scope="row" { (what) }
                 td { (name(end)) }
                 td data-label="Volume" { (told(&volume.label)) }
-                td .id data-label="Serial number or UUID" { (told(&volume.serial.clone().or_else(|| volume.uuid.clone()))) }
+                td .id data-label="Serial number or UUID" { (told(&volume.serial.clone().or_else(|| volume.uuid.clone().filter(|uuid| !is_of_noughts(&uuid.0))))) }
                 td data-label="File system" { (told(&volume.file_system)) }
                 td .number data-label="Size" {
                     @match volume.size_bytes { Some(bytes) => (size(bytes)), None => span .quiet { "not known" } }
@@ -255,6 +271,11 @@ fn ends(receipt: &Receipt) -> Markup {
             }
         }
     }
+}
+
+/// True for the UUID of a file system that has none, as some say that.
+fn is_of_noughts(uuid: &str) -> bool {
+    uuid.chars().all(|c| matches!(c, '0' | '-'))
 }
 
 /// What was held against an expected list, with the same words as the summary.
@@ -403,6 +424,8 @@ fn check(receipt: &Receipt) -> Markup {
             h2 { "Check" }
             dl {
                 dt { "As listed" } dd { (counted(checked.good, "file")) }
+                @if checked.healed > 0 { dt { "Healed" } dd { (counted(checked.healed, "file")) " of these" } }
+                @if checked.not_healed > 0 { dt { "Not healed" } dd { (counted(checked.not_healed, "file")) } }
                 dt { "Differ" } dd { (number(checked.differ)) }
                 dt { "Missing" } dd { (number(checked.missing)) }
                 dt { "Unreadable" } dd { (number(checked.unreadable)) }

@@ -107,7 +107,7 @@ impl SequenceCheck<'_> {
             self.walk(output, &given, known.filter(|known| known.output == *output));
         }
         for name in by {
-            self.console.out(&format!("signed by {}", Shown::bytes(name.as_bytes())));
+            self.console.out_sentence(&format!("signed by {}", Shown::bytes(name.as_bytes())));
         }
         let (amiss, is_any) = (self.amiss.get(), !main.is_empty());
         let (exit, verdict) = match () {
@@ -127,7 +127,7 @@ impl SequenceCheck<'_> {
                 (Exit::Complete, format!("WHOLE: {text}, none missing in between or changed"))
             }
         };
-        self.console.out(&verdict);
+        self.console.out_sentence(&verdict);
         if exit == Exit::Complete && !self.console.all_written() { Exit::Incomplete } else { exit }
     }
 
@@ -183,7 +183,7 @@ impl SequenceCheck<'_> {
         }
         if others > 0 {
             let text = count(others, "receipt");
-            self.console.out(&format!(
+            self.console.out_sentence(&format!(
                 "{text} of checks, dry runs and refused runs: they are in no sequence, and nothing shows whether they \
                  were changed"
             ));
@@ -240,7 +240,7 @@ impl SequenceCheck<'_> {
             0 => String::new(),
             earlier => format!("; {} before are not among them", count(earlier, "receipt")),
         };
-        self.console.out(&format!(
+        self.console.out_sentence(&format!(
             "{path}: receipts {} to {}, of {} to {}{earlier}",
             number(first),
             number(last),

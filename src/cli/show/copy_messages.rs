@@ -20,11 +20,12 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
                 Done::Linked => ["hard link", "hard-linked"],
                 Done::Symlinked => ["link", "linked"],
                 Done::Special => ["make", "made"],
-                Done::Kept => ["unchanged", "unchanged"],
+                Done::Kept => ["", "unchanged"],
                 Done::Relabelled => ["set the attributes of", "set the attributes of"],
             };
             let word = match detail {
                 Detail::Quiet | Detail::Normal => return None,
+                Detail::Dry if matches!(done, Done::Kept) => return None,
                 Detail::Dry => present,
                 Detail::Verbose => past,
             };

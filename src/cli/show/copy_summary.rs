@@ -23,6 +23,8 @@ pub struct CopySummary<'a> {
     pub outputs: &'a [PathBuf],
     /// For each its report, or why it was refused.
     pub reports: &'a [Result<Report>],
+    /// True if no output is written to without its disk.
+    pub requires_mounts: bool,
     /// The tree that is brought back, if it is that.
     pub restored: Option<&'a Path>,
 }
@@ -105,11 +107,8 @@ impl CopySummary<'_> {
             all.add(first.lines().filter(is_common));
         }
         for (output, rows) in &each {
-            let own: Vec<&str> = rows.lines().filter(|line| !is_common(line)).collect();
-            if !own.is_empty() {
-                all.row("OUTPUT", Shown::path(output));
-                all.add(own);
-            }
+            let own = rows.lines().filter(|line| !is_common(line));
+            own.for_each(|line| all.add_at(line, &Shown::path(output).to_string()));
         }
         let mut manifests: Vec<_> = self.reports.iter().flatten().filter_map(manifest).collect();
         manifests.dedup_by_key(|path| path.file_name());
@@ -256,14 +255,20 @@ impl CopySummary<'_> {
         if report.ending.given_up().is_some() {
             return format!("{copy} in {}; stopped early", span(report.elapsed));
         }
-        let rate = match new_bytes {
+        let rate = match per_second(new_bytes, report.elapsed) {
             0 => String::new(),
-            bytes => format!(", {}/s", brief(per_second(bytes, report.elapsed))),
+            rate => format!(", {}/s", brief(rate)),
         };
         format!("{copy} in {}{rate}; {}", span(report.elapsed), self.proof(counts))
     }
 
     fn proof(&self, counts: &Counts) -> String {
+        // What was read back may be all that was there.
+        let kept = |files| match counts.copied + counts.replaced {
+            0 => format!("{} that was there ", count(files, "file"))
+                .replace("files that was", "files that were"),
+            _ => String::new(),
+        };
         match (counts.from_device, counts.from_cache) {
             (0, 0) if counts.copied + counts.replaced == 0 => match counts.suspended_bytes {
                 0 if counts.unchanged == 0 && counts.seen > 0 => "no file finished".into(),
@@ -272,8 +277,8 @@ impl CopySummary<'_> {
             },
             (0, 0) if self.args.no_sync => "written, not synced, not read back".into(),
             (0, 0) => proven(None).into(),
-            (_, 0) => proven(Some(HashedFrom::Device)).into(),
-            (0, _) => proven(Some(HashedFrom::Cache)).into(),
+            (device, 0) => kept(device) + proven(Some(HashedFrom::Device)),
+            (0, cached) => kept(cached) + proven(Some(HashedFrom::Cache)),
             (_, cache) => {
                 format!("read back from the device, {} only through a cache", count(cache, "file"))
             }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path, path::PathBuf};
 use crate::{
     cli::exit::Exit, cli::exit::TIME_IS_UP, cli::show::copy_summary::CopySummary, cli::show::count,
     cli::show::rows::contents, cli::show::rows::warn, copy::Counts, copy::Ending, copy::Lost,
-    copy::Report, error::Result, path::Shown,
+    copy::Report, error::Result, path::Shown, sys::Dir,
 };
 
 const INTERRUPTED: &str = "INTERRUPTED";
@@ -37,7 +37,7 @@ impl CopySummary<'_> {
             }
             [Ok(report), rest @ ..] if rest.is_empty() || self.is_of_nothing() => {
                 let output = self.outputs.first().map_or(Path::new(""), |output| output);
-                let Ended { title, text, .. } = ended(report, output);
+                let Ended { title, text, .. } = ended(report, output, self.again(report));
                 warn(title, exit, &format!("{text}{}", self.no_generation()))
             }
             reports => {
@@ -65,6 +65,18 @@ impl CopySummary<'_> {
                  again"
             }
             false => "",
+        }
+    }
+
+    /// What to do when the disk is there again. Of several outputs the others know that one is absent.
+    fn again(&self, report: &Report) -> &'static str {
+        let root = Dir::open(Path::new("/")).and_then(|root| root.stat_self());
+        let is_of_system = root.is_ok_and(|root| root.id.dev == report.output_device);
+        match self.requires_mounts || self.outputs.len() > 1 || is_of_system {
+            true => "run the same command",
+            false => {
+                "run the same command with --require-mount, which does nothing without the disk"
+            }
         }
     }
 
@@ -168,7 +180,7 @@ impl CopySummary<'_> {
             let name = Shown::path(output).to_string();
             let this = match report {
                 Ok(Report { ending: Ending::Complete, .. }) => continue,
-                Ok(report) => ended(report, output),
+                Ok(report) => ended(report, output, self.again(report)),
                 Err(_) => Ended {
                     text: format!("nothing was copied to {name}"),
                     names_output: true,
@@ -232,32 +244,32 @@ struct Ended {
     names_output: bool,
 }
 
-fn ended(report: &Report, output: &Path) -> Ended {
+fn ended(report: &Report, output: &Path, again: &str) -> Ended {
     let (title, text) = ending(report);
     let Some(lost) = report.lost() else { return Ended { title, text, names_output: false } };
     let others = report.counts.links() + report.counts.all_specials();
     let there = report.counts.files() + others;
     let noun = if others == 0 { "file" } else { "entry" };
-    let is_disk = matches!(lost, Lost::Disk(..));
-    let there = match report.total {
-        Some(total) if is_disk && there == total => {
-            format!("all of {} were written, but may not be on it", count(total, noun))
-        }
-        Some(total) => format!("{there} of {}", count(total, noun)),
-        None => {
-            let is_all = matches!(report.ending, Ending::Incomplete);
-            let so_far = if is_all { "" } else { " found so far" };
-            format!("{there} of {}{so_far}", count(report.counts.seen, noun))
-        }
+    let is_all = matches!(report.ending, Ending::Incomplete);
+    let total = report.total.or_else(|| is_all.then_some(report.counts.seen));
+    let is_output = matches!(lost, Lost::Disk(path, _) if path.starts_with(output));
+    let doubt = match is_output && there > 0 {
+        true => " written, which may not all be on it",
+        false => "",
+    };
+    let there = match total {
+        Some(total) => format!("{there} of {}{doubt}", count(total, noun)),
+        // Not all were found yet.
+        None => format!("{}{doubt}", count(there, noun)),
     };
     match lost {
         Lost::Disk(path, how) => Ended {
             title,
             text: format!(
-                "the disk of {} is {how}: {there}; connect it and run the same command",
-                Shown::path(path)
+                "the disk of {} is {how}: {there}{doubt}; connect it and {again}",
+                Shown::path(if is_output { output } else { path })
             ),
-            names_output: path.starts_with(output),
+            names_output: is_output,
         },
         Lost::Room => Ended {
             title,
@@ -287,8 +299,13 @@ fn ending(report: &Report) -> (&'static str, String) {
         1 => "1 entry is not at the output as in the source".to_owned(),
         missing => format!("{missing} entries are not at the output as in the source"),
     };
-    let again = "finished files are recorded; the same command continues, and copies again what was not \
-                 on the disk yet";
+    let Counts { suspended, .. } = report.counts;
+    let again = match report.counts.files() + report.counts.links() + suspended {
+        0 => "no file was finished; run the same command again",
+        _ => {
+            "finished files are recorded; the same command continues, and copies again what was not on the disk yet"
+        }
+    };
     match &report.ending {
         Ending::Complete => ("done", "everything is at the output".into()),
         Ending::Incomplete if missing == 0 && report.counts.not_departed > 0 => {

@@ -99,8 +99,13 @@ impl Console {
 
     /// A sentence for standard output; on a terminal it is broken between words.
     pub fn out_sentence(&self, text: &str) {
+        self.out_wrapped(text, "");
+    }
+
+    /// The same, with this before each further line.
+    pub fn out_wrapped(&self, text: &str, indent: &str) {
         match self.columns() {
-            Some(columns) => self.out(&wrap(text, columns, "")),
+            Some(columns) => self.out(&wrap(text, columns, indent)),
             None => self.out(text),
         }
     }
@@ -259,7 +264,7 @@ pub enum Detail {
     Normal,
     /// … and every entry.
     Verbose,
-    /// Every entry, as something that would happen.
+    /// Every entry to which something would happen.
     Dry,
 }
 

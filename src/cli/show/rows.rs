@@ -39,6 +39,14 @@ impl Rows {
         lines.into_iter().for_each(|line| self.0.extend([line, "\n"]));
     }
 
+    /// Adds a row that is of this output alone.
+    pub fn add_at(&mut self, line: &str, output: &str) {
+        match line.split_at_checked(WIDTH + 1) {
+            Some((name, what)) => self.row(name.trim_end(), format!("{output}  {what}")),
+            None => self.add([line]),
+        }
+    }
+
     /// The rows for a terminal with so many columns. What does not fit stands in further lines, below what it is about.
     pub fn folded(&self, columns: usize, charset: Charset) -> String {
         let (room, below) = (columns.saturating_sub(WIDTH + 2), format!("\n{:1$}", "", WIDTH + 1));

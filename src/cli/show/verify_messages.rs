@@ -60,7 +60,7 @@ pub fn unproven(
 
 /// The verdict on all that is listed of a directory.
 pub fn tree_verdict(verdict: &TreeVerdict) -> String {
-    let TreeVerdict { good, differ, missing, unreadable, other, none_found } = *verdict;
+    let TreeVerdict { good, differ, missing, unreadable, unlisted, other, none_found } = *verdict;
     if verdict.is_good() && none_found {
         return NONE_FOUND.to_owned();
     }
@@ -72,7 +72,9 @@ pub fn tree_verdict(verdict: &TreeVerdict) -> String {
         (differ, "differing"),
         (missing, "missing"),
         (unreadable, "unreadable"),
-        (other, "otherwise amiss"),
+        (unlisted, "not listed"),
+        // Of a directory that is not there, or has no list, that is all there is to say.
+        (if good + differ + missing + unreadable > 0 { other } else { 0 }, "otherwise amiss"),
     ];
     let some = counted.iter().filter(|(number, _)| *number > 0);
     let some: Vec<_> = some.map(|(number, how)| format!("{number} {how}")).collect();
@@ -490,10 +492,20 @@ fn untrue(counts: &Checked, check: &VerifyJob) -> String {
     let parts = parts.into_iter().filter_map(|(number, text)| (number > 0).then_some(text));
     let mut text = parts.collect::<Vec<_>>().join(", ");
     let is_own = check.manifests.is_empty() && check.root.is_none();
-    if let ([dir], true) =
-        (&*check.dirs, bad > 0 && counts.repairable + counts.not_healed == 0 && is_own)
-    {
-        text += &format!("; with another copy of it: dircopy heal {} COPY", typed(dir));
+    let is_none_good = bad > 0 && counts.repairable + counts.not_healed + counts.healable == 0;
+    match &*check.dirs {
+        _ if counts.healable > 0 => text += "; without --dry-run what can be healed is",
+        [dir] if is_none_good && is_own => {
+            text += &format!("; with another copy of it: dircopy heal {} COPY", typed(dir));
+        }
+        [_, _, ..] if is_none_good && is_own => {
+            let dirs: Vec<String> = check.dirs.iter().map(|dir| typed(dir)).collect();
+            text += &format!(
+                "; none of them is good elsewhere here: dircopy heal {} --from-tree SOURCE",
+                dirs.join(" ")
+            );
+        }
+        _ => {}
     }
     text
 }

@@ -201,7 +201,9 @@ impl BagRun<'_> {
     fn not_finished(&self, root: &BagRoot, is_changed: bool) -> Error {
         let is_as_before = root.state == BagState::Finished && !is_changed;
         let finding = match is_as_before {
-            true => "not all of the source is in its payload; it is the bag that it was",
+            true => {
+                "not all of the source is in its payload; it is the bag that it was, of which a check says whether it is whole"
+            }
             false => {
                 "not all of the source is in its payload; it has no bagit.txt before the same command copies all"
             }

@@ -257,21 +257,28 @@ fn refuse_unwritable(opened: &Opened, to: &Path) -> Result<()> {
     let Opened::There(dir) = opened else { return Ok(()) };
     let Err(error) = dir.check_writable() else { return Ok(()) };
     let remedy = match error.kind() {
-        io::ErrorKind::ReadOnlyFilesystem => {
-            "; mount it for writing, look at the switch on its side, or choose another output"
-        }
         // The run makes it writable for a time.
         io::ErrorKind::PermissionDenied
             if dir.stat_self().is_ok_and(|stat| Dir::is_closed(&stat)) =>
         {
             return Ok(());
         }
+        kind => remedy(kind),
+    };
+    Err(Error::io("write to", to, error).with_note(remedy))
+}
+
+/// What helps where nothing can be made.
+fn remedy(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; mount it for writing, look at the switch on its side, or choose another output"
+        }
         io::ErrorKind::PermissionDenied => {
             "; give this user the right to (chown, chmod), or choose another output"
         }
         _ => "",
-    };
-    Err(Error::io("write to", to, error).with_note(remedy))
+    }
 }
 
 /// Refuses an output of which nobody but the device itself is to say that it is durable.
@@ -373,7 +380,10 @@ pub(crate) fn new_name(to: &Path) -> Result<OsString> {
 /// Makes the output's directory: `closed` to others, or as the user's umask has it.
 pub(crate) fn make_output(parent: &Dir, to: &Path, closed: bool) -> Result<Dir> {
     let name = new_name(to)?;
-    let fail = |error| Error::io("make the output", to, error);
+    let fail = |error: io::Error| {
+        let remedy = remedy(error.kind());
+        Error::io("make the output", to, error).with_note(remedy)
+    };
     parent.make_dir(&name, closed).map_err(fail)?;
     let made = parent.open_dir(&name, false).map_err(fail)?;
     if closed && !made.is_private().map_err(fail)? {

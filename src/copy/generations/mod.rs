@@ -149,7 +149,11 @@ impl GenerationRun<'_> {
             }
             looked => looked,
         };
-        looked.map(drop).map_err(|refusal| refusal.of_path(&self.job.output))
+        looked.map(drop).map_err(|refusal| {
+            refusal.of_path(&self.job.output).with_note(
+                "; --keep and --keep-trash let older generations go, when a run is complete",
+            )
+        })
     }
 
     /// The job of this tree. Its path leads wherever who may write to the output wants.

@@ -44,6 +44,20 @@ fn claims_share_the_work() {
     cluster.is_as_a_single_run();
 }
 
+/// A worker has several shards before it, and the end of the plan waits for all of them.
+#[test]
+fn the_end_waits_for_workers() {
+    let cluster = Cluster::new(6);
+    assert!(cluster.plan() > 2);
+    let mut worker = cluster.command("shard", &["--claim", "--limit-rate", "400K"]).spawn();
+    let at_work =
+        || std::fs::read_dir(cluster.plan_dir().join("claimed")).is_ok_and(|it| it.count() > 0);
+    worker.until("a shard is at work", at_work);
+    cluster.command("finish", &["--wait"]).run().assert_code(0).assert_says("shards are at work");
+    worker.wait().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
 /// What one attempt published first is no error of another, which finds the same content there.
 #[test]
 fn attempts_at_one_shard_at_once_name_no_errors() {

@@ -191,6 +191,29 @@ fn a_disk_that_was_pulled_is_missed_by_the_next_run() {
     }
 }
 
+/// Of one output alone nothing is known at the next run: the person is told how it is refused.
+#[test]
+fn a_single_disk_that_was_pulled_is_to_be_asked_for() {
+    need!(Root, Strace);
+    Mount::privately();
+    let scene = Scene::new();
+    scene.src.file("a", content(5000)).file("b", content(5000));
+    let pulled = |args: &[&str]| {
+        let other = Mount::tmpfs(&scene.path("two"), "4M");
+        let command = scene.bare([&["src", "two/copy"], args].concat());
+        let strace = Strace::inject(&scene, "close", "signal=STOP:when=1");
+        let run = strace.exactly_on(scene.src.path("a")).run_stopped(command, || drop(other));
+        run.assert_code(3);
+        run.out().lines().last().unwrap_or_default().to_owned()
+    };
+    let last = pulled(&[]);
+    assert!(last.contains("the disk of two/copy is gone: "), "{last}");
+    assert!(!last.contains("2 of 2 files found"), "{last}");
+    assert!(last.contains("with --require-mount, "), "{last}");
+    let last = pulled(&["--require-mount"]);
+    assert!(last.ends_with("; connect it and run the same command"), "{last}");
+}
+
 #[test]
 fn outputs_on_one_device_are_one_place() {
     let scene = Scene::new();

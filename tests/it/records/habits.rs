@@ -240,3 +240,43 @@ fn generations_are_found_from_above_and_from_within() {
     scene.bare(["generations", "src"]).run().assert_code(2).assert_says("there are none");
     scene.bare(["generations", "nights/photos"]).run().assert_code(0).assert_prints(&["complete"]);
 }
+
+/// What a shell would have expanded, and what was not set in it.
+#[test]
+fn words_that_a_shell_did_not_expand_are_told() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    for (output, said) in [
+        ("$HOME/x", "$ is not expanded here: $HOME/x"),
+        ("${DST}", "$ is not expanded here: ${DST}"),
+        ("~ann/x", "~ is not expanded here: ~ann/x"),
+        ("", "a word is empty"),
+        ("LABEL=/x", "it names no disk: LABEL=NAME/DIR"),
+    ] {
+        let run = scene.bare(["src", output]).run();
+        run.assert_code(2).assert_says(said);
+    }
+    // What is called so is meant.
+    shell(&scene, "mkdir '$HOME'");
+    scene.bare(["src", "$HOME/x"]).run().assert_code(0);
+    scene.bare(["src", "$"]).run().assert_code(0);
+}
+
+#[test]
+fn mirror_or_generations_is_a_choice_that_is_explained() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    for args in [["--mirror", "--generations"], ["--generations", "--mirror=all"]] {
+        let run = scene.bare(["src", "dst", args[0], args[1]]).run();
+        run.assert_code(2)
+            .assert_says("one is to be chosen")
+            .assert_says("--mirror keeps one tree");
+    }
+    std::fs::write(
+        scene.path("job.toml"),
+        "input = \"src\"\noutput = \"dst\"\nmirror = true\ngenerations = true\n",
+    )
+    .unwrap();
+    let run = scene.bare(["--job", "./job.toml"]).run();
+    run.assert_code(2).assert_says("one is to be chosen");
+}

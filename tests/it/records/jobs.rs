@@ -46,7 +46,9 @@ fn a_job_runs_and_the_command_line_wins() {
 
     // A trial leaves the last night's report alone.
     std::fs::write(scene.path("report"), "of the last night").unwrap();
-    run(&scene, &["--job", "job.toml", "--dry-run"]).assert_code(0).assert_prints(&["unchanged a"]);
+    run(&scene, &["--job", "job.toml", "--dry-run"])
+        .assert_code(0)
+        .assert_prints(&["unchanged", "2 files"]);
     assert_eq!(std::fs::read(scene.path("report")).unwrap(), b"of the last night");
 }
 

@@ -104,9 +104,18 @@ fn a_command_that_fails_is_told_and_costs_the_success() {
         let args = ["-i", "src", "-o", "dst", "--on-end", command];
         scene.bare(args.into_iter().chain(records)).run()
     };
+    // One that is not there is found before anything is copied.
+    for command in ["./none", "no-such-program x"] {
+        copy(command)
+            .assert_code(2)
+            .assert_says("--on-end")
+            .assert_says("there is no such program");
+        assert!(!scene.dst.exists());
+    }
+    std::fs::write(scene.path("locked"), "").unwrap();
     for (command, said) in [
         ("sh -c 'exit 7'", "cannot run the command of --on-end sh: it ended with exit status: 7"),
-        ("./none", "cannot run the command of --on-end ./none: No such file"),
+        ("./locked", "cannot run the command of --on-end ./locked: Permission denied"),
         ("sh -c 'kill -9 $$'", "it ended with signal: 9"),
     ] {
         let run = copy(command);

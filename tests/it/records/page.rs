@@ -326,6 +326,11 @@ fn a_page_of_two_disks_says_what_mends_them() {
     ] {
         assert!(cells.contains(&cell), "{cell}: {cells:?}");
     }
+    scene.bare(["heal", "d1/A", "d2/A", "--report", "h.html"]).run().assert_code(0);
+    let page = parsed(&scene, "h.html");
+    let text = page["text"].as_str().unwrap();
+    assert!(text.contains("heal of d1/A, d2/A") && text.contains("or was made so"), "{text}");
+    assert!(self::cells(&page).contains(&"1 file of these"), "{text}");
     shell(&scene, "cd src && md5sum a b >sums.md5 && rm b");
     scene
         .bare(["src", "in", "--expect", "src/sums.md5", "--report", "e.html"])

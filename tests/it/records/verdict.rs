@@ -1,6 +1,6 @@
 //! The last line of a run is the verdict over everything that was asked, and agrees with the exit code.
 
-use crate::harness::{Mount, NONE, Run, Scene, content, need, shell};
+use crate::harness::{Mount, NONE, Run, Scene, Strace, content, need, shell};
 
 fn scene() -> Scene {
     let scene = Scene::new();
@@ -61,7 +61,12 @@ fn a_complete_copy_says_no_more_than_was_proven() {
     let run = scene.bare(["src", "dst", "-n"]).run();
     assert_eq!(last_line(&run), "nothing was done: this was a dry run");
     run.assert_prints(&["unchanged", "by size and time: a dry run reads no file"]);
+    // What stays as it is is counted, and only what would happen is named.
+    assert!(!run.out().lines().any(|row| row == "unchanged small"), "{}", run.out());
     scene.output().file("small", "other");
+    let run = scene.bare(["src", "dst", "-n", "-q"]).run();
+    run.assert_code(1).assert_says("left as it is: small: ");
+    assert_eq!(run.out(), "");
     let run = scene.bare(["src", "dst", "-n"]).run();
     run.assert_code(1);
     let expected = "NOTHING WAS DONE (exit 1): this was a dry run; 1 entry would be left as it is at the output";
@@ -196,4 +201,37 @@ fn a_lost_disk_is_told_with_what_is_there() {
     let files =
         "find mnt/full -path mnt/full/.dircopy -prune -o -type f -print | grep -vc dircopy-";
     assert_eq!(shell(&scene, lines), shell(&scene, files));
+}
+
+/// What stopped a run before any file was finished is not said to have finished some; what was read back is not what was
+/// written where nothing was; and what outputs have by themselves names its output in each row.
+#[test]
+fn a_summary_says_of_what_it_speaks() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("a", content(300_000)).file("b", content(10));
+    let strace = Strace::inject(&scene, Strace::READS, "signal=TERM:when=1");
+    let strace = strace.exactly_on(scene.src.path("a"));
+    let run = strace.run(scene.command(["-j1"]));
+    assert!(strace.log().contains("SIGTERM"), "{}", strace.log());
+    run.assert_code(143);
+    if shell(&scene, "find dst -name a -o -name b").is_empty() {
+        assert!(
+            last_line(&run).ends_with("no file was finished; run the same command again"),
+            "{}",
+            run.out()
+        );
+    }
+    scene.copy(&[]).assert_code(0);
+    let run = scene.copy(&["--verify"]);
+    run.assert_code(0).assert_prints(&["; 2 files that were there read back "]);
+    std::fs::create_dir(scene.path("two")).unwrap();
+    std::fs::write(scene.path("two/a"), "other").unwrap();
+    let run = scene.bare(["src", "dst", "two"]).run();
+    assert!(
+        run.out().lines().any(|row| row.starts_with("unchanged   dst  2 files")),
+        "{}",
+        run.out()
+    );
+    assert!(!run.out().contains("OUTPUT "), "{}", run.out());
 }

@@ -115,6 +115,8 @@ fn without_a_manifest_nothing_is_proven() {
     shell(&scene, "mkdir -p top && mv disk top/out");
     scene.bare(["verify", "top"]).run().assert_code(5).assert_says("dircopy verify top/out");
     scene.bare(["verify", "top/out/dir"]).run().assert_code(5).assert_says("top/out");
+    shell(&scene, "mkdir two && cp -a top/out two/a && cp -a top/out two/b");
+    scene.bare(["verify", "two"]).run().assert_code(5).assert_says("dircopy verify two/*");
     // One whose manifest went, and one that has only the tree of a generation that was cut short.
     shell(&scene, "rm top/out/dircopy-*");
     let run = scene.bare(["verify", "top/out"]).run();
@@ -127,7 +129,12 @@ fn without_a_manifest_nothing_is_proven() {
     run.assert_code(5).assert_says("no run has come to its end").assert_says("dircopy finish");
     scene.bare(["seed", "bag", "--bag"]).run().assert_code(0);
     shell(&scene, "rm bag/bagit.txt");
-    scene.bare(["verify", "bag"]).run().assert_code(5).assert_says("a bag that is not finished");
+    scene
+        .bare(["verify", "bag"])
+        .run()
+        .assert_code(5)
+        .assert_says("a bag that is not finished")
+        .assert_says("healed");
     shell(&scene, "mkdir -p nights/2026-01-01T000000Z.part/.dircopy && chmod -R 700 nights");
     shell(&scene, "touch nights/2026-01-01T000000Z.part/dircopy-20260101T000000Z.sha256sum.part");
     let run = scene.bare(["verify", "nights"]).run();

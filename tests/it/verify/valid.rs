@@ -1,6 +1,6 @@
 //! Which of the manifests in a directory holds: the one that this user's record was finished with.
 
-use crate::harness::{Scene, shell};
+use crate::harness::{NONE, Scene, Strace, need, shell};
 
 /// Two runs, of which the second replaced a file: the superseded manifest, and the one that holds.
 fn updated() -> (Scene, String, String) {
@@ -179,4 +179,20 @@ fn what_later_runs_left_out_is_told() {
     scene.output().remove("g");
     scene.copy(&["--overwrite-policy", "always"]).assert_code(0);
     assert_eq!(scene.bare(["verify", "dst"]).run().assert_code(0).err(), "");
+}
+
+/// A copy that is at work has no manifest yet: that is no copy that was cut short.
+#[test]
+fn a_check_of_an_output_that_is_being_filled_names_the_run() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    let strace = Strace::inject(&scene, "close", "signal=STOP:when=1");
+    let run = strace.exactly_on(scene.src.path("a")).run_stopped(scene.command(NONE), || {
+        let check = scene.bare(["verify", "dst"]).run();
+        check.assert_code(5).assert_says("is at work on it").assert_says("(process ");
+        assert!(!check.err().contains("cut short"), "{}", check.err());
+    });
+    run.assert_code(0);
+    scene.bare(["verify", "dst"]).run().assert_code(0);
 }
