@@ -29,8 +29,6 @@ struct Checking<'a> {
     /// The list of files that failed, and whether paths in it end with NUL.
     list: Option<&'a Path>,
     null: bool,
-    /// True if bad files are made whole: then those that are not are listed.
-    heals: bool,
     /// True if files are read, and not only results of shards.
     reads: bool,
 }
@@ -38,8 +36,7 @@ struct Checking<'a> {
 /// Runs the check, as the program of this name.
 pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Exit {
     let mut args = args.clone();
-    let located = words::locate_all([&mut args.dirs, &mut args.heal_from], "check");
-    let heal = args.heal_job();
+    let located = words::locate_all([&mut args.dirs], "check");
     let checking = Checking {
         name,
         dirs: &args.dirs,
@@ -48,17 +45,15 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         convert: args.convert_paths,
         list: args.list_failed.as_deref(),
         null: args.null,
-        heals: heal.is_some(),
         reads: args.shards.merge.is_none(),
     };
     let args = &args;
     let ((job, untaken), merge) = (each_generation(args.job()), args.merge_job());
     checking.run(command, &job, |observer| {
         located?;
-        let mut report = match (&heal, &merge) {
-            (Some(job), _) => job.run(observer),
-            (None, Some(job)) => job.run(observer),
-            (None, None) => job.run(observer),
+        let mut report = match &merge {
+            Some(merge) => merge.run(observer),
+            None => job.run(observer),
         }?;
         for finding in untaken.iter().filter(|_| merge.is_none()) {
             report.counts.add(finding);
@@ -137,7 +132,6 @@ pub fn heal(args: &HealArgs, command: &[OsString]) -> Exit {
         convert: false,
         list: None,
         null: false,
-        heals: true,
         reads: true,
     };
     let job = args.job();
@@ -180,13 +174,12 @@ impl Checking<'_> {
             Err(refused) => return session.end_refused(&refused),
         };
         let messages = VerifyMessages { name, detail, convert: self.convert };
-        let (gathered, heals) = (Gathered::default(), self.heals);
+        let gathered = Gathered::default();
         let reporter = VerifyReporter {
             messages,
             session: &session,
             failed,
             gathered,
-            heals,
             unusable: AtomicU64::new(0),
         };
         let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
@@ -226,7 +219,6 @@ struct VerifyReporter<'a> {
     session: &'a Session<'a>,
     failed: Option<FailedList>,
     gathered: Gathered,
-    heals: bool,
     /// Lines that are of no use so far.
     unusable: AtomicU64,
 }
@@ -270,10 +262,9 @@ impl VerifyReporter<'_> {
             console.entry(line, || RecordEntry::found(target, finding).0);
         }
         let failed = match finding {
-            Finding::NotHealed { path, .. } => Some(path),
             // A refused name is no path of a file.
             Finding::File { verdict: Verdict::Good(_) | Verdict::Refused(_), .. } => None,
-            Finding::File { path, .. } if !self.heals => Some(path),
+            Finding::File { path, .. } => Some(path),
             _ => None,
         };
         if let (Some(list), Some(path)) = (&self.failed, failed) {

@@ -194,7 +194,10 @@ pub fn located(given: &Path, deed: &'static str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// One is not known.
-pub fn locate_all(groups: [&mut Vec<PathBuf>; 2], deed: &'static str) -> Result<()> {
+pub fn locate_all<const N: usize>(
+    groups: [&mut Vec<PathBuf>; N],
+    deed: &'static str,
+) -> Result<()> {
     for path in groups.into_iter().flatten() {
         *path = located(path, deed)?;
     }

@@ -14,12 +14,12 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Sha256,
     io::ReadBack, manifest::Entries, manifest::ListFormat, manifest::ManifestName,
     manifest::Parsed, manifest::Scanner, manifest::Text, manifest::archive::mhl::is_legacy_of_ours,
-    manifest::lists, path::RelPath, path::Shown, state::BagNote, state::FinishedManifest,
-    state::LastReceipt, state::Missing, state::NotAll, state::Note, state::PrivateDir,
-    state::private_dir::NAME, state::record::FIRST, state::record::measure, state::row::FINISHED,
-    sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir,
-    tree::cleanup::known_holder, verify::NameHasher, verify::expand::open,
-    verify::expand::read_begin, verify::lines::seen::ListedRoot, verify::unlisted::lists_by_name,
+    manifest::lists, path::RelPath, state::BagNote, state::FinishedManifest, state::LastReceipt,
+    state::Missing, state::NotAll, state::Note, state::PrivateDir, state::private_dir::NAME,
+    state::record::FIRST, state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing,
+    sys::Medium, sys::stat::Kind, tree::LastDir, verify::NameHasher, verify::expand::open,
+    verify::expand::read_begin, verify::lines::seen::ListedRoot, verify::nearby::at_work,
+    verify::nearby::remedy,
 };
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
@@ -356,12 +356,6 @@ impl OwnManifests {
     }
 }
 
-/// The run that is at work on the output at `dir`, if the system tells of one.
-fn at_work(dir: &Path) -> Option<String> {
-    let private = PrivateDir::open(&Dir::open(dir).ok()?, dir, None, Missing::Leave).ok()??;
-    private.locked().find_map(known_holder)
-}
-
 /// Why runs with this private directory may have left no manifest, and what to do.
 fn why_none(private: &PrivateDir) -> &'static str {
     let has = |name: &str| private.dir().stat(name.as_ref(), false).is_ok();
@@ -421,60 +415,6 @@ pub fn has_own_manifest(dir: &Path, state: Option<&Path>) -> bool {
 pub fn own_manifest(dir: &Path) -> Result<PathBuf> {
     let valid = OwnManifests::look(dir, None)?.open_valid(dir)?;
     Ok(dir.join(valid.name.to_string()))
-}
-
-/// Advice on checking a directory without a manifest of dircopy.
-fn remedy(dir: &Path) -> String {
-    let here = Dir::open(dir).ok();
-    let entries = here.as_ref().and_then(|here| DirListing::of(here).ok());
-    if entries.is_some_and(|mut entries| entries.next().is_none()) {
-        return "it is empty: is its disk mounted?".to_owned();
-    }
-    let lists = here.map(|here| lists_by_name(&here)).unwrap_or_default();
-    let at = |name: &String| Shown::path(&dir.join(name)).to_string();
-    match &lists[..] {
-        [] => match &outputs_near(dir)[..] {
-            [] => "another is given with --manifest".to_owned(),
-            [near] => format!("there is one in {0}: dircopy verify {0}", Shown::path(near)),
-            [near, ..] => format!(
-                "there is one in {}, and there are others: dircopy verify {}",
-                Shown::path(near),
-                Shown::path(&dir.join("*"))
-            ),
-        },
-        [one] => format!("to check it by the list in it, give --manifest {}", at(one)),
-        [first, ..] => {
-            let all = lists.join(", ");
-            format!(
-                "it has lists ({all}): give each that is to be checked, as in --manifest {}",
-                at(first)
-            )
-        }
-    }
-}
-
-/// So many entries of a directory are looked into.
-const MOST_LOOKED_INTO: usize = 1000;
-
-/// The output in a directory, or the one that it is in.
-pub fn output_near(dir: &Path) -> Option<PathBuf> {
-    outputs_near(dir).into_iter().next()
-}
-
-fn outputs_near(dir: &Path) -> Vec<PathBuf> {
-    near(dir, |path| path.join(NAME).is_dir() || has_own_manifest(path, None))
-}
-
-/// The directory above this one that is one, or else two in it that are, if there are two.
-pub fn near(dir: &Path, is_one: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
-    let full = dir.canonicalize().unwrap_or_default();
-    if let Some(above) = full.ancestors().skip(1).find(|above| is_one(above)) {
-        return vec![above.to_path_buf()];
-    }
-    let listing = Dir::open(dir).and_then(|dir| DirListing::of(&dir));
-    let listed = listing.into_iter().flatten().filter_map(Result::ok).take(MOST_LOOKED_INTO);
-    let below = listed.map(|listed| dir.join(&*listed.name)).filter(|path| path.is_dir());
-    below.filter(|path| is_one(path)).take(2).collect()
 }
 
 /// The answer of the private record of the directory `here`. One that was copied there with its output counts if the

@@ -14,6 +14,7 @@ mod finding;
 mod history;
 mod late;
 mod lines;
+mod nearby;
 mod scrub;
 mod several;
 mod shards;
@@ -23,8 +24,7 @@ mod unlisted;
 mod work;
 
 pub use budget::Budget;
-pub(crate) use choice::near;
-pub use choice::{Rival, has_own_manifest, output_near, own_manifest};
+pub use choice::{Rival, has_own_manifest, own_manifest};
 pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
 pub use finding::{
@@ -35,6 +35,8 @@ pub use history::PartOf;
 pub use lines::{
     manifest_lines::ManifestLines, seen::NameHasher, seen::SeenNames, shards::CheckShard,
 };
+pub(crate) use nearby::near;
+pub use nearby::output_near;
 pub use scrub::Coverage;
 pub use shards::{ShardOfCheck, merge::MergeJob};
 pub use target::{ManifestAt, Target, TargetSpec};

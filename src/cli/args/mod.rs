@@ -57,11 +57,12 @@ the other. Otherwise the output is a directory, also a new one, and a single
 file goes into it under its own name.
 
 Further options are for tuning, and no errand needs them: --block-size, --cache,
---grace, --ionice, --lag, --nice, --queue-size, --reflink, --renamed, --resume,
---simd, --sparse and --states (docs/guide/options.md).";
+--grace, --holes, --ionice, --lag, --nice, --queue-size, --reflink, --renamed,
+--resume, --simd, --sorted, --sparse and --states (docs/guide/options.md).";
 
 /// The options that are for tuning, each a word; the last lines of the help name them.
-const TUNING: &str = "block_size cache grace ionice nice queue_size reflink renamed resume sparse";
+const TUNING: &str =
+    "block_size cache grace holes ionice nice queue_size reflink renamed resume sorted sparse";
 
 /// The text of `dircopy -h`: one screen of 80 columns with what most people need.
 const SHORT_COPY: &str = "\
@@ -101,7 +102,6 @@ Options:
       --root DIR            Where its names start
       --complete            Also name the files that are not listed
       --list-failed FILE    Write the paths that did not pass to FILE
-      --heal-from TREE      Make bad files whole from TREE, a copy of DIR
       --budget DURATION     Scrub for this time (45m, 2h): the oldest first
       --max-bytes SIZE      The same, and read no more than this (500G)
       --not-since WHEN      Only what was not found good since: 90d, a date

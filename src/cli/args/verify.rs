@@ -73,15 +73,6 @@ pub struct VerifyArgs {
     #[arg(short = '0', long, requires = "list_failed", help_heading = "What becomes of bad files")]
     pub null: bool,
 
-    /// Make bad files whole from TREE, a copy of DIR; repeatable
-    ///
-    /// What of a file is bad is taken from there chunk by chunk, where the states of its digest tell, each proven
-    /// before it is written; else the whole file. It is made beside the bad one, checked, and renamed. TREE is only
-    /// read. `dircopy heal` makes several trees whole from one another.
-    #[arg(long, value_name = "TREE", conflicts_with_all = ["budget", "max_bytes", "root", "convert_paths"],
-          help_heading = "What becomes of bad files")]
-    pub heal_from: Vec<PathBuf>,
-
     /// Make states of large files that are good and have none, beside the manifest
     ///
     /// With them later checks use all cores for one file, name the damaged MiB, and `dircopy heal` mends by the MiB.
@@ -112,7 +103,7 @@ pub struct VerifyArgs {
     /// It goes by the same record as --budget, with which it may be combined, and adds to it. What is left out is
     /// counted. Files that were bad, or were never read by such a check, are always read.
     #[arg(long, value_name = "WHEN", value_parser = parse_since,
-          conflicts_with_all = ["complete", "convert_paths", "heal_from"], help_heading = "Scrubs")]
+          conflicts_with_all = ["complete", "convert_paths"], help_heading = "Scrubs")]
     pub not_since: Option<u32>,
 
     /// How long files in hand may take after --budget; then they are given up
@@ -157,7 +148,7 @@ pub struct CheckEffort {
 
     /// Hash several files at a time in vector registers
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Backend>(),
-          help_heading = "Speed and memory")]
+          hide_long_help = true, help_heading = "Speed and memory")]
     pub simd: Backend,
 }
 
@@ -186,13 +177,6 @@ fn parse_since(text: &str) -> Result<u32, String> {
 }
 
 impl VerifyArgs {
-    /// The check that also makes files whole, if it is to.
-    pub fn heal_job(&self) -> Option<HealJob> {
-        let (check, from) = (self.job(), self.heal_from.clone());
-        let job = HealJob { check, from, dry_run: false, wait: self.wait };
-        (!job.from.is_empty()).then_some(job)
-    }
-
     pub fn job(&self) -> VerifyJob {
         let at = |path: &PathBuf| match path.as_os_str() == "-" {
             true => ManifestAt::StandardInput,

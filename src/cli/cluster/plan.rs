@@ -147,7 +147,7 @@ pub struct CheckShardArgs {
     /// Each machine checks one; --merge then proves that all of them together are the whole. With N alone the engine
     /// says which: SLURM_ARRAY_TASK_ID, JOB_COMPLETION_INDEX or PBS_ARRAY_INDEX as they are, SGE_TASK_ID less 1.
     #[arg(long, value_name = "K/N", value_parser = parse_shard, requires = "results",
-          conflicts_with_all = ["budget", "max_bytes", "not_since", "complete", "convert_paths", "write_states", "heal_from"],
+          conflicts_with_all = ["budget", "max_bytes", "not_since", "complete", "convert_paths", "write_states"],
           help_heading = "Many machines")]
     pub shard: Option<CheckShard>,
 
@@ -157,7 +157,7 @@ pub struct CheckShardArgs {
 
     /// Read no file, but the results of shards in RESULTS: every line must have been checked once, by one that counts
     #[arg(long, value_name = "RESULTS",
-          conflicts_with_all = ["shard", "budget", "max_bytes", "not_since", "complete", "convert_paths", "write_states", "heal_from"],
+          conflicts_with_all = ["shard", "budget", "max_bytes", "not_since", "complete", "convert_paths", "write_states"],
           help_heading = "Many machines")]
     pub merge: Option<PathBuf>,
 }

@@ -225,7 +225,7 @@ impl RunFigures {
 fn missed(runs: &[RunFigures]) -> Vec<(Timestamp, u64, u64)> {
     let times = runs.iter().map(|run| run.started.parse::<Timestamp>().ok());
     let times: Vec<i64> = times.flatten().map(Timestamp::as_second).collect();
-    let missed = copy::missed(&times, times.last().copied().unwrap_or(0)).into_iter();
+    let missed = copy::missed(&times, Timestamp::now().as_second()).into_iter();
     missed
         .filter_map(|(at, number, hours)| Some((Timestamp::from_second(at).ok()?, number, hours)))
         .collect()
@@ -243,8 +243,9 @@ pub fn section(runs: &[RunFigures], left_out: usize) -> Markup {
                     " from " (moment(&first.started)) " to " (moment(&last.started))
                 }
                 @if amiss == 0 { ", all good." } @else { ", " (number(amiss as u64)) " not good." }
-                @for (after, missing, hours) in missed(runs) {
-                    " One came every " (hours) " h: " (counted(missing, "run")) " missing after "
+                @for (at, (after, missing, hours)) in missed(runs).into_iter().enumerate() {
+                    @if at == 0 { " One came every " (hours) " h: " } @else { " " }
+                    (counted(missing, "run")) " missing after "
                     (moment(&after.to_string())) "."
                 }
                 @if left_out > 0 { " The oldest are left out: " (number(left_out as u64)) "." }

@@ -373,7 +373,7 @@ fn a_donor_that_can_only_be_read_is_enough() {
     run.assert_code(0);
     assert_eq!(healed(&run), ["A/b: 2 MiB from fixed", "A/dir/a.mov: 1 MiB from fixed"]);
     rot(&scene, "A/b", &[5]);
-    scene.bare(["verify", "-q", "A", "--heal-from", "fixed"]).run().assert_code(0);
+    scene.bare(["heal", "-q", "A", "--from-tree", "fixed"]).run().assert_code(0);
     rot(&scene, "A/b", &[5]);
     heal(&scene, &["-q", "A", "fixed"]).assert_code(0);
     assert_eq!(was, ctimes(&scene.path("B")));

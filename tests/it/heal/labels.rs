@@ -177,11 +177,9 @@ fn nothing_good_gets_into_a_directory_that_is_open_to_more_than_the_good_one() {
             &scene,
             &format!("mv A/d A/.old; {dir}; chown {owner}:{owner} A/d; chmod {mode} A/d"),
         );
-        for args in [
-            &["heal", "-n", "A", "B"][..],
-            &["heal", "A", "B"],
-            &["verify", "A", "--heal-from", "B"],
-        ] {
+        for args in
+            [&["heal", "-n", "A", "B"][..], &["heal", "A", "B"], &["heal", "A", "--from-tree", "B"]]
+        {
             let run = scene.bare(args).run();
             run.assert_code(4).assert_says(
                 "not healed: A/d/key: A/d may be entered by users who may not enter B/d",
@@ -259,10 +257,10 @@ fn nothing_good_gets_into_a_tree_that_another_user_put_there() {
             for args in [
                 [&["heal", "-n"], list, &["p/d1", "safe/d2"]].concat(),
                 [&["heal"], list, &["p/d1", "safe/d2"]].concat(),
-                [&["verify"], list, &["p/d1", "--heal-from", "safe/d2"]].concat(),
+                [&["heal"], list, &["p/d1", "--from-tree", "safe/d2"]].concat(),
             ] {
                 let run = scene.bare(&args).run();
-                let is_mended = code == 0 && args[0] == "verify";
+                let is_mended = code == 0 && args.contains(&"--from-tree");
                 if is_mended || args.contains(&"-n") {
                     run.assert_code(if code == 4 || args.contains(&"-n") { 4 } else { 0 });
                 } else {
