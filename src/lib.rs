@@ -75,6 +75,7 @@ mod hash;
 mod heal;
 mod io;
 mod manifest;
+mod parity;
 mod part;
 mod path;
 mod pipeline;
@@ -128,8 +129,8 @@ pub use verify::{
 pub use verify::{CheckShard, MergeJob, ShardCoverage, ShardOfCheck};
 
 // Making trees whole.
-pub use heal::HealJob;
-pub use verify::{BagVerdict, Mend};
+pub use heal::{HealJob, ProtectJob};
+pub use verify::{BagVerdict, Mend, ParityReport};
 
 // Reading manifests.
 pub use manifest::{Entries, Entry, Fault, ManifestName, Parsed, Parser, Record, Utf16Reader};

@@ -6,8 +6,9 @@ use crate::{
     cli::cluster::merge, cli::cluster::plan::finish, cli::cluster::plan::plan,
     cli::cluster::plan::shard, cli::copy::copy, cli::copy::generations, cli::copy::stream,
     cli::invocation, cli::invocation::Invocation, cli::invocation::UsageError, cli::jobs,
-    cli::report::report, cli::show::Console, cli::verify::heal, cli::verify::verify, copy::Ending,
-    copy::Report, error::Result, path::Shown, stream::StreamEnding, sys, verify::VerifyReport,
+    cli::report::report, cli::show::Console, cli::verify::heal, cli::verify::protect,
+    cli::verify::verify, copy::Ending, copy::Report, error::Result, path::Shown,
+    stream::StreamEnding, sys, verify::VerifyReport,
 };
 
 /// The code for a stop because the set time is over.
@@ -167,6 +168,7 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         },
         Ok(Invocation::Verify(args)) => verify("dircopy", &args, &command).into(),
         Ok(Invocation::Heal(args)) => heal(&args, &command).into(),
+        Ok(Invocation::Protect(args)) => protect(&args, &command).into(),
         Ok(Invocation::Report(args)) => report(&args, &Console::plain()).into(),
         Ok(Invocation::Generations(args)) => generations(&args, &Console::plain()).into(),
         Ok(Invocation::CheckJob(invocation, file, matches)) => {

@@ -8,13 +8,14 @@ use strsim::levenshtein;
 use crate::{
     cli::args, cli::args::copy, cli::args::copy::CopyArgs, cli::args::copy::jobs,
     cli::args::copy::patterns, cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
-    cli::args::values::ReportArgs, cli::args::verify::HealArgs, cli::args::verify::VerifyArgs,
-    cli::cluster::FinishArgs, cli::cluster::MergeArgs, cli::cluster::PlanArgs,
-    cli::cluster::ShardArgs, cli::habits::explain_habit, cli::habits::explain_want,
-    cli::habits::refuse_foreign, cli::habits::refuse_loose_value, cli::habits::refuse_new_name,
-    cli::habits::refuse_second_source, cli::restore::ProvenTree, cli::restore::refuse_others,
-    cli::words::OutputName, cli::words::located, copy::CopyJob, error::Error, path::Shown,
-    stream::StreamJob, stream::input::is_stream, sys, tree::Filter, tree::Pattern,
+    cli::args::values::ReportArgs, cli::args::verify::HealArgs, cli::args::verify::ProtectArgs,
+    cli::args::verify::VerifyArgs, cli::cluster::FinishArgs, cli::cluster::MergeArgs,
+    cli::cluster::PlanArgs, cli::cluster::ShardArgs, cli::habits::explain_habit,
+    cli::habits::explain_want, cli::habits::refuse_foreign, cli::habits::refuse_loose_value,
+    cli::habits::refuse_new_name, cli::habits::refuse_second_source, cli::restore::ProvenTree,
+    cli::restore::refuse_others, cli::words::OutputName, cli::words::located, copy::CopyJob,
+    error::Error, path::Shown, stream::StreamJob, stream::input::is_stream, sys, tree::Filter,
+    tree::Pattern,
 };
 
 /// The command that a command line gives.
@@ -24,6 +25,7 @@ pub enum Invocation {
     Copy(Box<CopyInvocation>, Option<JobFile>),
     Verify(VerifyArgs),
     Heal(HealArgs),
+    Protect(ProtectArgs),
     /// A page of receipts.
     Report(ReportArgs),
     Generations(GenerationsArgs),
@@ -94,6 +96,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
             restore(matches, &mut own.unwrap_or(command))
         }
         Some(("heal", matches)) => Ok(Invocation::Heal(HealArgs::from_arg_matches(matches)?)),
+        Some(("protect", matches)) => {
+            Ok(Invocation::Protect(ProtectArgs::from_arg_matches(matches)?))
+        }
         Some(("report", matches)) => Ok(Invocation::Report(ReportArgs::from_arg_matches(matches)?)),
         Some(("generations", matches)) => {
             Ok(Invocation::Generations(GenerationsArgs::from_arg_matches(matches)?))

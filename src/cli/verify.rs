@@ -1,4 +1,4 @@
-//! A check by `dircopy verify`, `dirverify` or `dircopy heal`, from its arguments to its exit code.
+//! A check by `dircopy verify`, `dirverify`, `dircopy heal` or `dircopy protect`, from its arguments to its exit code.
 
 use std::sync::{Mutex, atomic::AtomicBool, atomic::AtomicU64, atomic::Ordering::Relaxed};
 use std::{ffi::OsString, fs::File, io::BufWriter, io::Write, path::Path, path::PathBuf};
@@ -6,12 +6,13 @@ use std::{ffi::OsString, fs::File, io::BufWriter, io::Write, path::Path, path::P
 use crate::cli::record::task::{Content, RecordOptions, RunResult, Task};
 use crate::{
     cli::args::unattended::RecordArgs, cli::args::values::VerbosityArgs,
-    cli::args::verify::HealArgs, cli::args::verify::VerifyArgs, cli::exit::Exit,
-    cli::record::entry::RecordEntry, cli::record::files::cannot, cli::session::Session,
-    cli::session::Setup, cli::show::Detail, cli::show::copy_messages::Gathered,
-    cli::show::copy_messages::LineKind, cli::show::verify_messages::VerifyMessages,
-    cli::show::verify_messages::summary, cli::show::verify_messages::verdict, cli::words,
-    copy::GenerationSet, copy::generations::set::UNFINISHED, copy::generations::set::latest,
+    cli::args::verify::HealArgs, cli::args::verify::ProtectArgs, cli::args::verify::VerifyArgs,
+    cli::exit::Exit, cli::record::entry::RecordEntry, cli::record::files::cannot,
+    cli::session::Session, cli::session::Setup, cli::show::Detail,
+    cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind,
+    cli::show::verify_messages::VerifyMessages, cli::show::verify_messages::summary,
+    cli::show::verify_messages::verdict, cli::words, copy::GenerationSet,
+    copy::generations::set::UNFINISHED, copy::generations::set::latest,
     copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
     event::Stop, manifest::read::escape, path::directory_of, sys, sys::Dir, sys::PlainUse,
     sys::Uninterrupted, verify::Finding, verify::FindingObserver, verify::Target, verify::Verdict,
@@ -127,6 +128,27 @@ pub fn heal(args: &HealArgs, command: &[OsString]) -> Exit {
     let checking = Checking {
         name: "dircopy",
         dirs: &args.trees,
+        verbosity: &args.verbosity,
+        records: &args.records,
+        convert: false,
+        list: None,
+        null: false,
+        reads: true,
+    };
+    let job = args.job();
+    checking.run(command, &job.check, |observer| {
+        located?;
+        job.run(observer)
+    })
+}
+
+/// Runs `dircopy protect`.
+pub fn protect(args: &ProtectArgs, command: &[OsString]) -> Exit {
+    let mut args = args.clone();
+    let located = words::located(&args.dir, "protect").map(|dir| args.dir = dir);
+    let checking = Checking {
+        name: "dircopy",
+        dirs: std::slice::from_ref(&args.dir),
         verbosity: &args.verbosity,
         records: &args.records,
         convert: false,

@@ -115,6 +115,11 @@ pub enum Unmended {
     Lost(Damage),
     /// No tree has it good.
     Nowhere,
+    /// Nor has parity enough of it.
+    Beyond {
+        bad: usize,
+        left: usize,
+    },
     /// Something else is in the way.
     Barrier(String),
     Failed(Error),
@@ -314,6 +319,14 @@ impl Tree {
             Err(error) => self.barrier = Some(error.to_string()),
         }
         Ok(())
+    }
+
+    /// The manifest that parity is made by, and its target, if there is one.
+    pub fn only_manifest(&self) -> Option<(&Arc<Target>, &File)> {
+        match (&self.targets[..], &self.manifests[..]) {
+            ([target], [manifest]) if target.ours.is_some() => Some((target, manifest)),
+            _ => None,
+        }
     }
 
     /// Gives a directory that a killed run left writable its permissions back.

@@ -8,10 +8,10 @@ use crate::{
     chain::Damage, error::Deed, error::Error, event::Progress, event::Stop, hash::Backend,
     hash::Chain, heal::FileCopy, heal::LinkProver, heal::OpenCopies, heal::bad::BadFile,
     heal::bad::BadFiles, heal::bad::Case, heal::bad::Harm, heal::bad::Mended, heal::bad::ReadyFile,
-    heal::bad::Tree, heal::bad::Unmended, heal::new_file::NewFile, heal::new_file::has_digest,
-    heal::new_file::publish, io::ChainedContent, io::LinkCheck, io::LinkReads, io::ReadBack,
-    io::link_check::Helpers, path::Shown, sys, sys::Attributes, sys::Dir, sys::Medium,
-    sys::stat::Stat, verify::Mend,
+    heal::bad::Tree, heal::bad::Unmended, heal::from_parity::TreeParity, heal::new_file::NewFile,
+    heal::new_file::has_digest, heal::new_file::publish, io::ChainedContent, io::LinkCheck,
+    io::LinkReads, io::ReadBack, io::link_check::Helpers, path::Shown, sys, sys::Attributes,
+    sys::Dir, sys::Medium, sys::stat::Stat, verify::Mend,
 };
 
 /// The reason not to go on where directories of a good tree were not the ones that its copy was opened in.
@@ -32,6 +32,8 @@ pub struct Mender<'a> {
     pub stop: &'a Stop,
     /// Is told of what is not as it was, beside the content.
     pub warn: &'a dyn Fn(Error),
+    /// The parity of each tree that has some.
+    pub parity: Vec<RefCell<Option<TreeParity>>>,
     /// The trees whose roots were told to let in more than a good one.
     pub told_roots: RefCell<Vec<usize>>,
 }
@@ -70,7 +72,11 @@ impl Mender<'_> {
                 mended => return mended,
             }
         }
-        match self.as_whole(case) {
+        let whole = match self.as_whole(case) {
+            Err(Unmended::Nowhere) => self.by_parity(case),
+            mended => mended,
+        };
+        match whole {
             Err(Unmended::Nowhere) => Err(lost.map_or(Unmended::Nowhere, Unmended::Lost)),
             mended => mended,
         }
@@ -319,7 +325,12 @@ impl Mender<'_> {
     }
 
     /// Looks whether a file that a dry run does not make could be put in its place.
-    fn look(&self, case: &Case<'_>, like: &FileCopy, good: &[&FileCopy]) -> Result<(), Unmended> {
+    pub fn look(
+        &self,
+        case: &Case<'_>,
+        like: &FileCopy,
+        good: &[&FileCopy],
+    ) -> Result<(), Unmended> {
         let sources = self.sources(case, like, good);
         Parents::look(case.place, &sources)?;
         self.tell_root(case.bad.tree, case.place.tree, &sources);
@@ -328,7 +339,7 @@ impl Mender<'_> {
 
     /// Makes a new file, which `fill` fills and which gets what `like` has beside its content, but no more than the
     /// copies have that are `good`; and proves it. With it comes what `fill` returns: whether it shares data.
-    fn fill(
+    pub fn fill(
         &self,
         case: &Case<'_>,
         like: &FileCopy,
@@ -338,7 +349,7 @@ impl Mender<'_> {
         let Case { bad, place, path, .. } = case;
         let DirPlace { tree: own, below, name, path: dir_path } = *place;
         let sources = self.sources(case, like, &good);
-        let parents = Parents::open(*place, &sources, like.tree != bad.tree)?;
+        let parents = Parents::open(*place, &sources, case.own().is_none())?;
         self.tell_root(bad.tree, own, &sources);
         let is_data = |name: &OsStr| own.lists(&below.join(name));
         let filled = match parents.dir() {

@@ -6,9 +6,13 @@
 //! is written in place, no digest is ever new, and a file is the old one or the right one at any moment.
 
 mod bad;
+mod from_parity;
 mod mend;
 mod new_file;
 mod parents;
+mod protect;
+
+pub use protect::ProtectJob;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{cell::RefCell, fs::File, io, path::PathBuf, time::Instant};
@@ -17,11 +21,12 @@ use crate::{
     error::Error, error::Result, event::Observer, event::Stop, hash::Digest, hash::Stream,
     heal::bad::BadFile, heal::bad::BadFiles, heal::bad::Conflicts, heal::bad::Harm,
     heal::bad::Keeping, heal::bad::ListedTree, heal::bad::Tree, heal::bad::Unhealed,
-    heal::bad::Unmended, heal::mend::Mender, io::AlignedBuffer, io::ChainedContent, path::RelPath,
-    state::Missing, sys, sys::ALIGNMENT, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat,
-    tree::Patience, verify::Bag, verify::Expanded, verify::Finding, verify::FindingListener,
-    verify::FindingObserver, verify::Findings, verify::ManifestAt, verify::Mend, verify::PartOf,
-    verify::Target, verify::VerifyJob, verify::VerifyReport, verify::expand,
+    heal::bad::Unmended, heal::from_parity::TreeParity, heal::mend::Mender, io::AlignedBuffer,
+    io::ChainedContent, parity::ParityDir, path::RelPath, state::Missing, sys::ALIGNMENT, sys::Dir,
+    sys::Medium, sys::stat::Stat, tree::LastDir, tree::Patience, verify::Bag, verify::Expanded,
+    verify::Finding, verify::FindingListener, verify::FindingObserver, verify::Findings,
+    verify::ManifestAt, verify::Mend, verify::PartOf, verify::Target, verify::VerifyJob,
+    verify::VerifyReport, verify::expand,
 };
 
 // A run from beginning to end: the check, and then what it found bad.
@@ -101,7 +106,9 @@ impl HealJob {
             listen(&Target::none(), &Finding::TooManyBad(bad.left_out));
         }
         let warn = |error: Error| listen(&Target::none(), &Finding::Warning(error));
+        let healed = trees.get(..self.check.dirs.len().max(1)).unwrap_or(&trees);
         let mender = Mender {
+            parity: TreeParity::open_all(healed, self.dry_run, stop, &warn),
             trees: &trees,
             bad: &bad,
             dry_run: self.dry_run,
@@ -128,6 +135,8 @@ impl HealJob {
             note(&mut report, file, &mended);
             listen(&file.target, &finding(file, mended));
         }
+        let parity = mender.parity;
+        TreeParity::close_all(parity, healed, self.dry_run, observer, &mut report)?;
         report.interrupted = stop.requested();
         report.elapsed = started.elapsed();
         Ok(report)
@@ -158,8 +167,11 @@ impl HealJob {
         if self.check.manifests.contains(&ManifestAt::StandardInput) {
             return refuse(&dirs[0], "standard input can be read once only: give a file");
         }
-        if dirs.len() + self.from.len() < 2 {
-            return refuse(&dirs[0], "there is no other tree to take from");
+        let has_parity = |path: &PathBuf| {
+            Dir::open(path).is_ok_and(|root| matches!(ParityDir::open(&root, path), Ok(Some(_))))
+        };
+        if dirs.len() + self.from.len() < 2 && !dirs.iter().any(has_parity) {
+            return refuse(&dirs[0], "there is no other tree to take from, and no parity of it");
         }
         let mut opened = OpenedTrees { trees: Vec::new(), listed: Vec::new() };
         for (number, dir) in dirs.iter().chain(&self.from).enumerate() {
@@ -237,6 +249,9 @@ fn finding(file: &BadFile, mended: Result<Mend, Unmended>) -> Finding {
             return Finding::NotHealed { path, why, lost: damage };
         }
         Err(Unmended::Nowhere) => "no tree has it good".into(),
+        Err(Unmended::Beyond { bad, left }) => {
+            format!("no tree has it good, and it is beyond repair: {bad} slices bad, {left} left")
+        }
         Err(Unmended::Barrier(why)) => why,
         Err(Unmended::Failed(error)) => error.to_string(),
         Err(Unmended::Stopped) => "the run was to stop".into(),
@@ -260,17 +275,7 @@ pub struct FileCopy {
 impl FileCopy {
     /// The copy in a tree, if it is a regular file that can be opened. No symbolic link is followed.
     pub fn open(number: usize, tree: &Tree, path: &RelPath) -> io::Result<Self> {
-        let (above, name) = path.split().ok_or(io::ErrorKind::NotFound)?;
-        let (dir, name) = (tree.dir.open_below(&above)?, sys::name_from_bytes(name)?);
-        // Opening a device can do things.
-        let is_file = |stat: &Stat| match stat.kind {
-            Kind::File => Ok(()),
-            _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
-        };
-        is_file(&dir.stat(name, false)?)?;
-        let file = dir.open_file(name, false)?;
-        let stat = Dir::stat_file(&file)?;
-        is_file(&stat)?;
+        let (file, stat) = LastDir::default().open_file(&tree.dir, path)?;
         Ok(Self { tree: number, file, stat })
     }
 }

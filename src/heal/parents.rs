@@ -310,9 +310,14 @@ impl Parents {
                 dir = dir.open_dir(name, false)?;
             }
             way.descend(name)?;
-            let good = way.narrowest()?;
-            let like = Dir::label_of_copy(&good.dir.stat_self()?);
-            let attributes = Attributes::read(&good.dir)?;
+            let (like, attributes) = match way.good.is_empty() {
+                // Nobody knows who might enter it.
+                true => (dir.stat_self()?, Attributes::default()),
+                false => {
+                    let good = way.narrowest()?;
+                    (Dir::label_of_copy(&good.dir.stat_self()?), Attributes::read(&good.dir)?)
+                }
+            };
             made.open.push(MadeDir { dir: dir.try_clone()?, like, attributes, gid });
             gid = like.gid;
         }

@@ -1,9 +1,9 @@
 //! Directories of both trees, held open while anything in them is on its way.
 
 use std::{
-    collections::HashMap, ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc, sync::Mutex,
-    sync::PoisonError, sync::Weak, sync::atomic::AtomicBool, sync::atomic::AtomicUsize,
-    sync::atomic::Ordering::AcqRel, sync::atomic::Ordering::Relaxed,
+    collections::HashMap, ffi::OsStr, fs::File, io, path::Path, path::PathBuf, sync::Arc,
+    sync::Mutex, sync::PoisonError, sync::Weak, sync::atomic::AtomicBool,
+    sync::atomic::AtomicUsize, sync::atomic::Ordering::AcqRel, sync::atomic::Ordering::Relaxed,
 };
 
 use crate::{
@@ -514,6 +514,25 @@ impl LastDir {
         };
         let name = sys::name_from_bytes(name)?;
         self.enter(root, &above)?.stat(name, follow)
+    }
+
+    /// Opens the regular file at `path` below `root`, and looks at it. No symbolic link is followed.
+    ///
+    /// # Errors
+    /// The system's; [`InvalidInput`](io::ErrorKind::InvalidInput) if it is not a regular file.
+    pub fn open_file(&mut self, root: &Dir, path: &RelPath) -> io::Result<(File, Stat)> {
+        let (above, name) = path.split().ok_or(io::ErrorKind::NotFound)?;
+        let (dir, name) = (self.enter(root, &above)?, sys::name_from_bytes(name)?);
+        let is_file = |stat: &Stat| match stat.kind {
+            Kind::File => Ok(()),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+        };
+        // Opening a device can do things.
+        is_file(&dir.stat(name, false)?)?;
+        let file = dir.open_file(name, false)?;
+        let stat = Dir::stat_file(&file)?;
+        is_file(&stat)?;
+        Ok((file, stat))
     }
 }
 

@@ -236,6 +236,17 @@ pub enum Finding {
     /// A file is bad in one of several directories that are copies of each other; told at the end, for each
     /// of these files.
     Compared(Comparison),
+    /// A bad file has parity: of its set so many slices are bad, and so many recovery slices are left. Told at the end.
+    Parity {
+        /// Its name below its root.
+        path: RelPath,
+        /// Slices of the set that are bad or missing.
+        bad: usize,
+        /// Recovery slices that are good.
+        left: usize,
+        /// True if it can be repaired.
+        is_enough: bool,
+    },
     /// Number of findings of bad files that were too many to be compared.
     NotCompared(u64),
     /// The check itself broke.
@@ -440,6 +451,7 @@ impl Checked {
             Finding::Incomplete(_) => &mut self.incomplete,
             Finding::Unlisted(_) => &mut self.unlisted,
             Finding::Compared(comparison) if !comparison.good.is_empty() => &mut self.repairable,
+            Finding::Parity { is_enough: true, .. } => &mut self.repairable,
             Finding::Unsearched(_) | Finding::Broken(_) => &mut self.broken,
             Finding::Unusable(error) => {
                 self.absent += u64::from(error.is_of_absent());
@@ -457,6 +469,7 @@ impl Checked {
             | Finding::Others(_)
             | Finding::Forgotten(_)
             | Finding::Compared(_)
+            | Finding::Parity { .. }
             | Finding::NotCompared(_)
             // A run that makes files whole counts what became of them.
             | Finding::Conflict(_)
@@ -505,8 +518,25 @@ pub struct ShardCoverage {
     pub ended: i64,
 }
 
+/// What was made of the parity of a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParityReport {
+    /// True if all listed files were to have it, and not only those that had it.
+    pub is_all: bool,
+    /// Files that have it.
+    pub files: u64,
+    /// Sets of files that were made, …
+    pub made: u64,
+    /// … bytes that these take, …
+    pub bytes: u64,
+    /// … sets that stayed, …
+    pub kept: u64,
+    /// … and sets that were removed, because others took their place.
+    pub removed: u64,
+}
+
 /// The report of a check.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
     /// Number of lines by verdict.
     pub counts: Checked,
@@ -516,6 +546,8 @@ pub struct VerifyReport {
     pub shard: Option<ShardCoverage>,
     /// The files that were read back after the device was away, if there are any.
     pub replugged: Option<Replugged>,
+    /// The parity that was made, if that was asked for.
+    pub parity: Option<ParityReport>,
     /// The code it was asked to stop with, if it was.
     pub interrupted: Option<usize>,
     /// Duration of the check.

@@ -15,6 +15,7 @@ mod history;
 mod late;
 mod lines;
 mod nearby;
+mod parity;
 mod scrub;
 mod several;
 mod shards;
@@ -28,12 +29,13 @@ pub use choice::{Rival, has_own_manifest, own_manifest};
 pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
 pub use finding::{
-    BagVerdict, Checked, Comparison, Finding, FindingListener, FindingObserver, Mend,
+    BagVerdict, Checked, Comparison, Finding, FindingListener, FindingObserver, Mend, ParityReport,
     ShardCoverage, TreeVerdict, Verdict, VerifyReport,
 };
 pub use history::PartOf;
 pub use lines::{
-    manifest_lines::ManifestLines, seen::NameHasher, seen::SeenNames, shards::CheckShard,
+    manifest_lines::ManifestLine, manifest_lines::ManifestLines, manifest_lines::Meaning,
+    seen::NameHasher, seen::SeenNames, shards::CheckShard,
 };
 pub(crate) use nearby::near;
 pub use nearby::output_near;
@@ -116,7 +118,7 @@ impl VerifyJob {
     /// The job makes no sense, or another run is at work on what is to be scrubbed. Everything that goes
     /// wrong later is told to `observer` and counted in the report.
     pub fn run(&self, observer: &FindingObserver<'_>) -> Result<VerifyReport> {
-        self.run_on(expand(self.specs()?), false, observer)
+        self.run_with_parity(expand(self.specs()?), observer)
     }
 
     /// Runs the check of what was asked for, where archives are the lists that they have. The private directories of
@@ -200,6 +202,7 @@ impl VerifyJob {
         }
         Ok(VerifyReport {
             replugged,
+            parity: None,
             counts: collector.counts,
             covered: scrub.as_ref().and_then(Scrub::coverage),
             shard,

@@ -24,6 +24,7 @@ mod failures;
 mod heal;
 mod history;
 mod outputs;
+mod parity;
 mod readme;
 mod records;
 mod resume;

@@ -13,8 +13,9 @@ use clap::{Arg, Command, CommandFactory, value_parser};
 
 use crate::cli::{
     args::copy::CopyArgs, args::mirror::GenerationsArgs, args::values::ReportArgs,
-    args::values::SHORT_REPORT, args::verify::HealArgs, args::verify::VerifyArgs, cluster,
-    cluster::FinishArgs, cluster::MergeArgs, cluster::PlanArgs, cluster::ShardArgs, restore,
+    args::values::SHORT_REPORT, args::verify::HealArgs, args::verify::ProtectArgs,
+    args::verify::VerifyArgs, cluster, cluster::FinishArgs, cluster::MergeArgs, cluster::PlanArgs,
+    cluster::ShardArgs, restore,
 };
 
 // The definition of the command line: the options of all commands, and the ends of their help.
@@ -72,8 +73,8 @@ Examples:
   dircopy restore /mnt/a /srv/photos           bring it back, proven
 
 Usage: dircopy [OPTIONS] <SRC> <DST>...     what is in SRC goes into every DST
-       dircopy COMMAND -h          verify, restore, heal, report, generations,
-                                   jobs, manifest, plan, shard, finish
+       dircopy COMMAND -h   verify, restore, heal, protect, report, generations,
+                            jobs, manifest, plan, shard, finish
 
 Options:
   -n, --dry-run                  Only say what would happen
@@ -117,11 +118,12 @@ Exit code 0: every listed file was read and is as listed; 4: one is not.
 ";
 
 /// The texts of `-h` of commands; the help of others fits on one screen as it is.
-const SHORT: [(&str, &str); 7] = [
+const SHORT: [(&str, &str); 8] = [
     ("verify", SHORT_VERIFY),
     ("report", SHORT_REPORT),
     ("restore", restore::SHORT),
     ("heal", verify::SHORT),
+    ("protect", verify::SHORT_PROTECT),
     ("plan", cluster::SHORT_PLAN),
     ("shard", cluster::SHORT_SHARD),
     ("finish", cluster::SHORT_FINISH),
@@ -160,6 +162,7 @@ pub fn dircopy() -> Command {
         .subcommand(verify)
         .subcommand(restore::restore())
         .subcommand(HealArgs::command().display_name("dircopy-heal"))
+        .subcommand(ProtectArgs::command().display_name("dircopy-protect"))
         .subcommand(ReportArgs::command().display_name("dircopy-report"))
         .subcommand(GenerationsArgs::command().display_name("dircopy-generations"))
         .subcommand(jobs())

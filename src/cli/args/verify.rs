@@ -10,6 +10,7 @@ use crate::{
     cli::args::mirror::parse_age, cli::args::unattended::RecordArgs,
     cli::args::values::VerbosityArgs, cli::args::values::one_of,
     cli::cluster::plan::CheckShardArgs, cli::jobs, cli::words, hash::Backend, heal::HealJob,
+    heal::ProtectJob,
 };
 
 const VERIFY_EXIT_CODES: &str = "\
@@ -310,4 +311,93 @@ impl HealArgs {
         check.state.clone_from(&self.state);
         job
     }
+}
+
+// The options of `dircopy protect`, and how they become a job.
+
+const PROTECT_EXIT_CODES: &str = "\
+Exit codes; of several that fit, the first of this list:
+  129, 130, 143
+       ended by SIGHUP, SIGINT or SIGTERM; the sets that were made stay
+  2    usage error, another run is at work on DIR, or no parity can be kept
+       there; nothing was touched
+  4    a listed file differs or is missing, and is not protected: heal it first
+  5    DIR has no manifest of dircopy, or a malformed one
+  1    a listed file could not be read, or parity could not be written
+  0    every listed file has parity
+
+The parity is PAR2 2.0, in DIR/.dircopy/parity. Any program for it takes it:
+  par2 verify -B DIR DIR/.dircopy/parity/NAME.par2
+  par2 repair -B DIR DIR/.dircopy/parity/NAME.par2
+`dircopy verify DIR` says what can be repaired, `dircopy heal DIR` repairs.";
+
+/// The text of `dircopy protect -h`.
+pub const SHORT_PROTECT: &str = "\
+Give a tree parity, by which it can be made whole without another copy
+
+Usage: dircopy protect [OPTIONS] <DIR>
+
+Options:
+      --parity PERCENT      For so much of the content: as before, or 5%
+      --wait                Wait for another run on DIR, and do not refuse
+      --state STATE         Your private records are below STATE
+      --report FILE         A record of the run: JSON, or a page if .html
+  -q, --quiet               Only say what is wrong
+  -v, --verbose             Name every file
+  -h; --help                This; all options and exit codes
+
+The parity is PAR2, in DIR/.dircopy/parity: `par2 repair -B DIR FILE` takes it
+too. `dircopy verify DIR` says what it can repair, `dircopy heal DIR` repairs.
+
+Exit code 0: every listed file has parity; 4: one is not as it is listed.
+";
+
+/// Give a tree parity, by which it can be made whole without another copy
+#[derive(Clone, Debug, Parser)]
+#[command(name = "protect", version, max_term_width = 100, after_help = PROTECT_EXIT_CODES)]
+pub struct ProtectArgs {
+    /// The tree; it has the manifest of dircopy that says what is right
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+
+    /// Parity for so much of the content [default: as before, or 5%]
+    ///
+    /// So much of each set of files may be bad or missing, counted in slices, and can be repaired.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
+    pub parity: Option<u32>,
+
+    /// Wait for another run on DIR to end instead of refusing
+    #[arg(long)]
+    pub wait: bool,
+
+    /// Your private records are below STATE instead of in .dircopy
+    #[arg(long, value_name = "STATE")]
+    pub state: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub verbosity: VerbosityArgs,
+
+    #[command(flatten)]
+    pub records: RecordArgs,
+}
+
+impl ProtectArgs {
+    pub fn job(&self) -> ProtectJob {
+        let mut job = ProtectJob::new(&self.dir);
+        (job.share, job.wait) = (self.parity, self.wait);
+        job.check.state.clone_from(&self.state);
+        job
+    }
+}
+
+/// Reads a share in percent, with two digits behind the point at most, as parts of 10,000.
+fn parse_share(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    let (whole, rest) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let hundredths = format!("{rest:0<2}");
+    let parts = (is_number(whole) && is_number(rest) && hundredths.len() == 2)
+        .then(|| Some(100 * whole.parse::<u32>().ok()? + hundredths.parse::<u32>().ok()?));
+    let parts = parts.flatten().filter(|parts| (1..=10_000).contains(parts));
+    parts.ok_or_else(|| "a share from 0.01% to 100%, as in 5% or 2.5%".into())
 }

@@ -299,6 +299,10 @@ impl<'a> RecordEntry<'a> {
                 return (entry, false);
             }
             Finding::Compared(comparison) => (Self::compared(comparison), None),
+            Finding::Parity { path, bad, left, is_enough } => {
+                let event = if *is_enough { "repairable" } else { "beyond-repair" };
+                (full(event, path, Some(verify_messages::slices(*bad, *left).into())), None)
+            }
             Finding::NotCompared(number) => {
                 let text = format!("{number} findings of bad files were too many to compare");
                 (Self { event: "not-compared", text: Some(text.into()), ..Self::default() }, None)

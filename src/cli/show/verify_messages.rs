@@ -9,8 +9,9 @@ use crate::{
     cli::exit::Exit, cli::show::Detail, cli::show::ScreenLine, cli::show::count,
     cli::show::stream_summary::not_healed, cli::show::stream_summary::taken, io::HashedFrom,
     manifest::OtherName, path::RelPath, path::Shown, sys, verify::Checked, verify::Coverage,
-    verify::Finding, verify::ManifestAt, verify::Rival, verify::ShardCoverage, verify::Target,
-    verify::TreeVerdict, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
+    verify::Finding, verify::ManifestAt, verify::ParityReport, verify::Rival,
+    verify::ShardCoverage, verify::Target, verify::TreeVerdict, verify::Verdict, verify::VerifyJob,
+    verify::VerifyReport,
 };
 
 /// The remark on a name that trees list differently.
@@ -56,6 +57,18 @@ pub fn unproven(
         Some(1) => format!("not checked: a file that {manifest} lists has {first}"),
         Some(files) => format!("not checked: {files} files that {manifest} lists have {first}"),
     }
+}
+
+/// What parity can do for the bad file that is shown so.
+fn parity(finding: &Finding, shown: &str) -> String {
+    let Finding::Parity { bad, left, is_enough, .. } = finding else { return String::new() };
+    let title = if *is_enough { "repairable from parity" } else { "beyond repair" };
+    format!("{title}: {shown}: {}", slices(*bad, *left))
+}
+
+/// The slices of a set that are bad, and what is left to repair them by.
+pub fn slices(bad: usize, left: usize) -> String {
+    format!("{} bad, {left} left", count(bad as u64, "slice"))
 }
 
 /// The verdict on all that is listed of a directory.
@@ -164,12 +177,11 @@ impl VerifyMessages {
                 let name = cut(Shown::bytes(comparison.path.as_bytes()));
                 self.err(&format!("{name}: {}", compared(comparison)))
             }
+            Finding::Parity { path, .. } => self.err(&parity(finding, &shown(path))),
             Finding::NotCompared(number) => self.err(&format!(
                 "there are too many bad files to compare: of {number} it is not said where they are good"
             )),
-            Finding::Conflict(path) => {
-                self.err(&format!("conflict: {}: {CONFLICT}", shown(path)))
-            }
+            Finding::Conflict(path) => self.err(&format!("conflict: {}: {CONFLICT}", shown(path))),
             Finding::Healed(mend) => {
                 let word = if mend.dry_run { "could be healed" } else { "healed" };
                 self.err(&format!("{word}: {}: {}", shown(&mend.path), taken(mend)))
@@ -330,6 +342,29 @@ fn tell_scrub(covered: &Coverage, rows: &mut Rows) {
     }
 }
 
+/// The row of parity that was made.
+fn tell_parity(parity: &ParityReport, rows: &mut Rows) {
+    let ParityReport { files, made, bytes, kept, .. } = *parity;
+    let made = format!("{} made: {}", count(made, "set"), size(bytes));
+    rows.row("parity", format!("of {}; {made}; {kept} kept", count(files, "file")));
+}
+
+/// The row of a shard, or of all of them.
+fn tell_shard(shard: ShardCoverage, rows: &mut Rows) {
+    let ShardCoverage { index, of, lines, began, ended } = shard;
+    let text = match index {
+        Some(index) => format!("{index}/{of}: {}", count(lines, "line")),
+        None => {
+            let all = format!("{} in {}", count(lines, "line"), count(of.into(), "shard"));
+            match lines {
+                0 => all,
+                _ => format!("{all}, checked from {} to {}", minute(began), minute(ended)),
+            }
+        }
+    };
+    rows.row("shard", text);
+}
+
 /// The rows of the summary of this check.
 pub fn summary(report: &VerifyReport, check: &VerifyJob) -> Rows {
     let counts = &report.counts;
@@ -385,6 +420,7 @@ pub fn summary(report: &VerifyReport, check: &VerifyJob) -> Rows {
         let device = format!("{} from the device", counts.from_device);
         rows.row("read", format!("{device}, {} only through a cache", counts.from_cache));
     }
+    report.parity.iter().for_each(|parity| tell_parity(parity, &mut rows));
     report.replugged.iter().for_each(|it| rows.row("replugged", it.words()));
     if counts.shared > 0 {
         rows.row("shared", format!("{}, {shared}", count(counts.shared, "file")));
@@ -393,22 +429,7 @@ pub fn summary(report: &VerifyReport, check: &VerifyJob) -> Rows {
         rows.row("states", format!("made of {}", count(counts.states_made, "file")));
     }
     report.covered.iter().for_each(|covered| tell_scrub(covered, &mut rows));
-    if let Some(ShardCoverage { index, of, lines, began, ended }) = report.shard {
-        rows.row(
-            "shard",
-            match index {
-                Some(index) => format!("{index}/{of}: {}", count(lines, "line")),
-                None => {
-                    let all = format!("{} in {}", count(lines, "line"), count(of.into(), "shard"));
-                    if lines == 0 {
-                        all
-                    } else {
-                        format!("{all}, checked from {} to {}", minute(began), minute(ended))
-                    }
-                }
-            },
-        );
-    }
+    report.shard.iter().for_each(|shard| tell_shard(*shard, &mut rows));
     rows.row("time", time(report.elapsed, if reads { counts.bytes } else { 0 }));
     rows
 }
@@ -449,6 +470,9 @@ pub fn verdict(report: &VerifyReport, check: &VerifyJob, exit: Exit, amiss: &str
         return warn("NOT COMPLETE", exit, &format!("every file is as listed, but {amiss}"));
     } else {
         return match (report.covered, report.shard) {
+            _ if report.parity.is_some_and(|parity| parity.is_all) => {
+                "good: every listed file has parity".into()
+            }
             (None, None) if counts.unhashed > 0 => format!(
                 "good: every listed file is as listed, but {} no digest that can be checked",
                 match counts.unhashed {

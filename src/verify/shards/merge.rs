@@ -72,11 +72,10 @@ impl MergeJob {
         }
         Ok(VerifyReport {
             counts: collector.counts,
-            covered: None,
             shard: Some(coverage),
-            replugged: None,
             interrupted: stop.requested(),
             elapsed: started.elapsed(),
+            ..VerifyReport::default()
         })
     }
 

@@ -18,7 +18,7 @@ const FLOORS: &[&[&str]] = &[
     &["state"],
     &["volume"],
     &["tree"],
-    &["io"],
+    &["io", "parity"],
     &["part"],
     &["fanout"],
     &["transfer"],

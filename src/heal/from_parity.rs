@@ -1,0 +1,314 @@
+//! Making a file whole from the parity of its tree: for what no other tree has.
+//!
+//! A set is repaired as a whole, into a file of its own beside the parity, from which each of its bad files takes its
+//! slices. That is not proven by itself: each file is, by its listed digest, before it gets its name.
+
+use std::{cell::RefCell, fs::File, io::Seek, io::SeekFrom};
+
+use crate::{
+    error::Deed, error::Error, error::Result, event::Stop, heal::FileCopy, heal::bad::Case,
+    heal::bad::Mended, heal::bad::Tree, heal::bad::Unmended, heal::mend::Mender,
+    heal::new_file::NewFile, heal::protect::Protecting, heal::protect::remove_leftovers,
+    parity::Listed, parity::ParityDir, parity::ParityIndex, parity::Repair, parity::StoredSet,
+    parity::bad_slices, parity::is_of_nothing, staged::StagedFile, sys, sys::Dir, sys::Medium,
+    sys::stat::Kind, sys::stat::Stat, verify::Finding, verify::FindingObserver, verify::Mend,
+    verify::Target, verify::VerifyReport,
+};
+
+/// Sets that are repaired and wait for the next of their files.
+const MOST_REPAIRED: usize = 6;
+
+/// Written at once.
+const BLOCK: u64 = 1 << 20;
+
+/// The parity of a tree, and what of it was repaired.
+pub struct TreeParity {
+    dir: ParityDir,
+    index: ParityIndex,
+    repaired: Vec<RepairedSet>,
+}
+
+/// A set whose bad slices are known.
+struct RepairedSet {
+    number: usize,
+    file: File,
+    stored: StoredSet,
+    bad: Vec<usize>,
+    /// The bad slices as they were, one after the other; `None` in a dry run, or if none is bad.
+    slices: Option<StagedFile>,
+}
+
+/// The slices of a file of a repaired set.
+struct SlicesOf<'s> {
+    set: &'s RepairedSet,
+    /// The number of the file, and of its first slice.
+    file: usize,
+    first: usize,
+}
+
+impl TreeParity {
+    /// That of a tree, if it has some.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn open(tree: &Tree, dry_run: bool, stop: &Stop, warn: &dyn Fn(Error)) -> Result<Option<Self>> {
+        // What is another user's is of no use, nor is what has the name of the directory.
+        let opened = ParityDir::open(&tree.dir, &tree.root).ok();
+        let Some(dir) = opened.flatten() else { return Ok(None) };
+        if !dry_run && tree.private().is_some() {
+            remove_leftovers(&dir).deed("list", dir.path())?;
+        }
+        let index = ParityIndex::load(&dir, &|| stop.is_requested(), warn)?;
+        Ok(Some(Self { dir, index, repaired: Vec::new() }))
+    }
+
+    /// Those of trees that are healed; what cannot be read is told to `warn`.
+    pub fn open_all(
+        trees: &[Tree],
+        dry_run: bool,
+        stop: &Stop,
+        warn: &dyn Fn(Error),
+    ) -> Vec<RefCell<Option<Self>>> {
+        let open = |tree| Self::open(tree, dry_run, stop, warn).map_err(warn).ok().flatten();
+        trees.iter().map(open).map(RefCell::new).collect()
+    }
+
+    /// Removes what was repaired, and makes parity anew that is damaged, or of what is listed no more.
+    ///
+    /// # Errors
+    /// A manifest or parity cannot be read.
+    pub fn close_all(
+        parity: Vec<RefCell<Option<Self>>>,
+        trees: &[Tree],
+        dry_run: bool,
+        observer: &FindingObserver<'_>,
+        report: &mut VerifyReport,
+    ) -> Result<()> {
+        let warn = |error: Error| (observer.listen)(&Target::none(), &Finding::Warning(error));
+        for (tree, parity) in trees.iter().zip(parity) {
+            let Some(parity) = parity.into_inner() else { continue };
+            let dir = parity.close(&warn);
+            let may_write = !dry_run && tree.private().is_some();
+            let Some((target, manifest)) = tree.only_manifest().filter(|_| may_write) else {
+                continue;
+            };
+            let protecting = Protecting { target, share: None, is_all: false, observer };
+            let made = protecting.run(&dir, manifest, &mut report.counts)?;
+            report.parity = Some(made).filter(|made| made.made > 0).or(report.parity);
+        }
+        Ok(())
+    }
+
+    /// Removes what was repaired.
+    fn close(mut self, warn: &dyn Fn(Error)) -> ParityDir {
+        while !self.repaired.is_empty() {
+            self.drop_first(warn);
+        }
+        self.dir
+    }
+
+    fn drop_first(&mut self, warn: &dyn Fn(Error)) {
+        let first = self.repaired.remove(0);
+        if let Some(slices) = &first.slices
+            && let Err(error) = slices.remove(self.dir.dir())
+        {
+            warn(Error::io("remove the part file in", self.dir.path(), error));
+        }
+    }
+
+    /// Finds out what is bad of a set, and repairs it unless this is a dry run.
+    fn repair(&mut self, number: usize, by: &Mender<'_>, tree: &Tree) -> Result<(), Unmended> {
+        if self.repaired.iter().any(|set| set.number == number) {
+            return Ok(());
+        }
+        let is_to_stop = || by.stop.is_requested();
+        let known = self.index.sets.get(number).ok_or(Unmended::Nowhere)?;
+        let (name, path) = (known.name.clone(), self.dir.path().join(&known.name));
+        let (file, stored) = self.dir.read(&name, &is_to_stop)?;
+        let stored = stored.ok_or(Unmended::Nowhere)?;
+        let bad = bad_slices(&stored.files, &tree.dir, &is_to_stop).ok_or(Unmended::Stopped)?;
+        let mut slices = None;
+        if !bad.is_empty() {
+            let (number, left) = (bad.len(), stored.recovery.len());
+            let repair =
+                Repair::of(&stored, bad.clone()).ok_or(Unmended::Beyond { bad: number, left })?;
+            if !by.dry_run {
+                let dir = self.dir.dir();
+                let staged = StagedFile::of(dir, &name, true, &|_| false).deed("create", &path)?;
+                let mut is_whole = true;
+                let staged = staged.fill(dir, |to| {
+                    let put = |at, bytes: &[u8]| {
+                        to.seek(SeekFrom::Start(at))?;
+                        sys::write_all(&mut *to, bytes)
+                    };
+                    is_whole = repair.write(&tree.dir, &file, put, &is_to_stop)?;
+                    Ok(())
+                });
+                let staged = staged.deed("repair by", &path)?;
+                if !is_whole {
+                    staged.remove(dir).deed("remove the part file", &path)?;
+                    return Err(Unmended::Stopped);
+                }
+                slices = Some(staged);
+            }
+        }
+        if self.repaired.len() == MOST_REPAIRED {
+            self.drop_first(by.warn);
+        }
+        self.repaired.push(RepairedSet { number, file, stored, bad, slices });
+        Ok(())
+    }
+}
+
+impl SlicesOf<'_> {
+    fn len(&self) -> u64 {
+        self.set.stored.files.slice
+    }
+
+    fn size(&self) -> u64 {
+        self.set.stored.files.files[self.file].size
+    }
+
+    /// Where the slice of this number begins among the repaired ones, if it was bad.
+    fn place(&self, slice: usize) -> Option<u64> {
+        let row = self.set.bad.binary_search(&(self.first + slice)).ok()?;
+        Some(row as u64 * self.len())
+    }
+
+    /// The bytes of bad slices.
+    fn bytes(&self) -> u64 {
+        let bad = |slice: &usize| self.place(*slice).is_some();
+        let all = 0..self.size().div_ceil(self.len()) as usize;
+        let len = |slice: usize| self.len().min(self.size() - slice as u64 * self.len());
+        all.filter(bad).map(len).sum()
+    }
+
+    /// Writes the slices into a new file; those that were good from the bad file, unless it is a clone of that.
+    fn write(
+        &self,
+        new: &NewFile<'_>,
+        own: Option<&File>,
+        is_cloned: bool,
+    ) -> Result<(), Unmended> {
+        let repaired = self.set.slices.as_ref().map(StagedFile::file).transpose();
+        let repaired = repaired.deed("read what was repaired", "parity")?;
+        let mut room = vec![0; BLOCK as usize];
+        for slice in 0..self.size().div_ceil(self.len()) {
+            let place = self.place(slice as usize);
+            if is_cloned && place.is_none() {
+                continue;
+            }
+            let start = slice * self.len();
+            let (from, file) = match place {
+                Some(place) => (place, repaired),
+                None => (start, own),
+            };
+            let file = file.ok_or(Unmended::Nowhere)?;
+            let (len, mut done) = (self.len().min(self.size() - start), 0);
+            while done < len {
+                let want = (len - done).min(BLOCK) as usize;
+                let read = Medium::any(file).fill_at(&mut room[..want], from + done);
+                if read.deed("read what was repaired", "parity")? != want {
+                    return Err(Unmended::Nowhere);
+                }
+                new.write_at(&room[..want], start + done)?;
+                done += want as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file that looks as one did when its parity was made. Who may do so is believed only if nobody else can have
+/// written it, and never more than permissions.
+fn recorded(
+    file: &File,
+    dir: &ParityDir,
+    tree: usize,
+    size: u64,
+    listed: Option<Listed>,
+) -> Result<FileCopy> {
+    let fail = |error| Error::io("look at", dir.path(), error);
+    let now = Dir::stat_file(file).map_err(fail)?;
+    let mut stat = Stat { size, allocated: size, kind: Kind::File, mode: 0o600, ..now };
+    if let Some(listed) = listed.filter(|_| dir.dir().is_private().unwrap_or(false)) {
+        let Listed { mode, uid, gid, mtime, .. } = listed;
+        stat = Stat { mode: mode & 0o777, uid, gid, mtime, ..stat };
+    }
+    Ok(FileCopy { tree, file: file.try_clone().map_err(fail)?, stat })
+}
+
+impl Mender<'_> {
+    /// Makes a file from the parity of its tree.
+    pub fn by_parity(&self, case: &Case<'_>) -> Result<Mended, Unmended> {
+        let (bad, tree) = (case.bad, case.place.tree);
+        let parity: &RefCell<Option<TreeParity>> =
+            self.parity.get(bad.tree).ok_or(Unmended::Nowhere)?;
+        let mut parity = parity.borrow_mut();
+        let parity = parity.as_mut().ok_or(Unmended::Nowhere)?;
+        let sets = parity.index.entries(&bad.path, &bad.digest);
+        let set = sets.filter(|(.., is_same)| *is_same).map(|(_, set, _)| set).next();
+        let set = match set {
+            None if is_of_nothing(&bad.digest) => return self.as_empty(case, parity),
+            set => set.ok_or(Unmended::Nowhere)?,
+        };
+        parity.repair(set, self, tree)?;
+        let set = parity.repaired.iter().find(|it| it.number == set).ok_or(Unmended::Nowhere)?;
+        let files = &set.stored.files.files;
+        let file = files.iter().position(|file| file.path == bad.path).ok_or(Unmended::Nowhere)?;
+        let first = files.iter().take(file).map(|file| file.sums.len()).sum();
+        let slices = SlicesOf { set, file, first };
+        let (size, listed) = (slices.size(), files[file].listed);
+        let recorded = recorded(&set.file, &parity.dir, bad.tree, size, listed)?;
+        let own = case.own();
+        self.by_slices(case, &parity.dir, &recorded, slices.bytes(), |new| {
+            let is_cloned = own.map_or(Ok(false), |own| new.clone_of(&own.file))?;
+            new.look_for_room(if is_cloned { slices.bytes() } else { size })?;
+            new.set_length(size, own.filter(|_| !is_cloned).map(|own| &own.stat))?;
+            // The one that was opened may be read around the cache, and then in whole pages only.
+            let again = own.map(|own| FileCopy::open(own.tree, tree, &bad.path)).transpose();
+            let again = again.deed("open", case.path)?;
+            if own.map(|own| own.stat.id) != again.as_ref().map(|again| again.stat.id) {
+                return Err(Unmended::Nowhere);
+            }
+            slices.write(new, again.as_ref().map(|again| &again.file), is_cloned)?;
+            Ok(is_cloned)
+        })
+    }
+
+    /// Makes an empty file, of which there is nothing to repair.
+    fn as_empty(&self, case: &Case<'_>, parity: &TreeParity) -> Result<Mended, Unmended> {
+        let name = &parity.index.sets.first().ok_or(Unmended::Nowhere)?.name;
+        let file = parity.dir.dir().open_file(name, false);
+        let file = file.deed("open the parity", parity.dir.path())?;
+        let recorded = recorded(&file, &parity.dir, case.bad.tree, 0, None)?;
+        self.by_slices(case, &parity.dir, &recorded, 0, |_| Ok(false))
+    }
+
+    /// Makes a file that `fill` fills with so many bytes of parity, and that looks as the bad one does, but lets in no
+    /// more than it did when it was `recorded`.
+    fn by_slices(
+        &self,
+        case: &Case<'_>,
+        dir: &ParityDir,
+        recorded: &FileCopy,
+        bytes: u64,
+        fill: impl FnOnce(&mut NewFile<'_>) -> Result<bool, Unmended>,
+    ) -> Result<Mended, Unmended> {
+        let like = case.own().unwrap_or(recorded);
+        let label = |stat: &Stat| (stat.mode, stat.uid, stat.gid);
+        let is_as_recorded = label(&like.stat) == label(&recorded.stat);
+        let good = if is_as_recorded { Vec::new() } else { vec![recorded] };
+        let is_needed = bytes > 0 || case.own().is_none();
+        let from = is_needed.then(|| dir.path().to_path_buf()).into_iter().collect();
+        let path = case.bad.path.clone();
+        let mut mend = Mend { path, from, bytes, is_cloned: false, dry_run: self.dry_run };
+        if self.dry_run {
+            self.look(case, like, &good)?;
+            return Ok(Mended { mend, ready: None });
+        }
+        let (is_cloned, ready) = self.fill(case, like, good, fill)?;
+        mend.is_cloned = is_cloned;
+        Ok(Mended { mend, ready: Some(ready) })
+    }
+}

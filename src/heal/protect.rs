@@ -1,0 +1,377 @@
+//! Giving a tree parity by its manifest, and anew to what has another content by now.
+//!
+//! Lines of the manifest are gathered by the sizes of their files. Once there are enough of one size, their parity is
+//! made. A file that is not as it is listed is named and left out: parity of rot would keep the rot. Sets that are
+//! whole and of what is listed stay. One that is not goes only when each of its files that is still listed so has
+//! parity elsewhere: until then it may be all that there is.
+
+use std::{ffi::OsString, fs::File, io, io::Seek, path::PathBuf, sync::Arc, time::Instant};
+
+use crate::{
+    error::Deed, error::Error, error::Result, event::Observer, event::Stop, io::HashedFrom,
+    parity::AllUnfit, parity::MOST_SUMS, parity::Means, parity::ParityDir, parity::ParityIndex,
+    parity::Share, parity::Unfit, parity::Wanted, parity::is_of_nothing, state::Missing,
+    state::PrivateDir, sys, sys::DirListing, sys::stat::Kind, tree::LastDir, tree::Patience,
+    verify::Checked, verify::Finding, verify::FindingObserver, verify::Findings,
+    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::ParityReport,
+    verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport, verify::expand,
+};
+
+/// The share of parity where none is asked for.
+const USUAL: Share = Share(500);
+
+/// A set has no more files, …
+const MOST_FILES: usize = 1000;
+
+/// … and no more bytes, unless one file has.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Files of a set are no larger than one of these, and larger than the one before, so that slices suit all of them.
+const SIZES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 16 << 20, u64::MAX];
+
+/// A tree to protect. Make one with [`new`](Self::new) and change what should differ.
+#[derive(Clone, Debug)]
+pub struct ProtectJob {
+    /// The tree, and whose records say which manifest holds. No more than one directory.
+    pub check: VerifyJob,
+    /// Parity for so many of 10,000 parts of the content; without it for as much as before, or 5 %.
+    pub share: Option<u32>,
+    /// Wait for another run on the tree to end instead of refusing.
+    pub wait: bool,
+}
+
+impl ProtectJob {
+    /// A job with the defaults of the command line.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { check: VerifyJob::new([dir]), share: None, wait: false }
+    }
+
+    /// Runs it. The stop of `observer` must not serve another run.
+    ///
+    /// # Errors
+    /// The job makes no sense, or another run is at work on the tree, or no parity can be kept there. Everything that
+    /// goes wrong later is told to `observer` and counted in the report.
+    pub fn run(&self, observer: &FindingObserver<'_>) -> Result<VerifyReport> {
+        self.check.try_hashing()?;
+        let (started, Observer { stop, listen, .. }) = (Instant::now(), observer);
+        let mut counts = Checked::default();
+        let tell = |counts: &mut Checked, target: &Target, finding: Finding| {
+            counts.add(&finding);
+            listen(target, &finding);
+        };
+        let specs = expand(self.check.specs()?);
+        for Findings { target, found } in specs.findings {
+            found.into_iter().for_each(|finding| tell(&mut counts, &target, finding));
+        }
+        let ([spec], []) = (&specs.specs[..], &specs.bags[..]) else {
+            let dir = self.check.dirs.first().cloned().unwrap_or_else(|| ".".into());
+            let finding = "parity is kept for one directory with one manifest of dircopy";
+            return Err(Error::finding("protect", dir, finding));
+        };
+        let mut parity = None;
+        match spec.open() {
+            Err((target, error)) => tell(&mut counts, &target, Finding::Unusable(error)),
+            Ok(opened) => {
+                let (target, manifest) = (&opened.target, opened.found.manifest);
+                let (root, path) = (target.handle()?, &target.root);
+                let waiting =
+                    |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));
+                let patience = Patience { wait: self.wait, deed: "protect", tell: &waiting, stop };
+                let state = self.check.state.as_deref();
+                let private = PrivateDir::open(root, path, state, Missing::Make)?;
+                private.iter().try_for_each(|it| patience.lock(it, path).map(drop))?;
+                let dir = ParityDir::make(root, path)?;
+                remove_leftovers(&dir).deed("list", dir.path())?;
+                let share = self.share.map(Share);
+                let protecting = Protecting { target, share, is_all: true, observer };
+                parity = Some(protecting.run(&dir, &manifest, &mut counts)?);
+                drop(private);
+            }
+        }
+        let (interrupted, elapsed) = (stop.requested(), started.elapsed());
+        Ok(VerifyReport { counts, parity, interrupted, elapsed, ..VerifyReport::default() })
+    }
+}
+
+/// Removes what killed runs left.
+pub fn remove_leftovers(dir: &ParityDir) -> io::Result<()> {
+    for listed in DirListing::of(dir.dir())? {
+        let name = listed?.name;
+        if sys::is_part_name(&name) {
+            // What a process still writes stays.
+            let _ = dir.dir().remove_abandoned(&name);
+        }
+    }
+    Ok(())
+}
+
+/// The means to protect a tree.
+pub struct Protecting<'a> {
+    pub target: &'a Arc<Target>,
+    /// The share of parity, if one is asked for.
+    pub share: Option<Share>,
+    /// True if all files are protected, and not only those that were before.
+    pub is_all: bool,
+    pub observer: &'a FindingObserver<'a>,
+}
+
+/// Files that wait for enough others of their size.
+#[derive(Default)]
+struct Bin {
+    files: Vec<Wanted>,
+    bytes: u64,
+}
+
+/// The state of a run.
+struct Run<'a> {
+    by: &'a Protecting<'a>,
+    means: Means<'a>,
+    dir: &'a ParityDir,
+    index: ParityIndex,
+    /// Of the entries of the index, those that are listed with their digests, and …
+    listed: Vec<bool>,
+    /// … those that have parity in a new set.
+    renewed: Vec<bool>,
+    /// The sets that stay.
+    stay: Vec<bool>,
+    /// The names of new sets.
+    made: Vec<OsString>,
+    last: LastDir,
+    counts: &'a mut Checked,
+    report: ParityReport,
+}
+
+impl Protecting<'_> {
+    /// Protects the files that the manifest lists, and counts what is found.
+    ///
+    /// # Errors
+    /// The manifest or the parity cannot be read.
+    pub fn run(
+        &self,
+        dir: &ParityDir,
+        manifest: &File,
+        counts: &mut Checked,
+    ) -> Result<ParityReport> {
+        let Observer { progress, stop, listen } = self.observer;
+        let is_to_stop = || stop.is_requested();
+        let on_read = |bytes| progress.advance(bytes, None);
+        let warn = |error| listen(self.target, &Finding::Warning(error));
+        let index = ParityIndex::load(dir, &is_to_stop, &warn)?;
+        let before = index.sets.iter().filter_map(|set| set.share).max();
+        let means = Means {
+            root: self.target.handle()?,
+            share: self.share.or(before).unwrap_or(USUAL),
+            memory: MOST_SUMS,
+            is_to_stop: &is_to_stop,
+            on_read: &on_read,
+        };
+        let none = vec![false; index.len()];
+        let mut run = Run {
+            by: self,
+            means,
+            dir,
+            listed: none.clone(),
+            renewed: none,
+            stay: Vec::new(),
+            index,
+            made: Vec::new(),
+            last: LastDir::default(),
+            counts,
+            report: ParityReport { is_all: self.is_all, ..ParityReport::default() },
+        };
+        run.compare(manifest, stop)?;
+        let mut bins: [Bin; SIZES.len()] = Default::default();
+        self.each_line(manifest, stop, |line| match line {
+            Meaning::File(line) => run.take(&mut bins, line),
+            Meaning::Fault(finding) if self.is_all => run.tell(finding),
+            _ => {}
+        })?;
+        bins.into_iter().for_each(|bin| run.close(bin));
+        if !stop.is_requested() {
+            run.remove_old();
+        }
+        Ok(run.report)
+    }
+
+    fn each_line(
+        &self,
+        mut manifest: &File,
+        stop: &Stop,
+        mut take: impl FnMut(Meaning),
+    ) -> Result<()> {
+        let path = &self.target.manifest;
+        manifest.rewind().deed("read the manifest", path)?;
+        let mut lines = ManifestLines::new(self.target, manifest);
+        while let Some(line) = lines.next_line().deed("read the manifest", path)? {
+            if stop.is_requested() {
+                break;
+            }
+            take(line);
+        }
+        Ok(())
+    }
+}
+
+impl Run<'_> {
+    fn tell(&mut self, finding: Finding) {
+        self.counts.add(&finding);
+        (self.by.observer.listen)(self.by.target, &finding);
+    }
+
+    /// Finds the sets that stay: whole, of listed contents alone, and with as much parity as is asked for.
+    fn compare(&mut self, manifest: &File, stop: &Stop) -> Result<()> {
+        let (index, listed) = (&self.index, &mut self.listed);
+        self.by.each_line(manifest, stop, |line| {
+            let Meaning::File(line) = line else { return };
+            for (entry, _, is_same) in index.entries(&line.path, &line.digest) {
+                listed[entry] |= is_same;
+            }
+        })?;
+        let share = self.by.share;
+        let is_enough =
+            |set: &crate::parity::KnownSet| share.is_none_or(|share| set.share == Some(share));
+        self.stay = index.sets.iter().map(|set| set.is_whole && is_enough(set)).collect();
+        for entry in (0..listed.len()).filter(|entry| !listed[*entry]) {
+            self.stay[index.set_of(entry)] = false;
+        }
+        Ok(())
+    }
+
+    /// Takes a line: its file has parity, or gets it together with others of its size.
+    fn take(&mut self, bins: &mut [Bin], line: ManifestLine) {
+        let ManifestLine { number, path, digest, .. } = line;
+        let (mut is_known, mut has_parity) = (false, false);
+        for (_, set, is_same) in self.index.entries(&path, &digest) {
+            (is_known, has_parity) = (true, has_parity || is_same && self.stay[set]);
+        }
+        if has_parity {
+            self.report.files += 1;
+        }
+        if has_parity || !is_known && !self.by.is_all {
+            return;
+        }
+        let wanted = Wanted { path, digest, line: number };
+        let stat = self.last.stat(self.means.root, &wanted.path, false);
+        let stat = stat.and_then(|stat| match stat.kind {
+            Kind::File => Ok(stat),
+            kind => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {}", kind.name())))
+            }
+        });
+        let size = match stat {
+            Ok(stat) => stat.size,
+            Err(error) => return self.unfit(wanted, Unfit::Io(error)),
+        };
+        if size == 0 {
+            // Nothing of it can be lost but its name.
+            return match is_of_nothing(&wanted.digest) {
+                true => self.fits(&wanted, 0),
+                false => self.unfit(wanted, Unfit::Differs(None)),
+            };
+        }
+        let number = SIZES.iter().position(|most| size <= *most).unwrap_or(SIZES.len() - 1);
+        let Some(bin) = bins.get_mut(number) else { return };
+        if bin.bytes > 0 && bin.bytes + size > MOST_BYTES {
+            self.close(std::mem::take(bin));
+        }
+        bin.bytes += size;
+        bin.files.push(wanted);
+        if bin.files.len() >= MOST_FILES {
+            self.close(std::mem::take(bin));
+        }
+    }
+
+    /// Makes the parity of these files, without those that do not fit.
+    fn close(&mut self, bin: Bin) {
+        let mut files = bin.files;
+        // A name that is listed twice is one file.
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        files.dedup_by(|a, b| a.path == b.path && a.digest == b.digest);
+        while !files.is_empty() && !(self.means.is_to_stop)() {
+            let mut unfit = AllUnfit::new();
+            match self.dir.add(&files, &self.means, &mut unfit) {
+                Err(error) => return self.tell(Finding::Broken(error)),
+                Ok(Some((name, bytes))) => {
+                    self.report.made += 1;
+                    self.report.bytes += bytes;
+                    self.made.push(name);
+                    for wanted in &files {
+                        let size = self.last.stat(self.means.root, &wanted.path, false);
+                        self.fits(wanted, size.map_or(0, |stat| stat.size));
+                    }
+                    return;
+                }
+                // The run is to stop.
+                Ok(None) if unfit.is_empty() => return,
+                Ok(None) => {}
+            }
+            let mut fit = Vec::with_capacity(files.len());
+            for (number, wanted) in files.into_iter().enumerate() {
+                match unfit.remove(&number) {
+                    Some(why) => self.unfit(wanted, why),
+                    None => fit.push(wanted),
+                }
+            }
+            files = fit;
+        }
+    }
+
+    fn fits(&mut self, wanted: &Wanted, bytes: u64) {
+        for (entry, _, is_same) in self.index.entries(&wanted.path, &wanted.digest) {
+            self.renewed[entry] |= is_same;
+        }
+        self.report.files += 1;
+        if self.by.is_all {
+            self.tell(found(wanted.clone(), Verdict::Good(HashedFrom::Cache), bytes));
+        }
+    }
+
+    /// Tells of a file that gets no parity, unless a check did.
+    fn unfit(&mut self, wanted: Wanted, why: Unfit) {
+        if !self.by.is_all {
+            return;
+        }
+        let path = self.by.target.path_of(&wanted.path);
+        let verdict = match why {
+            Unfit::Io(error) if error.kind() == io::ErrorKind::NotFound => Verdict::Missing,
+            Unfit::Io(error) => Verdict::Unreadable(Error::io("read", path, error)),
+            Unfit::Changed(how) => Verdict::Unreadable(Error::finding("protect", path, how)),
+            Unfit::Differs(digest) => Verdict::Differs(HashedFrom::Cache, digest, None),
+        };
+        self.tell(found(wanted, verdict, 0));
+    }
+
+    /// Removes the sets of what is listed no more, or has parity elsewhere by now.
+    fn remove_old(&mut self) {
+        let mut is_needed = vec![false; self.index.sets.len()];
+        for (entry, (listed, renewed)) in self.listed.iter().zip(&self.renewed).enumerate() {
+            is_needed[self.index.set_of(entry)] |= *listed && !*renewed;
+        }
+        let mut old = Vec::new();
+        for ((set, stays), is_needed) in self.index.sets.iter().zip(&self.stay).zip(is_needed) {
+            if !stays && !is_needed {
+                old.push(set.name.clone());
+            } else if !self.made.contains(&set.name) {
+                self.report.kept += 1;
+            }
+        }
+        // What a file was of is known no more: all that is listed must have parity without it.
+        let counts = &self.counts;
+        if self.by.is_all && !counts.is_untrue() && !counts.is_incomplete() {
+            old.append(&mut self.index.lost);
+        }
+        // A set that was made anew of the same files has the same name.
+        old.retain(|name| !self.made.contains(name));
+        for name in old {
+            match self.dir.remove(&name) {
+                Ok(()) => self.report.removed += 1,
+                Err(error) => self.tell(Finding::Broken(error)),
+            }
+        }
+    }
+}
+
+fn found(wanted: Wanted, verdict: Verdict, bytes: u64) -> Finding {
+    let Wanted { path, digest, line } = wanted;
+    Finding::File { line, path, listed: digest, verdict, bytes, shared: 0, proven: None }
+}

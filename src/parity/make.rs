@@ -1,0 +1,463 @@
+//! Making the parity of a set of files: they are read once, held against the digests that are listed, and their slices
+//! are added up to recovery slices.
+//!
+//! Where these are too much for memory, the files are read once for their sums, and then column by column: the first
+//! megabytes of all slices, then the next. Each slice must then be what it was at first.
+
+use std::{collections::BTreeMap, fs::File, io, io::Seek, io::SeekFrom};
+
+use md5::{Digest as _, Md5};
+
+use crate::{
+    hash::Digest, hash::Hasher, path::RelPath, sys, sys::Dir, sys::Medium, sys::stat::Stat,
+    tree::LastDir,
+};
+
+use super::{
+    field::{Sums, Term, constants, power},
+    packets::{self, Listed, MOST_SLICES, PAGE, SetFile, SetFiles, SliceSum},
+};
+
+/// Recovery slices in memory, and …
+pub const MOST_SUMS: u64 = 176 << 20;
+
+/// … slices that are read while those before them are added. There are two of them, and vector tables beside: 256 MiB
+/// in all are what is promised.
+pub const MOST_BATCH: usize = 32 << 20;
+
+/// The longest part of a slice that is read at once.
+pub const MOST_PIECE: u64 = 16 << 20;
+
+/// The beginning of a file, which has a sum of its own.
+const HEAD: usize = 16 << 10;
+
+/// Slices of a set, if it has not more files.
+const USUAL_SLICES: u64 = 2000;
+
+/// A share of 10,000 parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share(pub u32);
+
+impl Share {
+    /// Recovery slices for so many.
+    pub fn of(self, slices: usize) -> usize {
+        (slices * self.0 as usize).div_ceil(10_000).clamp(1, MOST_SLICES)
+    }
+}
+
+/// A file that a set is to have.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub path: RelPath,
+    pub digest: Digest,
+    /// The line that lists it.
+    pub line: u64,
+}
+
+/// Why a listed file is in no set.
+#[derive(Debug)]
+pub enum Unfit {
+    /// It cannot be opened or read.
+    Io(io::Error),
+    /// It was not the same at the end, in words.
+    Changed(&'static str),
+    /// It has another digest.
+    Differs(Option<Digest>),
+}
+
+/// The files that do not fit, by their numbers.
+pub type AllUnfit = BTreeMap<usize, Unfit>;
+
+/// The means of a run.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    pub root: &'a Dir,
+    pub share: Share,
+    /// Bytes of recovery slices in memory: [`MOST_SUMS`].
+    pub memory: u64,
+    pub is_to_stop: &'a (dyn Fn() -> bool + Sync),
+    /// Is told how many bytes were read.
+    pub on_read: &'a (dyn Fn(u64) + Sync),
+}
+
+/// A set of which it is known what it will be, but not its sums.
+pub struct PlannedSet {
+    pub set: SetFiles,
+    /// The metadata of each of its files, …
+    stats: Vec<Stat>,
+    /// … their numbers among those that were wanted, and their first slices.
+    numbers: Vec<usize>,
+    starts: Vec<usize>,
+    recovery: usize,
+}
+
+/// The size of the slices of files of these sizes.
+fn slice_of(sizes: &[u64]) -> u64 {
+    let largest = sizes.iter().copied().max().unwrap_or(0).max(1);
+    if largest <= PAGE {
+        return largest.next_multiple_of(4);
+    }
+    let most = USUAL_SLICES.max(sizes.len() as u64);
+    let slices = |pages: u64| sizes.iter().map(|size| size.div_ceil(pages * PAGE)).sum::<u64>();
+    let (mut too_small, mut enough) = (0, largest.div_ceil(PAGE));
+    while too_small + 1 < enough {
+        let pages = u64::midpoint(too_small, enough);
+        *(if slices(pages) <= most { &mut enough } else { &mut too_small }) = pages;
+    }
+    enough * PAGE
+}
+
+impl PlannedSet {
+    /// Looks at the files that are wanted. `None` if none fits.
+    pub fn look(wanted: &[Wanted], means: &Means<'_>, unfit: &mut AllUnfit) -> Option<Self> {
+        let (mut last, mut found) = (LastDir::default(), Vec::new());
+        for (number, wanted) in wanted.iter().enumerate() {
+            let head = |last: &mut LastDir| {
+                let (file, stat) = last.open_file(means.root, &wanted.path)?;
+                let mut head = vec![0; HEAD];
+                let read = Medium::any(&file).fill_at(&mut head, 0)?;
+                Ok::<_, io::Error>((stat, Md5::digest(&head[..read]).into()))
+            };
+            match head(&mut last) {
+                Ok((Stat { size: 0, .. }, _)) => {
+                    unfit.insert(number, Unfit::Changed("it was emptied meanwhile"));
+                }
+                Ok((stat, head)) => {
+                    let (path, size) = (wanted.path.clone(), stat.size);
+                    let listed = Some(Listed::new(wanted.digest, &stat));
+                    let file = SetFile { path, size, md5: [0; 16], head, sums: Vec::new(), listed };
+                    found.push((file, stat, number));
+                }
+                Err(error) => drop(unfit.insert(number, Unfit::Io(error))),
+            }
+        }
+        let sizes: Vec<u64> = found.iter().map(|(file, ..)| file.size).collect();
+        let slice = slice_of(&sizes);
+        found.sort_by_cached_key(|(file, ..)| file.order());
+        let (mut starts, mut all) = (Vec::new(), 0);
+        for (file, ..) in &mut found {
+            starts.push(all);
+            let none = SliceSum { md5: [0; 16], crc: 0 };
+            file.sums = vec![none; file.size.div_ceil(slice) as usize];
+            all += file.sums.len();
+        }
+        let (mut files, mut stats, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+        for (file, stat, number) in found {
+            files.push(file);
+            stats.push(stat);
+            numbers.push(number);
+        }
+        let (set, recovery) = (SetFiles { slice, files }, means.share.of(all));
+        (all > 0).then_some(Self { set, stats, numbers, starts, recovery })
+    }
+
+    /// Writes its parity into an empty file. What does not fit, or changes meanwhile, is noted in `unfit`, and then
+    /// what was written is worthless. False if the run is to stop.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(
+        &mut self,
+        to: &mut File,
+        means: &Means<'_>,
+        unfit: &mut AllUnfit,
+    ) -> io::Result<bool> {
+        let slice = self.set.slice;
+        let most = means.memory / self.recovery as u64 / PAGE * PAGE;
+        let width = slice.min(most.clamp(PAGE, MOST_PIECE));
+        let bases = constants(self.set.slices());
+        let described = self.set.describe(self.recovery as u32, means.share.0).len();
+        let id = self.set.id();
+        let mut sums: Vec<Md5> =
+            (0..self.recovery).map(|row| packets::begin_recovery(&id, row as u32)).collect();
+        let mut columns: Vec<Md5> = Vec::new();
+        if width < slice {
+            // The files are read for their sums alone.
+            let mut pass = Pass::new(self, means, 0..slice, width);
+            while let Some(piece) = pass.next(unfit) {
+                drop(piece);
+            }
+            let read = pass.read;
+            if !self.take_sums(read, unfit) || (means.is_to_stop)() {
+                return Ok(false);
+            }
+            columns = vec![Md5::new(); bases.len()];
+        }
+        let mut from = 0;
+        while from < slice {
+            let len = width.min(slice - from);
+            let mut added = Sums::new(self.recovery, len as usize);
+            let mut pass = Pass::new(self, means, from..from + len, len);
+            pass.columns = (width < slice).then(|| std::mem::take(&mut columns));
+            let mut terms = pass.batch(&bases, self.recovery, unfit);
+            while !terms.is_empty() {
+                let mut next = Vec::new();
+                let beside = || next = pass.batch(&bases, self.recovery, unfit);
+                added.add(&terms, beside);
+                terms = next;
+            }
+            let read = pass.read;
+            columns = pass.columns.unwrap_or_default();
+            if columns.is_empty() && !self.take_sums(read, unfit) || (means.is_to_stop)() {
+                return Ok(false);
+            }
+            for (row, sum) in sums.iter_mut().enumerate() {
+                let bytes = added.sum(row);
+                sum.update(&bytes);
+                let (at, _) = self.set.recovery_place(described, row);
+                to.seek(SeekFrom::Start(at + packets::HEAD as u64 + 4 + from))?;
+                sys::write_all(&mut *to, &bytes)?;
+            }
+            from += len;
+        }
+        if !self.is_as_read(columns, unfit) {
+            return Ok(false);
+        }
+        for (row, sum) in sums.into_iter().enumerate() {
+            let (at, len) = self.set.recovery_place(described, row);
+            to.seek(SeekFrom::Start(at))?;
+            sys::write_all(&mut *to, &packets::recovery_head(&id, row as u32, len, sum))?;
+        }
+        let description = self.set.describe(self.recovery as u32, means.share.0);
+        for at in [0, self.set.recovery_place(described, self.recovery).0] {
+            to.seek(SeekFrom::Start(at))?;
+            sys::write_all(&mut *to, &description)?;
+        }
+        Ok(true)
+    }
+
+    /// Takes what a pass found of the files; false if one does not fit.
+    fn take_sums(&mut self, read: Vec<(usize, ReadFile)>, unfit: &AllUnfit) -> bool {
+        for (number, read) in read {
+            let file = &mut self.set.files[number];
+            (file.md5, file.sums) = (read.md5, read.sums);
+        }
+        unfit.is_empty()
+    }
+
+    /// True if the columns together were what the slices had been before.
+    fn is_as_read(&self, columns: Vec<Md5>, unfit: &mut AllUnfit) -> bool {
+        let mut columns = columns.into_iter();
+        for (file, number) in self.set.files.iter().zip(&self.numbers) {
+            for (sum, column) in file.sums.iter().zip(&mut columns) {
+                if sum.md5 != packets::Sum::from(column.finalize()) {
+                    unfit.insert(
+                        *number,
+                        Unfit::Changed("it was not the same when it was read again"),
+                    );
+                }
+            }
+        }
+        unfit.is_empty()
+    }
+}
+
+/// The sums of a file that was read to its end.
+struct ReadFile {
+    md5: packets::Sum,
+    sums: Vec<SliceSum>,
+}
+
+/// A part of a slice.
+struct Piece {
+    /// The number of the slice in its set.
+    slice: usize,
+    bytes: Vec<u8>,
+}
+
+/// A file that is being read.
+struct OpenFile {
+    file: File,
+    listed: Hasher,
+    md5: Md5,
+    slice: Md5,
+    crc: crc32fast::Hasher,
+    sums: Vec<SliceSum>,
+}
+
+/// One reading of all files of a set: whole, or a column of it.
+struct Pass<'a> {
+    plan: &'a PlannedSet,
+    means: &'a Means<'a>,
+    column: std::ops::Range<u64>,
+    /// Bytes that are read at once.
+    width: u64,
+    last: LastDir,
+    /// The file, the slice of it and the place in that which is next.
+    at: (usize, u64, u64),
+    open: Option<OpenFile>,
+    read: Vec<(usize, ReadFile)>,
+    /// The sums of the slices as far as their columns were read, where these are read.
+    columns: Option<Vec<Md5>>,
+}
+
+pub fn zeros(len: u64, mut take: impl FnMut(&[u8])) {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    let mut left = len;
+    while left > 0 {
+        let now = left.min(ZEROS.len() as u64);
+        take(&ZEROS[..now as usize]);
+        left -= now;
+    }
+}
+
+impl<'a> Pass<'a> {
+    fn new(
+        plan: &'a PlannedSet,
+        means: &'a Means<'a>,
+        column: std::ops::Range<u64>,
+        width: u64,
+    ) -> Self {
+        let (last, at) = (LastDir::default(), (0, 0, column.start));
+        Self { plan, means, column, width, last, at, open: None, read: Vec::new(), columns: None }
+    }
+
+    /// The next slices, with what they are multiplied by for each recovery slice.
+    fn batch(&mut self, bases: &[u16], recovery: usize, unfit: &mut AllUnfit) -> Vec<Term> {
+        let (mut terms, mut weight) = (Vec::new(), 0);
+        while weight < MOST_BATCH
+            && let Some(Piece { slice, bytes }) = self.next(unfit)
+        {
+            let factors: Vec<u16> =
+                (0..recovery as u32).map(|row| power(bases[slice], row)).collect();
+            weight += bytes.len() + 32 * factors.len();
+            terms.push(Term { bytes, factors });
+        }
+        terms
+    }
+
+    /// The next piece that has bytes. `None` at the end, or if the run is to stop.
+    fn next(&mut self, unfit: &mut AllUnfit) -> Option<Piece> {
+        while !(self.means.is_to_stop)() {
+            let (number, slice, place) = self.at;
+            let file = self.plan.set.files.get(number)?;
+            if slice == file.sums.len() as u64 {
+                if let Err(why) = self.close(number) {
+                    unfit.insert(self.plan.numbers[number], why);
+                }
+                self.at = (number + 1, 0, self.column.start);
+                continue;
+            }
+            let start = slice * self.plan.set.slice;
+            let end = (place + self.width).min(self.column.end);
+            let (from, to) = ((start + place).min(file.size), (start + end).min(file.size));
+            match self.take(number, from..to, end - place, slice) {
+                Ok(bytes) => {
+                    let is_last = end == self.column.end;
+                    self.at = if is_last {
+                        (number, slice + 1, self.column.start)
+                    } else {
+                        (number, slice, end)
+                    };
+                    if !bytes.is_empty() {
+                        let slice = self.plan.starts[number] + slice as usize;
+                        return Some(Piece { slice, bytes });
+                    }
+                }
+                Err(why) => {
+                    unfit.insert(self.plan.numbers[number], why);
+                    (self.open, self.at) = (None, (number + 1, 0, self.column.start));
+                }
+            }
+        }
+        None
+    }
+
+    /// Reads a piece, with zeros behind it to be `len` bytes long for its sum.
+    fn take(
+        &mut self,
+        number: usize,
+        range: std::ops::Range<u64>,
+        len: u64,
+        slice: u64,
+    ) -> Result<Vec<u8>, Unfit> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => self.open(number)?,
+        };
+        let open = self.open.insert(open);
+        let wanted = (range.end - range.start) as usize;
+        let mut bytes = vec![0; wanted];
+        let read = Medium::any(&open.file).fill_at(&mut bytes, range.start).map_err(Unfit::Io)?;
+        if read != wanted {
+            return Err(Unfit::Changed("it shrank while it was read"));
+        }
+        (self.means.on_read)(read as u64);
+        let rest = len - wanted as u64;
+        if let Some(columns) = &mut self.columns {
+            let sum = &mut columns[self.plan.starts[number] + slice as usize];
+            sum.update(&bytes);
+            zeros(rest, |zeros| sum.update(zeros));
+            return Ok(bytes);
+        }
+        let OpenFile { listed, md5, slice, crc, sums, .. } = open;
+        listed.update(&bytes);
+        md5.update(&bytes);
+        slice.update(&bytes);
+        crc.update(&bytes);
+        zeros(rest, |zeros| {
+            slice.update(zeros);
+            crc.update(zeros);
+        });
+        if self.at.2 + len == self.column.end {
+            let md5 = slice.finalize_reset().into();
+            sums.push(SliceSum { md5, crc: std::mem::take(crc).finalize() });
+        }
+        Ok(bytes)
+    }
+
+    fn open(&mut self, number: usize) -> Result<OpenFile, Unfit> {
+        let (file, before) = (&self.plan.set.files[number], &self.plan.stats[number]);
+        let (opened, now) = self.last.open_file(self.means.root, &file.path).map_err(Unfit::Io)?;
+        if let Some(change) = before.change(&now) {
+            return Err(Unfit::Changed(change));
+        }
+        let algorithm = file.listed.map(|listed| listed.digest.algorithm()).unwrap_or_default();
+        Ok(OpenFile {
+            file: opened,
+            listed: algorithm.start(),
+            md5: Md5::new(),
+            slice: Md5::new(),
+            crc: crc32fast::Hasher::new(),
+            sums: Vec::new(),
+        })
+    }
+
+    /// The end of a file: it must be what it was, and as it is listed.
+    fn close(&mut self, number: usize) -> Result<(), Unfit> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let now = Dir::stat_file(&open.file).map_err(Unfit::Io)?;
+        if let Some(change) = self.plan.stats[number].change(&now) {
+            return Err(Unfit::Changed(change));
+        }
+        if self.columns.is_some() {
+            return Ok(());
+        }
+        let (digest, wanted) = (open.listed.finish(), self.plan.set.files[number].listed);
+        if digest.is_none() || digest != wanted.map(|wanted| wanted.digest) {
+            return Err(Unfit::Differs(digest));
+        }
+        self.read.push((number, ReadFile { md5: open.md5.finalize().into(), sums: open.sums }));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_as_many_as_usual() {
+        let slices = |sizes: &[u64]| {
+            let slice = slice_of(sizes);
+            (slice, sizes.iter().map(|size| size.div_ceil(slice)).sum::<u64>())
+        };
+        assert_eq!(slices(&[1]), (4, 1));
+        assert_eq!(slices(&[9; 1000]), (12, 1000));
+        assert_eq!(slices(&[4097, 5]), (4096, 3));
+        assert_eq!(slices(&[1 << 30]), (132 * 4096, 1986));
+        let (slice, all) = slices(&[3 << 20; 999]);
+        assert!(slice % 4096 == 0 && (1000..=2000).contains(&all));
+        assert_eq!((Share(500).of(1986), Share(500).of(1), Share(10_000).of(7)), (100, 1, 7));
+    }
+}

@@ -1,0 +1,365 @@
+//! Parity of a tree: files of PAR2 2.0 that any program for them can verify and repair the tree by.
+//!
+//! They lie in `.dircopy/parity` in the root of the tree. Nothing of `.dircopy` is copied, listed, mirrored away or
+//! counted as unlisted, and it is closed to all but its owner: parity tells as much of a file as the file itself. Files
+//! of about the same size have their parity together, as a set, in one file. That is published whole; its name is the
+//! set's.
+
+mod field;
+mod make;
+mod packets;
+mod repair;
+
+use std::{
+    collections::hash_map::RandomState, ffi::OsStr, ffi::OsString, fs::File, hash::BuildHasher, io,
+    path::Path, path::PathBuf,
+};
+
+use crate::{
+    error::Deed, error::Error, error::Result, hash::Digest, hash::hex, path::RelPath,
+    staged::StagedFile, state::private_dir::NAME, sys::Dir, sys::DirListing, sys::stat::Kind,
+};
+
+pub use make::{AllUnfit, MOST_SUMS, Means, PlannedSet, Share, Unfit, Wanted};
+pub use packets::{Listed, StoredSet};
+pub use repair::{Repair, bad_slices};
+
+/// The directory in [`NAME`].
+const PARITY: &str = "parity";
+
+/// The ending of its files.
+const ENDING: &str = ".par2";
+
+/// The open directory of the parity of a tree.
+#[derive(Debug)]
+pub struct ParityDir {
+    dir: Dir,
+    path: PathBuf,
+}
+
+impl ParityDir {
+    /// That of the tree whose root is `root`, at `path`, if it has one.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(root: &Dir, path: &Path) -> Result<Option<Self>> {
+        let path = path.join(NAME).join(PARITY);
+        let opened = root.open_dir(NAME.as_ref(), false).if_there();
+        let opened = opened.and_then(|private| {
+            private.map_or(Ok(None), |it| it.open_dir(PARITY.as_ref(), false).if_there())
+        });
+        let dir = opened.deed("open the directory of the parity", &path)?;
+        Ok(dir.map(|dir| Self { dir, path }))
+    }
+
+    /// The same, made if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made, or belongs to another user.
+    pub fn make(root: &Dir, path: &Path) -> Result<Self> {
+        let path = path.join(NAME).join(PARITY);
+        let enter = |above: &Dir, name: &OsStr| {
+            above.make_dir(name, true).unless_taken()?;
+            let dir = above.open_dir(name, false)?;
+            match dir.is_ours()? {
+                true => Ok(dir),
+                false => Err(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    "it belongs to another user",
+                )),
+            }
+        };
+        let made = enter(root, NAME.as_ref()).and_then(|dir| enter(&dir, PARITY.as_ref()));
+        let dir = made.deed("make the directory of the parity", &path)?;
+        Ok(Self { dir, path })
+    }
+
+    /// Where it is, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// The names of its files, in order.
+    fn names(&self) -> Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for listed in DirListing::of(&self.dir).deed("list", &self.path)? {
+            let name = listed.deed("list", &self.path)?.name;
+            let is_file = || self.dir.stat(&name, false).is_ok_and(|it| it.kind == Kind::File);
+            if name.as_encoded_bytes().ends_with(ENDING.as_bytes()) && is_file() {
+                names.push(name.to_os_string());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Opens one of its files, and reads the set that it has, if that is known.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(
+        &self,
+        name: &OsStr,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> Result<(File, Option<StoredSet>)> {
+        let read = || {
+            let file = self.dir.open_file(name, false)?;
+            let len = Dir::stat_file(&file)?.size;
+            let set = packets::read(&file, len, is_to_stop)?;
+            Ok((file, set))
+        };
+        read().deed("read the parity", self.path.join(name))
+    }
+
+    /// Makes the parity of these files. What does not fit is noted in `unfit`; then none is made, and the rest is to be
+    /// tried again. Returns the name and the length of the file. `None` if none was made.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add(
+        &self,
+        wanted: &[Wanted],
+        means: &Means<'_>,
+        unfit: &mut AllUnfit,
+    ) -> Result<Option<(OsString, u64)>> {
+        let Some(mut planned) = PlannedSet::look(wanted, means, unfit) else { return Ok(None) };
+        if !unfit.is_empty() {
+            return Ok(None);
+        }
+        let name: OsString = format!("{}{ENDING}", hex::text(&planned.set.id())).into();
+        let path = self.path.join(&name);
+        let (mut is_made, mut len) = (false, 0);
+        let staged = StagedFile::of(&self.dir, &name, true, &|_| false).deed("create", &path)?;
+        let filled = staged.fill(&self.dir, |file| {
+            is_made = planned.write(file, means, unfit)?;
+            len = Dir::stat_file(file)?.size;
+            Ok(())
+        });
+        let staged = filled.deed("write", &path)?;
+        if !is_made {
+            staged.remove(&self.dir).deed("remove the part file", &path)?;
+            return Ok(None);
+        }
+        let closed = staged.close(&self.dir, true);
+        let published = closed.and_then(|staged| staged.publish(&self.dir, &name, true));
+        published.and_then(|()| self.dir.persist()).deed("publish", &path)?;
+        Ok(Some((name, len)))
+    }
+
+    /// Removes one of its files.
+    ///
+    /// # Errors
+    /// It stays.
+    pub fn remove(&self, name: &OsStr) -> Result<()> {
+        self.dir.remove(name).if_there().map(drop).deed("remove", self.path.join(name))
+    }
+}
+
+/// True for the digest of an empty file, which has no slices: it needs no parity.
+pub fn is_of_nothing(digest: &Digest) -> bool {
+    digest.algorithm().start().finish() == Some(*digest)
+}
+
+/// What is known of a set without reading it again.
+#[derive(Debug)]
+pub struct KnownSet {
+    pub name: OsString,
+    /// The share of its parity, if that is known.
+    pub share: Option<Share>,
+    pub is_whole: bool,
+}
+
+/// A file of a set: hashes of its path and its digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    path: u64,
+    set: u32,
+    /// `None` if it is lost: then the content may be any that is listed.
+    digest: Option<u64>,
+}
+
+/// What all sets of a tree are of. A file takes 32 bytes.
+#[derive(Debug)]
+pub struct ParityIndex {
+    pub sets: Vec<KnownSet>,
+    /// Files of which it is not known any more what they are of.
+    pub lost: Vec<OsString>,
+    entries: Vec<Entry>,
+    key: RandomState,
+}
+
+impl ParityIndex {
+    /// Reads all sets; what cannot be read is told to `warn`, and counts as lost.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
+    pub fn load(
+        dir: &ParityDir,
+        is_to_stop: &dyn Fn() -> bool,
+        warn: &dyn Fn(Error),
+    ) -> Result<Self> {
+        let (sets, lost, entries) = (Vec::new(), Vec::new(), Vec::new());
+        let mut index = Self { sets, lost, entries, key: RandomState::new() };
+        for name in dir.names()? {
+            if is_to_stop() {
+                break;
+            }
+            let read = dir.read(&name, is_to_stop).map_err(warn);
+            match read.ok().and_then(|(_, set)| set) {
+                Some(set) => index.note(name, &set),
+                None => index.lost.push(name),
+            }
+        }
+        index.entries.sort_unstable();
+        Ok(index)
+    }
+
+    fn note(&mut self, name: OsString, stored: &StoredSet) {
+        let set = self.sets.len() as u32;
+        for file in &stored.files.files {
+            let path = self.key.hash_one(file.path.as_bytes());
+            let digest = file.listed.map(|it| self.key.hash_one(it.digest));
+            self.entries.push(Entry { path, set, digest });
+        }
+        let share = stored.share.map(Share);
+        self.sets.push(KnownSet { name, share, is_whole: stored.is_whole });
+    }
+
+    /// The numbers of the entries of a path, each with its set and whether it is of the content with this digest.
+    pub fn entries(
+        &self,
+        path: &RelPath,
+        digest: &Digest,
+    ) -> impl Iterator<Item = (usize, usize, bool)> + '_ {
+        let (path, digest) = (self.key.hash_one(path.as_bytes()), self.key.hash_one(digest));
+        let first = self.entries.partition_point(|entry| entry.path < path);
+        let all = self.entries.iter().enumerate().skip(first);
+        all.take_while(move |(_, entry)| entry.path == path).map(move |(number, entry)| {
+            let is_same = entry.digest.is_none_or(|known| known == digest);
+            (number, entry.set as usize, is_same)
+        })
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The set of an entry.
+    pub fn set_of(&self, entry: usize) -> usize {
+        self.entries.get(entry).map_or(usize::MAX, |entry| entry.set as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, fs};
+
+    use super::*;
+    use crate::hash::Algorithm;
+
+    /// A tree of files whose content is like no other, and what a manifest of it lists.
+    fn tree(sizes: &[usize]) -> (tempfile::TempDir, Vec<Wanted>, Vec<Vec<u8>>) {
+        let (root, mut wanted, mut contents) =
+            (tempfile::tempdir().unwrap(), Vec::new(), Vec::new());
+        fs::create_dir(root.path().join("d")).unwrap();
+        for (number, size) in sizes.iter().enumerate() {
+            let mut state = 7919 * (number as u32 + 1);
+            let mut byte = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            };
+            let content: Vec<u8> = (0..*size).map(|_| byte()).collect();
+            let path = format!("{}f{number}", if number % 2 == 0 { "" } else { "d/" });
+            fs::write(root.path().join(&path), &content).unwrap();
+            let mut hasher = Algorithm::Sha256.start();
+            hasher.update(&content);
+            let path = RelPath::parse(path.as_bytes()).unwrap();
+            wanted.push(Wanted { path, digest: hasher.finish().unwrap(), line: 1 });
+            contents.push(content);
+        }
+        (root, wanted, contents)
+    }
+
+    fn add(root: &Path, wanted: &[Wanted], memory: u64) -> (ParityDir, Option<OsString>, AllUnfit) {
+        let dir = Dir::open(root).unwrap();
+        let means = Means {
+            root: &dir,
+            share: Share(100),
+            memory,
+            is_to_stop: &|| false,
+            on_read: &|_| (),
+        };
+        let (parity, mut unfit) = (ParityDir::make(&dir, root).unwrap(), AllUnfit::new());
+        let made = parity.add(wanted, &means, &mut unfit).unwrap();
+        (parity, made.map(|(name, _)| name), unfit)
+    }
+
+    /// The slices of 8 KiB are made in one reading, and by columns of a page.
+    const SIZES: [usize; 3] = [2000 * 4096 + 1, 9000, 30_001];
+
+    #[test]
+    fn columns_are_the_same_as_one_reading() {
+        let (root, wanted, _) = tree(&SIZES);
+        let (parity, name, _) = add(root.path(), &wanted, MOST_SUMS);
+        let path = parity.path().join(name.unwrap());
+        let whole = fs::read(&path).unwrap();
+        let (_, stored) = parity.read(path.file_name().unwrap(), &|| false).unwrap();
+        let stored = stored.unwrap();
+        assert!(stored.is_whole && stored.files.slice == 8192, "{}", stored.files.slice);
+        fs::remove_file(&path).unwrap();
+        add(root.path(), &wanted, 1);
+        assert!(fs::read(&path).unwrap() == whole);
+    }
+
+    #[test]
+    fn what_is_bad_is_repaired_by_columns_too() {
+        let (root, wanted, contents) = tree(&SIZES);
+        let (parity, name, _) = add(root.path(), &wanted, MOST_SUMS);
+        let (file, stored) = parity.read(&name.unwrap(), &|| false).unwrap();
+        let (stored, dir) = (stored.unwrap(), Dir::open(root.path()).unwrap());
+        let mut bad = contents[0].clone();
+        bad[5] ^= 1;
+        bad.truncate(1998 * 4096);
+        fs::write(root.path().join("f0"), bad).unwrap();
+        fs::remove_file(root.path().join("d/f1")).unwrap();
+        let bad = bad_slices(&stored.files, &dir, &|| false).unwrap();
+        for memory in [MOST_SUMS, 1] {
+            let mut repair = Repair::of(&stored, bad.clone()).unwrap();
+            repair.memory = memory;
+            let slices = RefCell::new(vec![0; 8192 * bad.len()]);
+            let put = |at: u64, bytes: &[u8]| {
+                slices.borrow_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
+                Ok(())
+            };
+            assert!(repair.write(&dir, &file, put, &|| false).unwrap());
+            let (slices, mut first) = (slices.into_inner(), 0);
+            for file in &stored.files.files {
+                let number = wanted.iter().position(|it| it.path == file.path).unwrap();
+                for (slice, content) in contents[number].chunks(8192).enumerate() {
+                    let place = repair.place(first + slice).map(|at| &slices[at as usize..]);
+                    assert!(place.is_none_or(|place| place.starts_with(content)));
+                }
+                first += file.sums.len();
+            }
+        }
+        assert_eq!(bad.len(), 2 + 2 + 1);
+    }
+
+    #[test]
+    fn all_that_does_not_fit_is_found_at_once() {
+        let (root, mut wanted, _) = tree(&[5000, 6000, 7000, 8000]);
+        wanted[1].digest = wanted[0].digest;
+        fs::remove_file(root.path().join("d/f3")).unwrap();
+        let (parity, made, unfit) = add(root.path(), &wanted, MOST_SUMS);
+        assert!(made.is_none() && matches!(unfit[&3], Unfit::Io(_)) && unfit.len() == 1);
+        wanted.pop();
+        let (_, made, unfit) = add(root.path(), &wanted, MOST_SUMS);
+        assert!(made.is_none() && matches!(unfit[&1], Unfit::Differs(Some(_))));
+        assert_eq!(fs::read_dir(parity.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,147 @@
+//! What `dircopy verify` says of parity, and what `dircopy heal` makes whole by it, without another tree.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use super::*;
+use crate::harness::shell;
+
+fn heal(scene: &Scene, args: &[&str]) -> Run {
+    scene.bare([&["heal", "dst"], args].concat()).run()
+}
+
+#[track_caller]
+fn is_whole(scene: &Scene) {
+    shell(
+        scene,
+        "cd dst && cat $(ls dircopy-*.sha256sum | tail -n 1) | sha256sum --check --strict --quiet",
+    );
+    shell(scene, "diff -r src dst --exclude '.dircopy' --exclude 'dircopy-*'");
+}
+
+#[test]
+fn what_is_bad_or_missing_is_made_whole() {
+    let scene = copied();
+    shell(
+        &scene,
+        "chmod 640 dst/d1/f7 && touch -d 2011-01-01 dst/d1/f7 dst/d1/f4 && chmod 604 dst/d1/f4",
+    );
+    protect(&scene, &["--parity", "30%"]).assert_code(0);
+    let before = sets(&scene);
+    flip(&scene.path("dst/d1/f7"), 150_000);
+    flip(&scene.path("dst/d1/f7"), 3);
+    for gone in ["d1/f4", "d0/f0", "empty"] {
+        std::fs::remove_file(scene.path("dst").join(gone)).unwrap();
+    }
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(4).assert_says("repairable from parity: dst/d1/f7: 2 slices bad, ");
+    run.assert_says("repairable from parity: dst/empty").assert_prints(&["dircopy heal dst"]);
+    let dry = heal(&scene, &["--dry-run"]);
+    dry.assert_code(4)
+        .assert_says("could be healed: dst/d1/f7")
+        .assert_says("could be healed: dst/d1/f4");
+    assert!(!scene.path("dst/d1/f4").exists());
+    let run = heal(&scene, &[]);
+    run.assert_code(0).assert_says("healed: dst/d1/f7: 6.49 KiB from dst/.dircopy/parity");
+    is_whole(&scene);
+    let [f4, f7] = ["dst/d1/f4", "dst/d1/f7"].map(|it| std::fs::metadata(scene.path(it)).unwrap());
+    assert_eq!((f4.mode() & 0o7777, f7.mode() & 0o7777), (0o604, 0o640));
+    assert_eq!(f4.mtime(), f7.mtime());
+    // Nothing is left over, and the parity is what it was.
+    assert_eq!(sets(&scene), before);
+    assert_par2(&scene, "verify", "dst");
+    heal(&scene, &[]).assert_code(0);
+}
+
+#[test]
+fn a_directory_that_is_missing_is_made_for_its_owner() {
+    let scene = copied();
+    protect(&scene, &["--parity", "100%"]).assert_code(0);
+    shell(&scene, "rm -r dst/d0 dst/d2");
+    heal(&scene, &[]).assert_code(0);
+    is_whole(&scene);
+    let made = std::fs::metadata(scene.path("dst/d0")).unwrap();
+    assert_eq!(made.permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn what_is_too_much_is_named_and_left() {
+    let scene = copied();
+    protect(&scene, &["--parity", "3%"]).assert_code(0);
+    // 19 slices, and parity for one.
+    for at in [0, 30_000, 60_000] {
+        flip(&scene.path("dst/d0/f6"), at);
+    }
+    flip(&scene.path("dst/d1/f4"), 4096);
+    let bad = std::fs::read(scene.path("dst/d0/f6")).unwrap();
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(4).assert_says("beyond repair: dst/d0/f6: 3 slices bad, ");
+    let run = heal(&scene, &[]);
+    run.assert_code(4).assert_says("healed: dst/d1/f4");
+    run.assert_says(
+        "not healed: dst/d0/f6: no tree has it good, and it is beyond repair: 3 slices bad, ",
+    );
+    assert_eq!(std::fs::read(scene.path("dst/d0/f6")).unwrap(), bad);
+    // Another tree comes first: what it has need not be repaired.
+    let run = scene.bare(["heal", "dst", "--from-tree", "src"]).run();
+    run.assert_code(0).assert_says("healed: dst/d0/f6").assert_says(" from src");
+    is_whole(&scene);
+}
+
+#[test]
+fn parity_of_an_earlier_content_is_told_and_repairs_nothing_false() {
+    let scene = copied();
+    protect(&scene, &["--parity", "100%"]).assert_code(0);
+    scene.src.file("d1/f7", "another content");
+    scene.copy(&["-q", "--overwrite-policy", "always"]).assert_code(0);
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(0).assert_says("parity is of an earlier content: 1 file");
+    flip(&scene.path("dst/d1/f7"), 2);
+    heal(&scene, &[]).assert_code(4).assert_says("not healed: dst/d1/f7: no tree has it good");
+    // Healing made the set anew, without what is bad: only the file that changed has none now.
+    scene.copy(&["-q", "--verify"]).assert_code(0);
+    protect(&scene, &[]).assert_code(0);
+    flip(&scene.path("dst/d1/f7"), 2);
+    heal(&scene, &[]).assert_code(0);
+    is_whole(&scene);
+}
+
+#[test]
+fn damaged_parity_is_told_used_and_made_anew() {
+    let scene = copied();
+    protect(&scene, &["--parity", "50%"]).assert_code(0);
+    let whole: Vec<_> = sets(&scene).into_iter().map(|it| scene.path(PARITY).join(it)).collect();
+    let contents: Vec<_> = whole.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    for (path, content) in whole.iter().zip(&contents) {
+        // Once in the first description, once in a recovery slice.
+        flip(path, 100);
+        flip(path, content.len() / 2);
+    }
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(0).assert_says("of its files are damaged");
+    flip(&scene.path("dst/d1/f7"), 100_000);
+    heal(&scene, &[]).assert_code(0).assert_says("healed: dst/d1/f7");
+    is_whole(&scene);
+    for (path, content) in whole.iter().zip(&contents) {
+        assert!(std::fs::read(path).unwrap() == *content, "{}", path.display());
+    }
+    // What is known of none is left for protect.
+    std::fs::write(&whole[0], "nothing").unwrap();
+    scene.bare(["verify", "dst"]).run().assert_code(0).assert_says("1 of its files are damaged");
+    protect(&scene, &["--parity", "50%"]).assert_code(0);
+    assert_eq!(std::fs::read(&whole[0]).unwrap(), contents[0]);
+}
+
+/// What is in memory of a bad file may be good, so it is read around the cache where that is possible.
+#[test]
+fn a_file_that_is_read_around_the_cache_is_made_whole() {
+    let scene = Scene::on_disk();
+    scene.src.file("large", noise(&mut Random::new(7), 1_200_003));
+    scene.copy(&["-q"]).assert_code(0);
+    protect(&scene, &["--parity", "1%"]).assert_code(0);
+    flip(&scene.path("dst/large"), 1_200_001);
+    for _ in 0..2 {
+        shell(&scene, "sync dst/large && cat dst/large > /dev/null");
+        heal(&scene, &[]).assert_code(0);
+        is_whole(&scene);
+    }
+}

@@ -1,0 +1,97 @@
+//! What `dircopy protect` makes, keeps and refuses.
+
+use super::*;
+use crate::harness::shell;
+
+#[test]
+fn other_programs_verify_and_repair_by_it() {
+    if !has_par2() {
+        return;
+    }
+    let scene = copied();
+    let run = protect(&scene, &["--parity", "20%"]);
+    run.assert_code(0).assert_prints(&["good: every listed file has parity"]);
+    assert_par2(&scene, "verify", "dst");
+    shell(
+        &scene,
+        "cp -r dst bad && cd bad && cat dircopy-*.sha256sum | sha256sum --check --strict --quiet",
+    );
+    flip(&scene.path("bad/d1/f7"), 100_000);
+    flip(&scene.path("bad/d2/f5"), 1);
+    std::fs::remove_file(scene.path("bad/d1/f1")).unwrap();
+    assert!(par2(&scene, "verify", "bad").iter().any(|it| !it.status.success()));
+    assert_par2(&scene, "repair", "bad");
+    shell(&scene, "cd bad && cat dircopy-*.sha256sum | sha256sum --check --strict --quiet");
+}
+
+#[test]
+fn it_is_no_part_of_the_tree() {
+    let scene = copied();
+    protect(&scene, &[]).assert_code(0);
+    let before = sets(&scene);
+    scene.bare(["verify", "--complete", "dst"]).run().assert_code(0);
+    // A copy of the tree has none of it, a mirror moves none of it away, and further runs leave it.
+    scene.command_to(scene.path("dst"), scene.path("second"), ["-q"]).run().assert_code(0);
+    assert!(!scene.path("second/.dircopy/parity").exists());
+    std::fs::remove_file(scene.src.root().join("d0/f0")).unwrap();
+    scene.copy(&["-q", "--mirror"]).assert_code(0);
+    assert_eq!(sets(&scene), before);
+}
+
+#[test]
+fn rot_is_never_protected() {
+    let scene = copied();
+    flip(&scene.path("dst/d2/f5"), 17);
+    std::fs::remove_file(scene.path("dst/d0/f3")).unwrap();
+    let run = protect(&scene, &[]);
+    run.assert_code(4).assert_says("differs: dst/d2/f5").assert_says("missing: dst/d0/f3");
+    // All others are.
+    run.assert_prints(&["of 8 files"]);
+    // It is when it is whole again, and the sets that it has nothing to do with stay.
+    let before = sets(&scene);
+    scene.copy(&["-q", "--verify"]).assert_code(0);
+    protect(&scene, &[]).assert_code(0).assert_prints(&["of 10 files"]);
+    assert!(before.iter().any(|name| sets(&scene).contains(name)));
+}
+
+#[test]
+fn only_what_changed_is_made_again() {
+    let scene = copied();
+    protect(&scene, &[]).assert_code(0);
+    let before = sets(&scene);
+    let second = protect(&scene, &[]);
+    second.assert_code(0).assert_prints(&["0 sets made"]).assert_prints(&["of 10 files"]);
+    assert_eq!(sets(&scene), before);
+    scene.src.file("d1/f7", "other, and shorter");
+    scene.copy(&["-q", "--overwrite-policy", "always"]).assert_code(0);
+    protect(&scene, &[]).assert_code(0);
+    let after = sets(&scene);
+    assert!(before.iter().any(|name| after.contains(name)) && before != after);
+    // Another share is other parity of all.
+    protect(&scene, &["--parity", "50%"]).assert_code(0).assert_prints(&["; 0 kept"]);
+    // One that is damaged, or cut off, is made again from what is good.
+    for (number, name) in sets(&scene).iter().enumerate() {
+        let path = scene.path(PARITY).join(name);
+        let whole = std::fs::read(&path).unwrap();
+        match number {
+            0 => flip(&path, whole.len() / 2),
+            1 => std::fs::write(&path, &whole[..whole.len() - 4]).unwrap(),
+            _ => continue,
+        }
+        protect(&scene, &[]).assert_code(0).assert_prints(&["1 set made"]);
+        assert!(std::fs::read(&path).unwrap() != whole || number < 2);
+        let (healed, again) = (std::fs::metadata(&path), protect(&scene, &[]));
+        assert!(healed.is_ok());
+        again.assert_code(0).assert_prints(&["0 sets made"]);
+    }
+}
+
+#[test]
+fn a_tree_without_a_manifest_gets_none() {
+    let scene = Scene::new();
+    scene.output().file("f", "1");
+    protect(&scene, &[]).assert_code(5);
+    assert!(!scene.path("dst/.dircopy").exists());
+    protect(&scene, &["--parity", "0%"]).assert_code(2);
+    protect(&scene, &["--parity", "101%"]).assert_code(2);
+}
