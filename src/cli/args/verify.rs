@@ -346,7 +346,7 @@ Options:
   -v, --verbose             Name every file
   -h; --help                This; all options and exit codes
 
-The parity is PAR2, in DIR/.dircopy/parity: `par2 repair -B DIR FILE` takes it
+The parity is PAR2 2.0, in DIR/.dircopy/parity: other programs for that take it
 too. `dircopy verify DIR` says what it can repair, `dircopy heal DIR` repairs.
 
 Exit code 0: every listed file has parity; 4: one is not as it is listed.
