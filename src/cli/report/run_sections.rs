@@ -9,7 +9,10 @@ use crate::cli::report::{
     rate, receipt::ClippedText, receipt::VolumeSection, receipt_read::MOST_ENTRIES,
     receipt_read::Receipt, receipt_read::ReceiptEntry, receipt_read::ReceiptOutput, size, text,
 };
-use crate::{cli::record::log::JsonName, cli::show::rows::typed, copy::Counts, path::Shown};
+use crate::{
+    cli::record::log::JsonName, cli::show::rows::typed,
+    cli::show::verify_messages::NOTHING_CHECKED, copy::Counts, path::Shown,
+};
 
 /// A verdict and how it is to look.
 pub struct ShownVerdict {
@@ -412,7 +415,13 @@ fn trees(receipt: &Receipt) -> Markup {
 
 /// The command that mends the directories of a check from one another.
 fn heal_command(receipt: &Receipt) -> String {
-    let dirs = receipt.directories.kept.iter();
+    let is_unchecked = |dir: &JsonName| {
+        let mut entries = receipt.entries.kept.iter();
+        let is_it = |it: &ReceiptEntry| it.event.0 == "tree" && it.path == dir.path;
+        let said = entries.find(|it| is_it(it)).and_then(|it| it.text.as_ref());
+        said.is_some_and(|text| text.0.ends_with(NOTHING_CHECKED))
+    };
+    let dirs = receipt.directories.kept.iter().filter(|dir| !is_unchecked(dir));
     let dirs = dirs.map(|dir| format!(" {}", typed(Path::new(&dir.path.0))));
     format!("dircopy heal{}", dirs.collect::<String>())
 }

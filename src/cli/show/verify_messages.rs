@@ -1,6 +1,6 @@
 //! The messages about the findings of a check.
 
-use std::{fmt::Display, path::Path};
+use std::{fmt::Display, path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 
@@ -11,7 +11,7 @@ use crate::{
     manifest::OtherName, path::RelPath, path::Shown, sys, verify::Checked, verify::Coverage,
     verify::Finding, verify::ManifestAt, verify::ParityReport, verify::Rival,
     verify::ShardCoverage, verify::Target, verify::TreeVerdict, verify::Verdict, verify::VerifyJob,
-    verify::VerifyReport,
+    verify::VerifyReport, verify::has_own_manifest,
 };
 
 /// The remark on a name that trees list differently.
@@ -21,6 +21,9 @@ pub const CONFLICT: &str = "the trees list different digests for it; nothing is 
 pub fn too_many_bad(number: u64) -> String {
     format!("{number} more files are bad than can be healed at a time: run it again")
 }
+
+/// The verdict on a directory that is not there, or has no list.
+pub const NOTHING_CHECKED: &str = "nothing was checked";
 
 /// The verdict on a tree in which there was nothing to list.
 const NONE_FOUND: &str = "good: no file is listed, as its run found none";
@@ -92,7 +95,7 @@ pub fn tree_verdict(verdict: &TreeVerdict) -> String {
     let some = counted.iter().filter(|(number, _)| *number > 0);
     let some: Vec<_> = some.map(|(number, how)| format!("{number} {how}")).collect();
     match &some[..] {
-        [] => "NOT good: nothing was checked".into(),
+        [] => format!("NOT good: {NOTHING_CHECKED}"),
         some => format!("NOT good: {}", some.join(", ")),
     }
 }
@@ -170,7 +173,7 @@ impl VerifyMessages {
                 "a later run on {} was cut short and left {name}",
                 Shown::path(&target.root)
             )),
-            Finding::Rival(rival) => self.err(&self::rival(*rival, &manifest)),
+            Finding::Rival(rival) => self.err(&rival_at(*rival, target)),
             Finding::Others(lists) => Some(ScreenLine::Out(others(lists, &target.root))),
             Finding::Unlisted(path) => self.unlisted(target, path),
             Finding::Compared(comparison) => {
@@ -269,6 +272,15 @@ pub fn others(lists: &[String], root: &Path) -> String {
     )
 }
 
+/// The same, where that does not name the directory with its name.
+fn rival_at(rival: Rival, target: &Target) -> String {
+    let said = self::rival(rival, &Shown::path(&target.manifest));
+    match rival {
+        Rival::NotAll(_) => format!("{}: {said}", Shown::path(&target.root)),
+        _ => said,
+    }
+}
+
 /// The message about another manifest, beside the one that is checked against.
 pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
     match rival {
@@ -300,8 +312,8 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
             if files == 1 { "is" } else { "are" }
         ),
         Rival::NotAll(entries) => format!(
-            "the last copy here was not complete: {} of its source {} not here as there; the same command again brings \
-             over what can be",
+            "the last copy here was not complete: {} of its source {} not here as there; the same command again names \
+             what that is, and brings over what can be",
             count(entries, "entry"),
             if entries == 1 { "is" } else { "are" }
         ),
@@ -326,7 +338,13 @@ fn heal_command(check: &VerifyJob) -> String {
         ManifestAt::StandardInput => "-m - ".into(),
     };
     let manifests: String = check.manifests.iter().map(manifest).collect();
-    let dirs: Vec<String> = check.dirs.iter().map(|dir| typed(dir)).collect();
+    // One that has nothing to be checked by is no tree to heal. Bags have no manifest of this kind.
+    let is_one = |dir: &&PathBuf| {
+        !check.manifests.is_empty() || has_own_manifest(dir, check.state.as_deref())
+    };
+    let some: Vec<&PathBuf> = check.dirs.iter().filter(is_one).collect();
+    let dirs = if some.len() > 1 { some } else { check.dirs.iter().collect() };
+    let dirs: Vec<String> = dirs.into_iter().map(|dir| typed(dir)).collect();
     format!("dircopy heal {manifests}{}", dirs.join(" "))
 }
 

@@ -131,6 +131,8 @@ fn trees_of_which_something_is_amiss_are_told_apart() {
     ] {
         assert!(run.out().lines().any(|told| told == line), "{line}: {}", run.out());
     }
+    run.assert_prints(&["repairable ", "dircopy heal A B C"]);
+    assert!(!run.out().contains("heal A B C D"), "{}", run.out());
     let report = shell(&scene, "grep -c 'NOT good' report.json");
     assert_eq!(report.trim(), "2");
 }

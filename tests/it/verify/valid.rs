@@ -170,7 +170,7 @@ fn what_later_runs_left_out_is_told() {
         let run = scene.bare(["verify", "dst"]).run();
         run.assert_code(0)
             .assert_says("does not list 1 file that earlier ones list and that is there");
-        run.assert_says("the last copy here was not complete: 1 entry");
+        run.assert_says("dst: the last copy here was not complete: 1 entry");
         assert_eq!(run.err().lines().count(), 2, "{}", run.err());
     }
     scene.bare(["verify", "--complete", "dst"]).run().assert_code(4).assert_says("dst/f");
