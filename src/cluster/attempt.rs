@@ -112,6 +112,18 @@ pub fn running(plan: &PlanDir, dead: Duration) -> Result<Vec<(u32, bool)>> {
     Ok(names(&dir, ATTEMPTS)?.into_iter().filter_map(state).collect())
 }
 
+/// The shards that are recorded as done, and at which another attempt was at work after that: it may replace a file by
+/// an older version, or have done so and died, which is told.
+pub fn beyond_records(plan: &PlanDir, dead: Duration) -> Result<Vec<(u32, bool)>> {
+    let (dir, clock) = (plan.below(RUNNING), Clock::new(plan)?);
+    let state = |name: String| {
+        let (shard, silence) = (shard_number(&name)?, silence(&dir.join(&name), &clock)?);
+        let recorded = age_of_entry(&plan.done(shard), &clock)?;
+        (silence <= recorded).then_some((shard, silence >= dead))
+    };
+    Ok(names(&dir, ATTEMPTS)?.into_iter().filter_map(state).collect())
+}
+
 impl Attempt {
     /// Begins an attempt at a shard.
     pub fn begin(plan: &PlanDir, shard: u32) -> Result<Self> {

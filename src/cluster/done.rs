@@ -228,6 +228,15 @@ pub fn check(plan: &PlanDir, shard: u32) -> Result<Trailer> {
     SummedReader::open(&plan.done(shard), LINE_END, &plan.done_header(shard))?.check()
 }
 
+/// The ending of a record that another attempt contradicts, or may.
+pub const DOUBTFUL: &str = "doubtful";
+
+/// A record that does not hold gets this ending, so that the shard is not done any more.
+pub fn put_aside(plan: &PlanDir, shard: u32, ending: &str) -> Result<()> {
+    let path = plan.done(shard);
+    std::fs::rename(&path, path.with_extension(ending)).deed("put aside", &path)
+}
+
 /// The totals at the end of the record at `path`. Whether that is right is the end of the plan's to say.
 pub fn totals(path: &Path) -> Option<DoneTotals> {
     let mut file = sys::open_plain(path, PlainUse::Read).ok()?;

@@ -1,7 +1,7 @@
 //! The end of a plan, which alone may say that all is done: it holds what was planned against what was recorded, file
 //! by file, makes links, gives directories their attributes, and leaves one ordinary manifest.
 
-use std::{mem, path::Path, path::PathBuf, thread::sleep, time::Duration};
+use std::{collections::BTreeSet, mem, path::Path, path::PathBuf, thread::sleep, time::Duration};
 
 use jiff::Timestamp;
 
@@ -9,12 +9,13 @@ use crate::cluster::plan_dir::{DONE, FAILED, LIST_END, LOST_MANIFEST, PlanEnding
 use crate::cluster::record_check::{DEED, LineBlocks, OTHER_LISTS, RecordCheck};
 use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile,
-    cluster::PlanDir, cluster::PlanEnd, cluster::attempt, cluster::done::SourceSearch,
-    cluster::finish_tree::FinishTree, cluster::pack::FINISH, cluster::pack::LINKS, copy::Prepared,
-    error::Deed, error::Error, error::Result, event::Event, event::EventObserver, hash::Sha256,
-    io::Reflink, io::read_back::is_proven, manifest::ManifestFile, manifest::ManifestName,
-    manifest::Readers, manifest::SummedReader, manifest::readers::ours, state::FinishedManifest,
-    state::record::name_later, state::record::tell_output, sys::Dir, tree::Patience,
+    cluster::PlanDir, cluster::PlanEnd, cluster::attempt, cluster::done, cluster::done::DOUBTFUL,
+    cluster::done::SourceSearch, cluster::finish_tree::FinishTree, cluster::pack::FINISH,
+    cluster::pack::LINKS, copy::Prepared, error::Deed, error::Error, error::Result, event::Event,
+    event::EventObserver, hash::Sha256, io::Reflink, io::read_back::is_proven,
+    manifest::ManifestFile, manifest::ManifestName, manifest::Readers, manifest::SummedReader,
+    manifest::readers::ours, state::FinishedManifest, state::record::name_later,
+    state::record::tell_output, sys::Dir, tree::Patience,
 };
 
 /// How often it is looked whether shards are still at work.
@@ -116,7 +117,8 @@ impl FinishJob {
     fn wait_for_shards(&self, seal: &Seal, observer: &EventObserver<'_>) -> Result<()> {
         let (mut idle, mut is_told) = (Duration::ZERO, false);
         while !observer.stop.is_requested() && idle <= BETWEEN_SHARDS {
-            if (0..seal.shards).all(|shard| self.plan.done(shard).exists()) {
+            let are_done = (0..seal.shards).all(|shard| self.plan.done(shard).exists());
+            if are_done && attempt::beyond_records(&self.plan, self.dead)?.is_empty() {
                 break;
             }
             let is_at_work =
@@ -134,9 +136,11 @@ impl FinishJob {
     fn name_unfinished(&self, seal: &Seal, observer: &EventObserver<'_>) -> Result<u64> {
         let plan = &self.plan;
         let running = attempt::running(plan, self.dead)?;
-        // A second attempt at one that is done may still replace files of it.
+        let beyond = attempt::beyond_records(plan, self.dead)?;
+        let outlived: BTreeSet<u32> = beyond.iter().filter(|it| it.1).map(|it| it.0).collect();
+        outlived.iter().try_for_each(|shard| done::put_aside(plan, *shard, DOUBTFUL))?;
         let is_open =
-            |shard: &u32| !plan.done(*shard).exists() || running.contains(&(*shard, true));
+            |shard: &u32| !plan.done(*shard).exists() || beyond.iter().any(|it| it.0 == *shard);
         let missing: Vec<u32> = (0..seal.shards).filter(is_open).collect();
         if missing.is_empty() {
             return Ok(0);
@@ -147,6 +151,9 @@ impl FinishJob {
             let is = |alive| running.contains(&(*shard, alive));
             let state = match () {
                 () if is(true) => "it is being run",
+                () if outlived.contains(shard) => {
+                    "another attempt died at it after it was recorded; run it again"
+                }
                 () if failed.contains(shard) => "files of it failed; run it again",
                 () if is(false) || cut_short.contains(shard) => {
                     "its last attempt was cut short; run it again"

@@ -15,14 +15,14 @@ use crossbeam_channel::{Sender, bounded};
 use crate::cluster::done::{DoneFile, DoneWriter, Presence, SourceSearch, look_again};
 use crate::{
     cluster::Departed, cluster::PlanDir, cluster::attempt, cluster::attempt::Attempt,
-    cluster::done, copy::CopyJob, copy::Counts, copy::Ending, copy::Report, copy::ShardRole,
-    error::Cause, error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
-    event::Observer, event::Progress, hash::Sha256, io::Resume, manifest::Entries, manifest::Entry,
-    manifest::Parsed, manifest::SummedReader, manifest::states_name, part::is_taken, path::RelPath,
-    path::directory_of, staged::StagedFile, sys, sys::Dir, sys::ShardTag, sys::Uninterrupted,
-    tree::ChangedFiles, tree::Filter, tree::JoinReader, tree::NameList, tree::PathRecord,
-    tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::by_path, tree::names::compare,
-    tree::names::walk::planned_size,
+    cluster::done, cluster::done::DOUBTFUL, copy::CopyJob, copy::Counts, copy::Ending,
+    copy::Report, copy::ShardRole, error::Cause, error::Deed, error::Error, error::Result,
+    event::Event, event::EventObserver, event::Observer, event::Progress, hash::Sha256, io::Resume,
+    manifest::Entries, manifest::Entry, manifest::Parsed, manifest::SummedReader,
+    manifest::states_name, part::is_taken, path::RelPath, path::directory_of, staged::StagedFile,
+    sys, sys::Dir, sys::ShardTag, sys::Uninterrupted, tree::ChangedFiles, tree::Filter,
+    tree::JoinReader, tree::NameList, tree::PathRecord, tree::RecordReader, tree::SortedRecords,
+    tree::Sorter, tree::by_path, tree::names::compare, tree::names::walk::planned_size,
 };
 
 /// The deed that other roots than those of the plan prevent.
@@ -161,13 +161,7 @@ impl ShardJob {
                 "torn"
             }
         };
-        self.put_aside(shard, extension).map(|()| None)
-    }
-
-    /// A record that does not hold gets this ending, so that the shard is not done any more.
-    fn put_aside(&self, shard: u32, ending: &str) -> Result<()> {
-        let path = self.plan.done(shard);
-        std::fs::rename(&path, path.with_extension(ending)).deed("put aside", &path)
+        done::put_aside(&self.plan, shard, extension).map(|()| None)
     }
 
     /// Refuses roots that are not those of the plan: a disk that is not mounted on this machine, for one.
@@ -362,7 +356,7 @@ impl ShardJob {
                 // Which of the two is at the output depends on who gave it its name last.
                 Some(error) => {
                     (observer.listen)(&Event::Failed(&error));
-                    self.put_aside(shard, "doubtful").map(|()| ShardState::Incomplete)
+                    done::put_aside(&self.plan, shard, DOUBTFUL).map(|()| ShardState::Incomplete)
                 }
                 None => Ok(ShardState::DoneBefore),
             },

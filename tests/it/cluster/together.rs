@@ -241,6 +241,42 @@ fn an_empty_source_and_one_of_links_alone_have_a_plan() {
     cluster.is_as_a_single_run();
 }
 
+/// … and if it is killed before it can say so, its last sign of life is later than the record.
+#[test]
+fn an_attempt_that_outlived_a_record_and_died_puts_it_in_doubt() {
+    need!(Strace);
+    let cluster = Cluster { scene: Scene::new() };
+    let file = |text: &str| cluster.scene.src.file("f", text);
+    file("version 0").mtime("f", 1_000_000_000, 0);
+    cluster.scene.bare([cluster.scene.src.root(), &cluster.out()]).run().assert_code(0);
+    file("version 11").mtime("f", 1_100_000_000, 0);
+    cluster.plan_with(&["--overwrite-policy", "update"]).assert_code(0);
+    let copy = || std::fs::read(cluster.out().join("f")).unwrap();
+    let fault = "delay_enter=3000000:delay_exit=5000000:when=1";
+    let strace = Strace::inject(&cluster.scene, "renameat", fault).on(cluster.out().join("f"));
+    let attempt = cluster.command("shard", &["--index", "0", "--dead-after", "1s"]);
+    let mut held_up = strace.spawn(attempt);
+    held_up.until("a file that waits for its name", || waits_for_its_name(&cluster, 1_100_000_000));
+    file("version 222");
+    cluster.shard(0).assert_code(0);
+    assert_eq!(copy(), b"version 222");
+    held_up.until("the older version", || copy() == b"version 11");
+    // It gives a sign of life every quarter of a second.
+    std::thread::sleep(Duration::from_millis(600));
+    let plan = cluster.plan_dir();
+    shell(
+        &cluster.scene,
+        &format!("pkill -9 -f '^[^ ]*[d]ircopy shard --plan {}'", plan.display()),
+    );
+    held_up.wait();
+    std::thread::sleep(Duration::from_millis(1200));
+    let run = cluster.finish();
+    run.assert_code(1).assert_says("another attempt died at it after it was recorded");
+    cluster.shard(0).assert_code(0);
+    cluster.finish().assert_code(0);
+    assert_eq!(copy(), b"version 222");
+}
+
 /// What a plan was asked to prove, every shard of it is.
 #[test]
 fn a_plan_carries_how_far_it_is_proven() {
@@ -268,6 +304,16 @@ fn a_plan_refuses_a_disk_that_keeps_nothing() {
     refused.assert_code(2).assert_says("in memory (--require-durable)");
 }
 
+/// True if a file with this time has everything but its name.
+fn waits_for_its_name(cluster: &Cluster, seconds: i64) -> bool {
+    std::fs::read_dir(cluster.out()).unwrap().any(|entry| {
+        let entry = entry.unwrap();
+        let is_part = entry.file_name().to_str().unwrap().ends_with(".dircopy-part");
+        let time = |it: std::fs::Metadata| std::os::unix::fs::MetadataExt::mtime(&it);
+        is_part && entry.metadata().is_ok_and(|it| time(it) == seconds)
+    })
+}
+
 /// A worker that was held up just before it gives a file its name puts its older version over the newer one that
 /// another attempt recorded. The record does not hold then, and the shard is run again.
 #[test]
@@ -282,14 +328,7 @@ fn an_attempt_that_was_held_up_makes_no_record_untrue() {
     let strace = Strace::inject(&cluster.scene, "renameat", "delay_enter=6000000:when=1")
         .on(cluster.out().join("f"));
     let mut held_up = strace.spawn(cluster.command("shard", &["--index", "0"]));
-    held_up.until("a file that waits for its name", || {
-        std::fs::read_dir(cluster.out()).unwrap().any(|entry| {
-            let entry = entry.unwrap();
-            let is_part = entry.file_name().to_str().unwrap().ends_with(".dircopy-part");
-            let secs = |it: std::fs::Metadata| std::os::unix::fs::MetadataExt::mtime(&it);
-            is_part && entry.metadata().is_ok_and(|it| secs(it) == 1_100_000_000)
-        })
-    });
+    held_up.until("a file that waits for its name", || waits_for_its_name(&cluster, 1_100_000_000));
     file("version 222");
     cluster.shard(0).assert_code(0);
     // It may still come over what is recorded.
