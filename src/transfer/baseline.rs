@@ -9,8 +9,8 @@ use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, manifest::Index,
     manifest::Lookup, manifest::ManifestName, manifest::PayloadList, manifest::archive::bag_list,
     manifest::archive::mhl::is_mhl, manifest::name::LIKE_SHA512, path::RelPath, path::Shown,
-    state::Knowledge, state::Missing, state::PrivateDir, sys, sys::Dir, sys::FileRange,
-    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::LastDir,
+    state::Knowledge, state::Missing, state::PrivateDir, sys, sys::Dir, sys::DirListing,
+    sys::FileRange, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::LastDir,
 };
 
 /// Number of bytes that tell the kind of a file.
@@ -219,19 +219,26 @@ impl Baseline {
         stat.mtime > self.written && !self.is_all
     }
 
-    /// True if the source, of which all is expected as it is listed, is an output, and a run that is newer than the
-    /// list copied this content to the file at `path`: one that was cut short has no finished list.
-    pub fn is_older_by_record(&self, path: &RelPath, stat: &Stat, content: Digest) -> bool {
+    /// The digest of the content that a run copied to the file at `path` of the source, where that is an output of which
+    /// all is expected as it is listed: a run that was cut short has no finished list.
+    pub fn recorded(&self, path: &RelPath, stat: &Stat, by: Algorithm) -> Option<Digest> {
         let load = || {
             let root = Dir::open(&self.source).ok()?;
             let private = PrivateDir::open(&root, &self.source, None, Missing::Leave).ok()??;
             Some(Knowledge::load(Some(&private), &root, &self.source, &|_| false, &|| false).0)
         };
         if !self.is_all || self.is_of_bag() {
-            return false;
+            return None;
         }
         let own = self.own.get_or_init(|| load().unwrap_or_default());
-        own.copied(path.as_bytes(), stat, content.algorithm()) == Some(content)
+        own.copied(path.as_bytes(), stat, by)
+    }
+
+    /// The list in the source of a run that was cut short.
+    pub fn cut_short(&self) -> Option<ManifestName> {
+        let listed = DirListing::of(&Dir::open(&self.source).ok()?).ok()?.filter_map(Result::ok);
+        let names = listed.filter_map(|it| ManifestName::parse(&it.name));
+        names.filter(|name| !name.is_finished()).max()
     }
 
     /// True if everything is expected as it is listed: no file is edited, and none gone.

@@ -38,7 +38,16 @@ pub fn check(
     let (baseline, digest) = (context.shared.baseline?, digest?);
     let path = transfer.target.rel_path();
     let checked = match baseline.listed(path.as_bytes()) {
-        Ok(Lookup::Nothing) => return None,
+        Ok(Lookup::Nothing) => {
+            let recorded = baseline.recorded(&path, &transfer.entry().stat, digest.algorithm());
+            if recorded.is_none_or(|recorded| recorded == digest) {
+                return None;
+            }
+            let finding =
+                "it has rotted: it is not what the run recorded that copied it; it is not copied";
+            let error = Error::finding("copy", transfer.source_path(), finding);
+            return Some(Outcome::Rotten { error, stands: None, origin: Origin::There });
+        }
         Ok(Lookup::Unclear) => {
             let visited = baseline.visit(path.as_bytes());
             visited.and_then(|()| Err(unclear(baseline, "copy", transfer.source_path())))
@@ -113,11 +122,12 @@ pub fn check_further_name(
 }
 
 /// Why a file that is not as listed was not edited.
-fn why_not(baseline: &Baseline) -> &'static str {
-    match baseline.expects_all() {
-        true if baseline.is_of_bag() => "and no file of a bag may change",
-        true => "and all is expected as it is listed",
-        false => "although it was not modified since that was written",
+fn why_not(baseline: &Baseline) -> String {
+    match baseline.cut_short().filter(|_| baseline.expects_all()) {
+        _ if baseline.is_of_bag() => "and no file of a bag may change".into(),
+        Some(name) => format!("and may be newer: a run was cut short there, and left {name}"),
+        None if baseline.expects_all() => "and all is expected as it is listed".into(),
+        None => "although it was not modified since that was written".into(),
     }
 }
 
@@ -172,7 +182,8 @@ impl DifferingFile<'_> {
         let there = transfer.target.look()?.filter(|there| there.kind == Kind::File);
         let is_there = there.is_some();
         let stat = there;
-        if baseline.is_older_by_record(self.path, &transfer.entry().stat, self.digest) {
+        let of_source = &transfer.entry().stat;
+        if baseline.recorded(self.path, of_source, self.digest.algorithm()) == Some(self.digest) {
             return baseline.count_edited(self.path.as_bytes()).map(|()| None);
         }
         if !baseline.expects_all() && there.is_some_and(|there| self.was_edited(&there)) {

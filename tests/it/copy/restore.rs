@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use rustix::process::Signal;
+
 use crate::harness::{Scene, Strace, content, need, shell};
 
 /// A source with an empty directory, a link and files, and its copy in `dst`.
@@ -146,6 +148,32 @@ fn newer_files_of_a_run_that_was_cut_short_come_back() {
     let run = scene.bare(["restore", "dst", "back"]).run();
     run.assert_code(4).assert_says(name);
     assert!(!scene.path("back").join(name).exists());
+}
+
+/// What such a run brought that no manifest lists is proven by its record.
+#[test]
+fn new_files_of_a_run_that_was_cut_short_are_proven() {
+    let scene = copied(&[]);
+    scene.src.file("2026/new.jpg", content(3000)).file("film", content(6_000_000));
+    let mut copy = scene.command(["-q", "--limit-rate", "1M"]).spawn();
+    copy.until("a new file", || scene.path("dst/2026/new.jpg").exists());
+    copy.signal(Signal::TERM);
+    copy.wait().assert_code(143);
+    scene.bare(["restore", "dst", "back"]).run().assert_code(0);
+    shell(&scene, "cmp src/2026/new.jpg back/2026/new.jpg; rm -r back");
+    shell(
+        &scene,
+        "touch -r dst/2026/new.jpg t; printf X | dd of=dst/2026/new.jpg conv=notrunc status=none
+         touch -r t dst/2026/new.jpg",
+    );
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(4).assert_says("2026/new.jpg: it has rotted");
+    assert!(!scene.path("back/2026/new.jpg").exists());
+    // Of one that is not as listed it is said that it may be newer.
+    scene.tree("dst").file("notes.txt", "other");
+    let run = scene.bare(["restore", "dst", "more"]).run();
+    run.assert_code(4)
+        .assert_says("and may be newer: a run was cut short there, and left dircopy-");
 }
 
 /// An output of runs stays one.
