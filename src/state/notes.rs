@@ -262,7 +262,10 @@ fn set(file: &File) -> io::Result<()> {
 // Where a disk is not mounted, its output would be made on the disk below the mount point. What knew better lies on
 // the disk that is not there; so the outputs of a run know it of each other.
 
-/// The other outputs of a run that were on devices of their own: for each, where its device was mounted. Both are paths
+/// Number of outputs that are noted. Those of the last run are among them.
+const MOST_OTHERS: usize = 64;
+
+/// The other outputs of runs that were on devices of their own: for each, where its device was mounted. Both are paths
 /// in hexadecimal digits, because names are bytes.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherOutputs(BTreeMap<String, String>);
@@ -286,10 +289,14 @@ impl OtherOutputs {
         Self(others)
     }
 
-    /// Takes over what was noted of an output of which nothing new is known.
-    pub fn keep(&mut self, earlier: &Self, path: &Path) {
-        let known = key(path).and_then(|path| earlier.0.get_key_value(&path));
-        self.0.extend(known.map(|(path, top)| (path.clone(), top.clone())));
+    /// These, and what was noted earlier of others than those that are `settled` now: disks may take turns.
+    #[must_use]
+    pub fn and_of(mut self, earlier: &Self, settled: &[&Path]) -> Self {
+        let settled: Vec<_> = settled.iter().filter_map(|path| key(path)).collect();
+        let others = earlier.0.iter().filter(|(path, _)| !settled.contains(path));
+        let room = MOST_OTHERS.saturating_sub(self.0.len());
+        self.0.extend(others.take(room).map(|(path, top)| (path.clone(), top.clone())));
+        self
     }
 
     /// Where the device was mounted that the output at `path` was on, if none is mounted there now.
@@ -527,9 +534,9 @@ mod other_outputs_tests {
         assert_eq!(read, others);
         assert_eq!(read.missing(Path::new("/mnt/a b\n/out")), Some(root.path().join("gone")));
         assert_eq!(read.missing(Path::new("/elsewhere")), None);
-        let mut kept = OtherOutputs::default();
-        kept.keep(&read, Path::new("/other"));
+        let kept = OtherOutputs::default().and_of(&read, &[Path::new("/other")]);
         assert_eq!(kept.0.len(), 1);
+        assert!(kept.missing(Path::new("/mnt/a b\n/out")).is_some());
     }
 }
 

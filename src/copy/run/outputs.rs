@@ -47,12 +47,12 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
         return Err(Error::finding("make a generation in", &job.output, finding));
     }
     let refused = check_disjoint(outputs.iter().map(|output| output.job))?;
-    let (noted, refused_ones) = (OtherOutputs::default(), Vec::new());
-    let mut beside = Beside { noted, refused: refused_ones, began: sys::time_of_change() };
+    let (noted, settled) = (OtherOutputs::default(), Vec::new());
+    let mut beside = Beside { noted, settled, began: sys::time_of_change() };
     for (OutputJob { job, .. }, refused) in outputs.iter().zip(&refused) {
-        match refused {
-            None => beside.noted.add(&job.output),
-            Some(_) => beside.refused.push(&job.output),
+        if refused.is_none() {
+            beside.noted.add(&job.output);
+            beside.settled.push(&job.output);
         }
     }
     Ok(run_all(outputs, job, refused, lag, &beside))
@@ -60,9 +60,10 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
 
 /// The outputs of a run as they were when it began.
 pub struct Beside<'a> {
-    /// Those that were not refused: where their disks were mounted.
+    /// Where the disks were mounted of those that were not refused.
     noted: OtherOutputs,
-    refused: Vec<&'a Path>,
+    /// All that were not.
+    settled: Vec<&'a Path>,
     /// The beginning, as [`Options::began`] has it.
     began: Time,
 }
@@ -305,8 +306,7 @@ impl OutputRun<'_> {
         let private = private.filter(|_| job.is_of_itself());
         let (Some(private), Some(beside)) = (private, beside) else { return };
         let earlier = OtherOutputs::read(private).unwrap_or_default();
-        let mut others = beside.noted.but(&job.output);
-        beside.refused.iter().for_each(|path| others.keep(&earlier, path));
+        let others = beside.noted.but(&job.output).and_of(&earlier, &beside.settled);
         if let Err(error) = others.update(private, job.options.sync) {
             let error =
                 Error::io("write the private note of the other outputs in", private.path(), error);
