@@ -177,6 +177,11 @@ impl DirPath {
         self.0.is_none()
     }
 
+    /// Length in bytes.
+    pub fn length(&self) -> usize {
+        self.0.as_ref().map_or(0, |level| level.len)
+    }
+
     /// The directory `name` in this one. `name` is one component, as a directory listing gives it.
     pub fn below(&self, name: &OsStr) -> Self {
         let len = self.0.as_ref().map_or(0, |level| level.len + 1) + name.len();
@@ -210,7 +215,7 @@ impl DirPath {
     /// Fills in the names from the last to the first.
     fn append_to(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        out.resize(start + self.0.as_ref().map_or(0, |level| level.len), b'/');
+        out.resize(start + self.length(), b'/');
         let (_, mut free) = out.split_at_mut(start);
         let mut at = self;
         while let Some(level) = &at.0 {

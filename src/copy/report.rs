@@ -297,6 +297,9 @@ pub enum Lost<'a> {
 /// The deed of a run that lost its source.
 pub(crate) const GO_ON_READING: &str = "go on reading";
 
+/// … and of one whose disk is there.
+pub(crate) const READ_ON: &str = "read to the end";
+
 /// The deed of a run that lost its output.
 pub(crate) const GO_ON_WRITING: &str = "go on writing to";
 

@@ -22,7 +22,7 @@ pub use lists::{Content, KeptFile, ListFormat, ListKind};
 pub use name::{ManifestName, OtherName, Stamp, states_name};
 pub use read::{
     Entries, Entry, Fault, Record, encoding::Utf16Reader, format::Parsed, format::Parser,
-    scan::Scanner, scan::Text,
+    scan::LONGEST_DIR, scan::Scanner, scan::Text,
 };
 pub use readers::{Carry, ListSink, OpenDigest, Readers};
 pub use summed::{Blocks, ReadAhead, SummedFile, SummedReader, SummedWriter, Trailer};

@@ -434,13 +434,18 @@ impl OutputDir {
         if !source.is_closed_since(before, lists, above).unwrap_or(true) {
             return false;
         }
-        self.work.is_withheld.store(true, Relaxed);
+        self.hold_back();
         let handle = self.handle.as_ref().filter(|_| self.volume.tried.traits.permissions);
         if let Some(handle) = handle.filter(|_| !self.fresh && may_change()) {
             // One that cannot be closed is as it was before the run; the message says that it may be.
             let _ = handle.take_over();
         }
         true
+    }
+
+    /// It is closed to others when the run ends, if it was made by this run: what is in it by now may be kept from them.
+    pub fn hold_back(&self) {
+        self.work.is_withheld.store(true, Relaxed);
     }
 
     /// True if its counterpart was closed meanwhile.

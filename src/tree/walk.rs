@@ -8,15 +8,18 @@
 use std::{ffi::OsStr, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use crate::{
-    error::Deed, error::Error, event::Gate, event::Stop, path::RelPath, state::Knowledge,
-    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes, sys::Dir,
-    sys::DirReader, sys::ListedEntry, sys::stat::Identity, sys::stat::Kind, tree::Classifier,
-    tree::Cleanup, tree::Inclusion, tree::Leftovers, tree::NameCount, tree::NameList,
-    tree::OutputDir, tree::Protected, tree::SourceDir, tree::Unclassified, tree::UnknownParts,
-    tree::WalkItem, tree::classify::DirMemory, tree::classify::PendingLinks,
+    error::Deed, error::Error, event::Gate, event::Stop, manifest::LONGEST_DIR, path::RelPath,
+    state::Knowledge, state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes,
+    sys::Dir, sys::DirReader, sys::ListedEntry, sys::stat::Identity, sys::stat::Kind,
+    tree::Classifier, tree::Cleanup, tree::Inclusion, tree::Leftovers, tree::NameCount,
+    tree::NameList, tree::OutputDir, tree::Protected, tree::SourceDir, tree::Unclassified,
+    tree::UnknownParts, tree::WalkItem, tree::classify::DirMemory, tree::classify::PendingLinks,
     tree::classify::Subdir, tree::cleanup, tree::dirs::LiveDirs, tree::dirs::OTHERS_MAY_WRITE,
     tree::found::Emit,
 };
+
+/// Why a directory is not entered that lies deeper than [`LONGEST_DIR`] allows.
+const TOO_LONG: &str = "its path is longer than a list can have (127 KiB)";
 
 /// Why a link is not followed to a directory or file of such a file system.
 pub const MADE_UP: &str = "its files are made up by the kernel as they are read (/proc, /sys and the like), and \
@@ -268,9 +271,9 @@ impl Walk<'_> {
         let follows = self.classifier.selection.follow_links;
         let mut first = None;
         for (at, Frame { source, output, .. }) in stack.iter().enumerate().skip(from) {
-            // The label of the output's root is the user's to set.
-            let Some(above) = at.checked_sub(1).and_then(|at| stack.get(at)) else { continue };
-            let above = Some(above.id).filter(|_| !follows);
+            // Where the source lies is not looked at before the end. The label of a root that was there is the user's.
+            let above = at.checked_sub(1).and_then(|at| stack.get(at)).map(|above| above.id);
+            let above = above.filter(|_| !follows);
             if !output.is_withheld()
                 && output.withhold(&source.handle, above, || !self.dry && self.may_make())
             {
@@ -402,6 +405,9 @@ impl Walk<'_> {
                 self.most_levels
             );
             return Err(Error::finding("enter", from(), finding).into());
+        }
+        if parent.source.rel.length() + name.len() > LONGEST_DIR {
+            return Err(Error::finding("enter", from(), TOO_LONG));
         }
         let handle = parent
             .source

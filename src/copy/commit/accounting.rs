@@ -7,10 +7,11 @@ use crate::{
     copy::Counts, copy::commit::health::Health, copy::commit::health::SourceHealth,
     copy::mirror::departures::DepartedItem, copy::record::Published,
     copy::record::rotation::Rotation, copy::report::GO_ON_READING, copy::report::GO_ON_WRITING,
-    error::Cause, error::Error, event::Done, event::Event, event::EventListener, event::Stop,
-    hash::Digest, hash::Digests, io::Durability, part::Tally, part::content::Method, path::DirPath,
-    path::RelPath, state::Mounts, state::Row, sys, sys::stat::Kind, transfer::Context,
-    transfer::KeptRow, transfer::Labels, tree::OutputDir, tree::SourceDir, tree::SourceEntry,
+    copy::report::READ_ON, error::Cause, error::Error, event::Done, event::Event,
+    event::EventListener, event::Stop, hash::Digest, hash::Digests, io::Durability, part::Tally,
+    part::content::Method, path::DirPath, path::RelPath, state::Mounts, state::Row, sys,
+    sys::stat::Kind, transfer::Context, transfer::KeptRow, transfer::Labels, tree::OutputDir,
+    tree::SourceDir, tree::SourceEntry,
 };
 
 /// Why a file with the source's content is left.
@@ -366,9 +367,15 @@ impl<'a> Accounting<'a> {
 
     /// Gives the run up if the source was moved: what is in it by then may be kept from users who may enter the copy.
     pub fn check_source(&mut self) {
-        if !self.source.is_in_place() {
-            self.give_up(self.source_gone());
+        if self.source.is_in_place() {
+            return;
         }
+        if !self.source.is_mounted() {
+            return self.give_up(self.source_gone());
+        }
+        self.root.hold_back();
+        let moved = "it was moved, or something else has its name, since the run began; run again";
+        self.give_up(Error::finding(READ_ON, self.source.root().path(), moved));
     }
 
     fn source_gone(&self) -> Error {

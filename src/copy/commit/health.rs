@@ -127,6 +127,13 @@ impl<'a> SourceHealth<'a> {
         }
     }
 
+    /// True if its file system is still where it was, so that its disk was not pulled out.
+    pub fn is_mounted(&self) -> bool {
+        let device = |dir: &Dir| Some(dir.identity().ok()?.dev);
+        let mut around = self.place.iter().flat_map(|place| place.ancestors());
+        around.any(|dir| Dir::open(dir).is_ok_and(|it| device(&it) == device(&self.root.handle)))
+    }
+
     pub fn root(&self) -> &SourceDir {
         &self.root
     }

@@ -84,12 +84,11 @@ impl EarlierRecords {
         Some(run)
     }
 
-    /// A root that was new has the source's permissions now.
+    /// A root that was new has the source's permissions now, unless these were held back.
     pub fn settle_new_root(&self, committer: &mut Committer<'_>) {
-        let Some(private) = self.private.as_ref().filter(|_| committer.root().finish.is_some())
-        else {
-            return;
-        };
+        let root = committer.root();
+        let is_settled = root.finish.is_some() && !root.is_withheld();
+        let Some(private) = self.private.as_ref().filter(|_| is_settled) else { return };
         if let Err(error) = NewRoot::forget(private) {
             let path = private.path();
             committer.accounting.warn(&Error::io(

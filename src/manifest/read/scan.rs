@@ -22,6 +22,9 @@ use crate::sys;
 /// from 64 KiB to 1 MiB were measured alike.
 pub const MAX_LINE: usize = 256 * 1024 - 1;
 
+/// The longest path of a directory whose files have a line in a list, whatever their names and digests; bytes.
+pub const LONGEST_DIR: usize = (128 << 10) - 1024;
+
 /// Length of the beginning of an overlong line that is kept for a message; bytes.
 const PREFIX: usize = 128;
 

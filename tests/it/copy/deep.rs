@@ -61,6 +61,24 @@ fn a_path_longer_than_a_path_can_be() {
     }
 }
 
+/// No list is read that has a longer line, so nothing is listed that no check could read.
+#[test]
+fn a_path_longer_than_a_line_can_be_is_named() {
+    let scene = Scene::new();
+    scene.src.file("good", "good");
+    let (name, levels) = ("\\".repeat(250), 530);
+    dig(scene.src.root(), &name, levels);
+    let run = scene.copy(&[]);
+    run.assert_code(1).assert_says("its path is longer than a list can have");
+    scene.bare(["verify", "dst"]).run().assert_code(0).assert_prints(&["1 file"]);
+    // A little less deep it is listed, and read.
+    std::fs::remove_dir_all(&scene.dst).unwrap();
+    scene.src.dir("less");
+    dig(&scene.src.path("less"), &name, 515);
+    scene.copy(&[]).assert_code(1);
+    scene.bare(["verify", "dst"]).run().assert_code(0).assert_prints(&["2 files"]);
+}
+
 #[test]
 fn more_levels_than_descriptors() {
     let scene = Scene::new();

@@ -595,6 +595,30 @@ fn what_is_closed_while_it_is_copied_gets_nothing_more() {
     }
 }
 
+/// … and so where that is the source itself: a new output is open to nobody else before all is in it.
+#[test]
+fn what_is_put_into_a_source_that_was_closed_is_not_shown() {
+    need!(Root, Strace);
+    for close in ["chmod 700 src", "mkdir -m 700 closed; mv src closed/src; ln -s closed/src src"] {
+        let scene = Scene::on_disk();
+        scene.src.file("d/sub/pub", "pub").file("e", "e");
+        shell(&scene, "chmod -R a+rX . src");
+        let strace = Strace::inject(&scene, "getdents64", "signal=STOP:when=1")
+            .exactly_on(scene.src.path("d/sub"));
+        let run = strace.run_stopped(scene.command(NONE), || {
+            shell(&scene, close);
+            scene.src.file("d/later/key", "secret").file("d/sub/more/key", "secret");
+        });
+        assert!(strace.log().contains("stopped by SIGSTOP"), "{}", strace.log());
+        run.assert_code_in(&[1, 3]).assert_says("moved");
+        assert_eq!(label(&scene, "").2 & 0o077, 0, "{close}");
+        shell(&scene, "test ! -L src || { rm src; mv closed/src src; }");
+        // The next run is of the source as it is now.
+        scene.copy(&[]).assert_code(0);
+        assert_eq!(label(&scene, "").2, fs::metadata(scene.src.root()).unwrap().mode() & 0o7777);
+    }
+}
+
 /// A dry run that comes upon it changes nothing.
 #[test]
 fn a_dry_run_closes_nothing() {
