@@ -229,7 +229,7 @@ pub fn make(
             let target = |dir: &Dir, name| dir.read_link(name).map_err(fail);
             let is_same = there.as_ref().is_some_and(|there| there.kind == Kind::Symlink)
                 && target(dir, &entry.name)? == target(&from, &first.name)?;
-            links::decide(policy, &entry.stat, there.as_ref(), is_same)
+            links::decide(policy, &entry.stat, there.as_ref(), is_same.then_some(true))
         }
         _ => {
             let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));

@@ -5,10 +5,10 @@ use std::{io, sync::Arc, sync::atomic::Ordering::Relaxed};
 use crate::{
     copy::First, copy::Link, copy::commit::Committer, copy::commit::group::ReadBackQueue,
     copy::hard_link, copy::record::row_of, error::Deed, error::Error, error::Result, event::Done,
-    event::Gate, hash::Digest, state::Origin, state::Row, state::Trace, sys::Attributes, sys::Dir,
-    sys::LinkTarget, sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, transfer,
-    transfer::Context, transfer::LinkedCopy, transfer::rot_check, tree::Decision, tree::OutputDir,
-    tree::Policy, tree::SourceDir, tree::SourceEntry, volume::times::TimeMatch,
+    event::Gate, hash::Digest, state::Origin, state::Row, state::Trace, sys, sys::Attributes,
+    sys::Dir, sys::LinkTarget, sys::stat::Inode, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    transfer, transfer::Context, transfer::LinkedCopy, transfer::rot_check, tree::Decision,
+    tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry, volume::times::TimeMatch,
 };
 
 impl Committer<'_> {
@@ -292,7 +292,8 @@ fn make_special(
     } else {
         dir.make_special(special, &entry.name).deed_at(DEED, path)?;
     }
-    let labelled = dir.set_special_metadata(special, &entry.name, &entry.stat);
+    let labelled = Attributes::of_unopened(&source.handle, &entry.name)
+        .and_then(|lists| dir.set_special_metadata(special, &entry.name, &entry.stat, &lists));
     Ok(labelled.deed_at("set the attributes of", path).err())
 }
 
@@ -371,7 +372,15 @@ pub fn plan(
                 special(dir)? == special(&source.handle)?
             }
         };
-    match decide(policy, &entry.stat, Some(&there), is_same) {
+    let (traits, stat) = (&output.volume.tried.traits, &entry.stat);
+    let is_labelled = match stat.kind {
+        Kind::Symlink => {
+            let holds_owners = traits.owners && traits.labels_links && sys::may_give_away();
+            !holds_owners || (there.uid, there.gid) == (stat.uid, stat.gid)
+        }
+        _ => !(traits.owners && traits.permissions) || Attributes::are_labelled(&there, stat),
+    };
+    match decide(policy, stat, Some(&there), is_same.then_some(is_labelled)) {
         Decision::Create => Ok(Plan::Make { replaces: false }),
         Decision::Replace => Ok(Plan::Make { replaces: true }),
         Decision::Keep => Ok(Plan::Settled(LinkOutcome::Kept)),
@@ -382,13 +391,23 @@ pub fn plan(
     }
 }
 
-/// Decides about a link by what is `there`, which may be a link to the same target.
-pub fn decide(policy: Policy, link: &Stat, there: Option<&Stat>, is_same: bool) -> Decision {
+/// Decides about a link or a special file by what is `there`; of one that is the same by whether it is labelled as the
+/// source's.
+pub fn decide(
+    policy: Policy,
+    link: &Stat,
+    there: Option<&Stat>,
+    is_labelled: Option<bool>,
+) -> Decision {
     let Some(there) = there else { return Decision::Create };
     match (there.kind, policy) {
         (Kind::Dir, _) => Decision::Refuse("a directory is in its place at the output"),
-        _ if is_same => Decision::Keep,
+        _ if is_labelled == Some(true) => Decision::Keep,
         (_, Policy::Always) => Decision::Replace,
+        (_, Policy::Update) if is_labelled.is_some() => Decision::Replace,
+        _ if is_labelled.is_some() => Decision::Leave(
+            "its owner or permissions are others (--overwrite-policy update replaces it)",
+        ),
         (kind, Policy::Update) if kind == link.kind && link.mtime > there.mtime => {
             Decision::Replace
         }

@@ -328,7 +328,7 @@ impl<'a> AtomicFile<'a> {
             return Err(part.discard(error));
         }
         let stat = match part.stat() {
-            Ok(now) => attributes(now, place.there.as_ref()),
+            Ok(now) => attributes(now, &place),
             Err(error) => return Err(part.discard(error)),
         };
         let Context { options, control, .. } = &context;
@@ -388,11 +388,13 @@ fn target_of(place: &FilePlace, stat: Stat) -> CopyTarget {
     CopyTarget { output, entry, replaces, labelled: true }
 }
 
-/// The metadata of the finished file: those of any that is made now, or of the one whose place it takes.
-fn attributes(now: Stat, there: Option<&Stat>) -> Stat {
-    match there {
-        Some(there) if there.kind == now.kind => {
-            Stat { mode: there.mode, uid: there.uid, gid: there.gid, ..now }
+/// The metadata of the finished file: those of any that is made now, or of the one whose place it takes, whose access
+/// list it does not get.
+fn attributes(now: Stat, place: &FilePlace) -> Stat {
+    match (&place.there, &place.dir.handle) {
+        (Some(there), Some(dir)) if there.kind == now.kind => {
+            let mode = dir.mode_without_list(&place.name, there);
+            Stat { mode, uid: there.uid, gid: there.gid, ..now }
         }
         _ => Stat { mode: sys::new_file_mode(), ..now },
     }

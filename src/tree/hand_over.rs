@@ -212,7 +212,10 @@ pub fn close_anew(
 
 /// What the directory `output`, which is `there`, is to be as, where owners are given; `source` is its counterpart.
 fn label_like(output: &OutputDir, there: &Stat, source: &Stat) -> Stat {
-    let is_given = output.volume.tried.traits.owners && sys::may_give_away();
+    if !sys::may_give_away() {
+        return Attributes::label_at(there, source);
+    }
+    let is_given = output.volume.tried.traits.owners;
     let (uid, gid) = if is_given { (source.uid, source.gid) } else { (there.uid, there.gid) };
     Stat { uid, gid, ..*source }
 }

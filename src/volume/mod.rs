@@ -335,14 +335,17 @@ fn simple_form(name: &OsStr) -> String {
 fn holds(dir: &Dir, parts: PartOwner, attributes: &Attributes, source: &Stat) -> io::Result<bool> {
     let (file, name) = dir.create_part(parts)?;
     let takes = |attributes: &Attributes, stat: &Stat| {
-        attributes.apply_to_kept(&file, stat, false, |_, _| ());
-        Dir::stat_file(&file).is_ok_and(|now| attributes.are_at(&now, &file, stat))
+        let now = Dir::stat_file(&file)?;
+        let owned = (now.uid, now.gid) == (stat.uid, stat.gid);
+        attributes.apply_to_kept(&file, stat, owned, |_, _| ());
+        Ok::<_, io::Error>(attributes.are_at(&Dir::stat_file(&file)?, &file, stat))
     };
     // It may have been made with the permissions in question: they must be seen to change.
     let other = Stat { mode: source.mode ^ 0o044, ..*source };
-    let holds = takes(&Attributes::default(), &other) && takes(attributes, source);
+    let holds = takes(&Attributes::default(), &other)
+        .and_then(|other| Ok(other && takes(attributes, source)?));
     dir.remove_trial(file, &name)?;
-    Ok(holds)
+    holds
 }
 
 // The limits of a file system, in one line.

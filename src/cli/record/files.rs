@@ -188,10 +188,12 @@ impl Destination {
     }
 
     /// Gives the new file the permissions of the one that it replaces, if that is this user's too: who opened a report
-    /// to others once has it so every night.
+    /// to others once has it so every night. An access list it does not get.
     fn keep_permissions(&self, new: &File) -> io::Result<()> {
         let Ok(old) = self.dir.open_file(&self.name, false) else { return Ok(()) };
-        match Dir::stat_file(&old)?.uid == Dir::stat_file(new)?.uid {
+        let stat = Dir::stat_file(&old)?;
+        match stat.uid == Dir::stat_file(new)?.uid {
+            true if self.dir.mode_without_list(&self.name, &stat) != stat.mode => Ok(()),
             true => new.set_permissions(old.metadata()?.permissions()),
             false => Ok(()),
         }

@@ -10,8 +10,8 @@ use rustix::{fs::Mode, fs::XattrFlags, io::Errno};
 
 use crate::{
     sys::interrupted::uninterrupted, sys::stat::Identity, sys::stat::Stat, sys::unix::dir::Dir,
-    sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::owner::group_for,
-    sys::unix::owner::is_born_owned, sys::unix::owner::is_labelled,
+    sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::owner::is_born_owned,
+    sys::unix::owner::is_labelled, sys::unix::owner::mode_by_group,
     sys::unix::owner::mode_of_another, sys::unix::process::acting_as, sys::unix::process::is_root,
     sys::unix::volume::flush_file,
 };
@@ -132,7 +132,7 @@ impl Attributes {
                 mode &= 0o1777;
             }
         } else if !owned {
-            mode = mode_of_another(source, group_for(to, source));
+            mode = mode_by_group(to, source);
         }
         for (name, value) in &self.0 {
             let label = || rustix::fs::fsetxattr(to, name, value, XattrFlags::empty());
@@ -167,7 +167,7 @@ impl Attributes {
             return false;
         }
         let held = Self::read(entry).unwrap_or_default();
-        lists.any(|list| !held.0.contains(list))
+        lists.any(|list| !held.has(list))
     }
 
     /// True if an access list of a directory among them keeps somebody from listing or entering it whom its permissions
@@ -180,7 +180,7 @@ impl Attributes {
 
     /// True if they have access lists that `others` lack.
     pub(super) fn open_more_than_those(&self, others: &Self) -> bool {
-        self.access_lists().any(|list| !others.0.contains(list))
+        self.access_lists().any(|list| !others.has(list))
     }
 
     /// Drops what gives rights (access lists, capabilities and what only root may set), unless `others` have the same.
@@ -191,6 +191,21 @@ impl Attributes {
         let gives_none = |name: &CStr| name.to_bytes().starts_with(b"user.");
         self.0.retain(|held| gives_none(&held.0) || others.0.contains(held));
         (self.0.len() < had, self.access_lists().count() < lists)
+    }
+
+    /// True if this attribute is among them. The mask of an access list does not count: the permissions show it as those
+    /// of the group, and are compared with it.
+    fn has(&self, (name, value): &(CString, Vec<u8>)) -> bool {
+        let of_name = self.0.iter().find(|(held, _)| held == name);
+        of_name.is_some_and(|(_, held)| {
+            held == value
+                || name.as_c_str() == ACCESS_LIST && without_mask(held) == without_mask(value)
+        })
+    }
+
+    /// True if there is one that says who may do what with the entry itself.
+    pub(super) fn has_access_list(&self) -> bool {
+        self.access_lists().any(|(name, _)| name.as_c_str() == ACCESS_LIST)
     }
 
     fn access_lists(&self) -> impl Iterator<Item = &(CString, Vec<u8>)> {
@@ -275,6 +290,12 @@ const GROUP_OBJ: u16 = 0x04;
 const GROUP: u16 = 0x08;
 const MASK: u16 = 0x10;
 
+/// An access list but for its mask.
+fn without_mask(list: &[u8]) -> Vec<[u8; 8]> {
+    let entries = list.get(4..).unwrap_or_default().as_chunks::<8>().0.iter().copied();
+    entries.filter(|entry| entry[..2] != MASK.to_le_bytes()).collect()
+}
+
 /// The tags of a list's entries, and what each gives.
 fn entries_of(list: &[u8]) -> Option<impl Iterator<Item = (u16, u16)> + Clone> {
     let (version, entries) = list.split_first_chunk()?;
@@ -305,9 +326,7 @@ impl Dir {
     ) -> io::Result<bool> {
         let now = self.stat_self()?;
         let everyone = other.mode & 0o005;
-        // What root copies keeps its group; of others it may be that of the directory that it was made in.
-        let is_given = !is_root() && now.gid != acting_as().1;
-        let is_same_group = !owners || now.gid == other.gid || is_given;
+        let is_same_group = !owners || now.gid == other.gid;
         let of_group = other.mode >> 3 & 0o005;
         let group = if is_same_group { of_group } else { everyone & of_group };
         let is_owner_known = !owners || !Self::is_strange(&now, other);
@@ -466,7 +485,7 @@ impl Attributes {
     fn held_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> Option<Self> {
         let is_as = is_labelled(there, source) && source.mtime.may_be_stored_as(there.mtime);
         let held = is_as.then(|| Self::read(to).ok()).flatten()?;
-        let has_all = self.0.iter().all(|one| held.0.contains(one));
+        let has_all = self.0.iter().all(|one| held.has(one));
         (has_all && !held.open_more_than_those(self)).then_some(held)
     }
 
@@ -493,6 +512,13 @@ impl Attributes {
         Ok(())
     }
 
+    /// The label that an entry which is `there`, and keeps its owner, gets from `source`.
+    pub fn label_at(there: &Stat, source: &Stat) -> Stat {
+        let owned = (source.uid, source.gid) == (there.uid, there.gid);
+        let mode = if owned { source.mode } else { mode_of_another(source, there.gid) };
+        Stat { uid: there.uid, gid: there.gid, mode, ..*source }
+    }
+
     /// True if `there` has `source`'s permissions and owner (as root).
     pub fn are_labelled(there: &Stat, source: &Stat) -> bool {
         is_labelled(there, source)
@@ -509,8 +535,7 @@ impl Attributes {
     pub fn widen(&self, there: &Stat, at: impl AsFd, source: &Stat) -> bool {
         let owned = (source.uid, source.gid) == (there.uid, there.gid);
         let mode = if owned { source.mode } else { mode_of_another(source, there.gid) };
-        let has_all =
-            || Self::read(at).is_ok_and(|held| self.0.iter().all(|it| held.0.contains(it)));
+        let has_all = || Self::read(at).is_ok_and(|held| self.0.iter().all(|it| held.has(it)));
         !owned && is_root() || mode & !there.mode != 0 || !has_all()
     }
 

@@ -1,4 +1,4 @@
-//! The labels of a symbolic link, all that it has besides its target: owner, times, and as root attributes.
+//! The labels of what is not opened for reading, above all of symbolic links: owner, times, and as root attributes.
 //!
 //! A link is never opened for reading, so it is opened as a path (`O_PATH`), by which no other entry that takes its
 //! name meanwhile is meant.
@@ -18,20 +18,22 @@ const LINK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC)
 impl Attributes {
     /// Those of the symbolic link `name` in `dir`. Only root's can be on a link (xattr(7)).
     pub fn of_link(dir: &Dir, name: &OsStr) -> io::Result<Self> {
-        if is_root() {
-            let link = rustix::fs::openat(dir, name, LINK, Mode::empty())?;
-            let path = path_of(&link);
-            let list = |room: Option<&mut [u8]>| match room {
-                Some(room) => rustix::fs::listxattr(&*path, room),
-                None => rustix::fs::listxattr_query(&*path),
-            };
-            let get = |name: &CStr, room: Option<&mut [u8]>| match room {
-                Some(room) => rustix::fs::getxattr(&*path, name, room),
-                None => rustix::fs::getxattr_query(&*path, name),
-            };
-            return Self::collect(MOST, &list, &get);
-        }
-        Ok(Self::default())
+        if is_root() { Self::of_unopened(dir, name) } else { Ok(Self::default()) }
+    }
+
+    /// Those of the entry `name` in `dir`, which is not opened for reading.
+    pub fn of_unopened(dir: &Dir, name: &OsStr) -> io::Result<Self> {
+        let entry = rustix::fs::openat(dir, name, LINK, Mode::empty())?;
+        let path = path_of(&entry);
+        let list = |room: Option<&mut [u8]>| match room {
+            Some(room) => rustix::fs::listxattr(&*path, room),
+            None => rustix::fs::listxattr_query(&*path),
+        };
+        let get = |name: &CStr, room: Option<&mut [u8]>| match room {
+            Some(room) => rustix::fs::getxattr(&*path, name, room),
+            None => rustix::fs::getxattr_query(&*path, name),
+        };
+        Self::collect(MOST, &list, &get)
     }
 }
 
@@ -72,7 +74,7 @@ impl Dir {
 
 /// The path under which the kernel shows what was opened as a path, whose attributes no call takes by the
 /// descriptor. Without /proc none are read.
-fn path_of(link: &OwnedFd) -> String {
+pub(super) fn path_of(link: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", link.as_raw_fd())
 }
 

@@ -1,11 +1,11 @@
 //! Whose an entry is: closing a directory to others, and what another group gets.
 
-use std::{io, os::fd::BorrowedFd};
+use std::{ffi::OsStr, io, os::fd::BorrowedFd};
 
 use rustix::{fs::Gid, fs::Mode, fs::Uid};
 
 use crate::{
-    sys::stat::Stat, sys::unix::dir::Dir, sys::unix::process::acting_as,
+    sys::Attributes, sys::stat::Stat, sys::unix::dir::Dir, sys::unix::process::acting_as,
     sys::unix::process::is_root,
 };
 
@@ -31,6 +31,15 @@ impl Dir {
     pub fn label_of_copy(stat: &Stat) -> Stat {
         let sign = if Self::is_closed_in_place(stat) { CLOSED_IN_PLACE } else { 0 };
         Stat { mode: stat.mode & !sign, ..*stat }
+    }
+
+    /// The permissions of the file `name`, which is `stat`, for one without its access list: they let in nobody whom the
+    /// list keeps out.
+    pub fn mode_without_list(&self, name: &OsStr, stat: &Stat) -> u32 {
+        match Attributes::of_unopened(self, name) {
+            Ok(held) if !held.has_access_list() => stat.mode,
+            _ => stat.mode & !0o077,
+        }
     }
 
     /// Gives this directory to the user that this process acts as, and closes it to all others until its content is
@@ -107,34 +116,22 @@ pub(super) fn is_labelled(there: &Stat, source: &Stat) -> bool {
     (owned || !root) && there.mode == mode
 }
 
-/// The permissions that an entry of another owner or group gets from `source`; its own group is `gid`.
-///
-/// A set-user-ID program that changes hands does not keep the bit. Where the group of this process stands in for the
-/// source's, neither it nor those who are in neither get more than both had at the source. A group that new entries
-/// take from their directory is the one that they are meant for there.
+/// The permissions that an entry of another owner, and of the group `gid`, gets from `source`. A set-user-ID program
+/// that changes hands does not keep the bit. Of another group, neither that nor those who are in neither get more than
+/// both had at the source.
 pub(super) fn mode_of_another(source: &Stat, gid: u32) -> u32 {
     let mode = source.mode & 0o1777;
-    if gid == source.gid || gid != acting_as().1 {
-        return mode;
-    }
     let both = mode >> 3 & mode & 0o007;
-    mode & !0o077 | both << 3 | both
+    if gid == source.gid { mode } else { mode & !0o077 | both << 3 | both }
 }
 
-/// The group of an open entry of this user, which is given `source`'s where its permissions would be narrower without
-/// and this user is in it.
-pub(super) fn group_for(to: BorrowedFd<'_>, source: &Stat) -> u32 {
-    let own = acting_as().1;
-    if mode_of_another(source, own) == source.mode & 0o1777 {
-        return source.gid;
-    }
-    match rustix::fs::fstat(to) {
-        Ok(now) if now.st_gid != own => now.st_gid,
-        _ => match rustix::fs::fchown(to, None, Some(Gid::from_raw(source.gid))) {
-            Ok(()) => source.gid,
-            Err(_) => own,
-        },
-    }
+/// The same for an open entry of this user, which gets `source`'s group where that makes a difference and this user is
+/// in it.
+pub(super) fn mode_by_group(to: BorrowedFd<'_>, source: &Stat) -> u32 {
+    let narrow = mode_of_another(source, !source.gid);
+    let may_be_whole = narrow != mode_of_another(source, source.gid)
+        && rustix::fs::fchown(to, None, Some(Gid::from_raw(source.gid))).is_ok();
+    if may_be_whole { mode_of_another(source, source.gid) } else { narrow }
 }
 
 /// True if an entry made by this process in a directory of group `dir_gid` has `source`'s owner and group without

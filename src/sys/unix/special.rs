@@ -1,13 +1,13 @@
 //! FIFOs, sockets and devices: what they are, making them, and their labels.
 
-use std::{ffi::OsStr, io, os::fd::AsRawFd};
+use std::{ffi::OsStr, io};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, XattrFlags};
 
 use crate::{
-    sys::special::Special, sys::stat::Stat, sys::unix::dir::Dir, sys::unix::dir::owner_of,
-    sys::unix::dir::times_of, sys::unix::owner::mode_of_another, sys::unix::process::acting_as,
-    sys::unix::process::is_root,
+    sys::Attributes, sys::special::Special, sys::stat::Stat, sys::unix::dir::Dir,
+    sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::link::path_of,
+    sys::unix::owner::mode_of_another, sys::unix::process::acting_as, sys::unix::process::is_root,
 };
 
 impl Dir {
@@ -33,6 +33,7 @@ impl Dir {
         special: Special,
         name: &OsStr,
         stat: &Stat,
+        attributes: &Attributes,
     ) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = rustix::fs::openat(self, name, flags, Mode::empty())?;
@@ -49,7 +50,10 @@ impl Dir {
             mode = mode_of_another(stat, there.st_gid);
         }
         // What was opened as a path is changed by the path under which the kernel shows it.
-        let path = format!("/proc/self/fd/{}", made.as_raw_fd());
+        let path = path_of(&made);
+        for (name, value) in &attributes.0 {
+            rustix::fs::setxattr(&*path, name, value, XattrFlags::empty())?;
+        }
         rustix::fs::chmod(&*path, Mode::from_raw_mode(mode as _))?;
         Ok(rustix::fs::utimensat(rustix::fs::CWD, &*path, &times_of(stat), AtFlags::empty())?)
     }

@@ -50,6 +50,16 @@ impl Attributes {
         Ok(Self::default())
     }
 
+    /// Those of an entry that is not opened for reading: no such entry is copied here.
+    pub fn of_unopened(_: &Dir, _: &OsStr) -> io::Result<Self> {
+        Ok(Self::default())
+    }
+
+    /// The label that an entry which is `there`, and keeps its owner, gets from `source`.
+    pub fn label_at(there: &Stat, source: &Stat) -> Stat {
+        Stat { uid: there.uid, gid: there.gid, ..*source }
+    }
+
     /// True if there are none but those of every file.
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()

@@ -6,7 +6,7 @@
 use std::{ffi::OsStr, fs::File, io, io::Read, path::PathBuf};
 
 use crate::{
-    sys::Dir, sys::interrupted::write_all, sys::special::Special, sys::stat::Stat,
+    sys::Attributes, sys::Dir, sys::interrupted::write_all, sys::special::Special, sys::stat::Stat,
     sys::types::CachePolicy, sys::types::Cloned, sys::types::DataSharing, sys::types::IoPriority,
     sys::types::KernelCopy, sys::types::NamedInode, sys::types::PendingCall, sys::types::PluggedIn,
     sys::types::ResidentBytes, sys::types::Spliced,
@@ -103,6 +103,11 @@ impl Dir {
         Ok(false)
     }
 
+    /// The permissions of a file are no access list here.
+    pub fn mode_without_list(&self, _: &OsStr, stat: &Stat) -> u32 {
+        stat.mode
+    }
+
     /// No FIFO, socket or device is copied here.
     pub fn special(&self, _: &OsStr) -> io::Result<Special> {
         Err(io::ErrorKind::Unsupported.into())
@@ -114,7 +119,13 @@ impl Dir {
     }
 
     /// None was made here.
-    pub fn set_special_metadata(&self, _: Special, _: &OsStr, _: &Stat) -> io::Result<()> {
+    pub fn set_special_metadata(
+        &self,
+        _: Special,
+        _: &OsStr,
+        _: &Stat,
+        _: &Attributes,
+    ) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

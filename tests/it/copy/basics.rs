@@ -1,6 +1,8 @@
 //! The ordinary case: a tree goes over, every file of it is listed, and exit 0 means so.
 
-use crate::harness::{Judge, NONE, Need, Scene, Tree, content, ctimes, have, names_below, shell};
+use crate::harness::{
+    Judge, NONE, Need, Scene, Tree, content, ctimes, have, names_below, need, shell,
+};
 
 /// Sizes around the block sizes a user may choose, and the empty file.
 fn lengths() -> Vec<usize> {
@@ -324,4 +326,26 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     run.assert_prints(&["unchanged", "same"]).assert_prints(&["replace", "cut"]);
     run.assert_prints(&["leave", "differs"]).assert_no_crash();
     scene.judge(&run).equal("entries", &ctimes(scene.root()), &before);
+}
+
+/// What a special file may be used for, by whom, is as at the source, also when that changes.
+#[test]
+fn labels_of_specials_go_over_and_follow() {
+    need!(Root, Attr);
+    let scene = Scene::on_disk();
+    shell(
+        &scene,
+        "mkdir -p src; mknod src/open c 1 3; mknod src/list c 1 3; chmod 666 src/open; chown 0:6 src/list
+         chmod 600 src/list; setfacl -m u:1001:rw,g::---,m::rw src/list",
+    );
+    let copy = |args: &[&str]| scene.copy(&[&["--specials"], args].concat());
+    let label = |dir: &str| shell(&scene, &format!("cd {dir}; getfacl -n open list"));
+    copy(&[]).assert_code(0);
+    assert_eq!(label("dst"), label("src"));
+    shell(&scene, "chmod 600 src/open; chown 1002 src/open");
+    let run = copy(&[]);
+    run.assert_code(1).assert_says("left as it is: open: its owner or permissions are others");
+    copy(&["--overwrite-policy", "update"]).assert_code(0);
+    assert_eq!(label("dst"), label("src"));
+    copy(&[]).assert_code(0);
 }

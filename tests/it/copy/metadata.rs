@@ -246,7 +246,6 @@ fn owners_go_over_when_root_copies() {
     }
 }
 
-/// Who may not give files away still gets a copy, and exit 0.
 /// The group of whoever copies is not the one that the source lets in.
 #[test]
 fn permissions_of_a_group_are_not_given_to_another() {
@@ -268,7 +267,11 @@ fn permissions_of_a_group_are_not_given_to_another() {
     let own = |groups: &str| {
         let user = format!("setpriv --reuid 1001 --regid 100 --groups {groups}");
         let user: Vec<_> = user.split(' ').map(str::to_owned).collect();
-        scene.bare(["src", "out/o"]).under(user).run().assert_code(0);
+        scene
+            .bare(["src", "out/o", "--overwrite-policy", "update"])
+            .under(user)
+            .run()
+            .assert_code(0);
         shell(&scene, "cd out/o; stat -c '%n %a %g' [d0-9]*[0-9]")
     };
     // Who is in it gives the copies to it where that makes a difference, and to nobody else.
@@ -297,11 +300,47 @@ fn permissions_of_a_group_are_not_given_to_another() {
     shell(&scene, "rm -r out/o");
     assert_eq!(sorted(&own("100")), sorted(&told(false)));
     assert_eq!(sorted(&own("100")), sorted(&told(false)));
-    // Where entries take the group of their directory, they are meant for it.
+    // So it is where entries take the group of their directory, and where the source's was another.
     shell(&scene, "rm -r out/o; chgrp 3000 out; chmod g+s out");
-    assert!(own("100,3000").contains("640 640 3000"));
+    assert!(own("100,3000").contains("640 600 3000"));
+    shell(&scene, "chgrp 100 out; chmod g-s out; rm -r out/o");
+    assert!(own("100,2000").contains("640 640 2000"));
+    shell(&scene, "chgrp 4000 src/640");
+    assert!(own("100,2000").contains("640 600 2000"));
 }
 
+/// … also of directories, which no later run takes for other ones; and of files that have such a bit of their own.
+#[test]
+fn labels_of_another_group_are_compared_with_what_was_made_of_them() {
+    need!(Setpriv, Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("d/f", content(5000)).file("lists/f", "x").file("closed", "secret");
+    shell(
+        &scene,
+        "mkdir out; chmod 755 . src; chown -R 1001:2000 src; chown 1001:100 out src/closed; chmod 2750 src/d
+         setfacl -m u:1001:rx,g:77:rx src/lists; chmod 750 src/lists; chmod 755 src/closed",
+    );
+    let run = |args: &[&str]| {
+        let user = ["setpriv", "--reuid", "1001", "--regid", "100", "--clear-groups"];
+        let all = [&["src", "out/o"], args].concat();
+        scene.bare(all).under(user).run()
+    };
+    run(&[]).assert_code(0);
+    let inodes = || shell(&scene, "cd out/o; stat -c '%n %i %a %Z' d lists d/f lists/f");
+    let before = inodes();
+    assert!(before.contains(" 700 "), "{before}");
+    for args in [&[][..], &["--overwrite-policy", "update"], &["--mirror"]] {
+        run(args).assert_code(0).assert_prints(&["unchanged"]);
+        assert_eq!(inodes(), before, "{args:?}");
+    }
+    // A file with a set-user-ID bit is closed like any other.
+    shell(&scene, "sleep 0.05; chmod 4700 src/closed");
+    run(&[]).assert_code(1).assert_says("left as it is: closed");
+    run(&["--overwrite-policy", "update"]).assert_code(0);
+    assert_eq!(shell(&scene, "stat -c %a out/o/closed"), "4700\n");
+}
+
+/// Who may not give files away still gets a copy, and exit 0.
 #[test]
 fn owners_that_cannot_be_kept_do_not_cost_the_copy() {
     need!(Root, Setpriv);
@@ -342,6 +381,25 @@ fn attributes_and_acls_go_over() {
     let expected = attributes(scene.src.root());
     assert!(expected.contains("posix_acl_default") && expected.contains("user.long"), "{expected}");
     assert_eq!(attributes(judge.dst.root()), expected);
+}
+
+/// A link has an owner of its own, whatever it points to.
+#[test]
+fn owners_of_links_that_changed_are_brought_over_or_named() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("file", "x").symlink("link", "file");
+    scene.copy(&[]).assert_code(0);
+    scene.src.owner("link", 5, 6);
+    let owner = || shell(&scene, "stat -c %u:%g dst/link");
+    let run = scene.copy(&[]);
+    run.assert_code(1).assert_says("left as it is: link: its owner or permissions are others");
+    for policy in ["update", "always"] {
+        shell(&scene, "chown -h 1:1 dst/link");
+        scene.copy(&["--overwrite-policy", policy]).assert_code(0);
+        assert_eq!(owner(), "5:6\n");
+    }
+    scene.copy(&["--mirror"]).assert_code(0);
 }
 
 /// Only root's attributes can be on a link, and they are not the target's.

@@ -746,3 +746,22 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     other.wait().assert_code(143);
     assert_eq!(parts(), 0);
 }
+
+/// A list says more than the permissions that it shows as: what takes the place of its file lets in nobody else.
+#[test]
+fn a_file_with_an_access_list_is_followed_by_one_of_its_owner_alone() {
+    need!(Attr);
+    let scene = Scene::on_disk();
+    shell(&scene, "mkdir -p src; echo x > src/f; echo old > out; cp out plain");
+    scene.bare(["src", "dst", "--report", "report.json"]).run().assert_code(0);
+    shell(
+        &scene,
+        "chmod 600 out report.json; setfacl -m u:1003:r,g::---,m::r out report.json; chmod 640 plain",
+    );
+    for out in ["out", "plain"] {
+        let args = ["-i", "-", "-o", out, "--overwrite-policy", "always"];
+        scene.bare(args).in_shell("echo new | \"$@\"").run().assert_code(0);
+    }
+    scene.bare(["src", "dst", "--report", "report.json"]).run().assert_code(0);
+    assert_eq!(shell(&scene, "stat -c %a out report.json plain; cat out"), "600\n600\n640\nnew\n");
+}
