@@ -112,14 +112,15 @@ pub fn running(plan: &PlanDir, dead: Duration) -> Result<Vec<(u32, bool)>> {
     Ok(names(&dir, ATTEMPTS)?.into_iter().filter_map(state).collect())
 }
 
-/// The shards that are recorded as done, and at which another attempt was at work after that: it may replace a file by
-/// an older version, or have done so and died, which is told.
+/// The shards that are recorded as done, and at which another attempt is still at work, or was after that and died,
+/// which is told: it may put an older version in the place of what is recorded.
 pub fn beyond_records(plan: &PlanDir, dead: Duration) -> Result<Vec<(u32, bool)>> {
     let (dir, clock) = (plan.below(RUNNING), Clock::new(plan)?);
     let state = |name: String| {
         let (shard, silence) = (shard_number(&name)?, silence(&dir.join(&name), &clock)?);
         let recorded = age_of_entry(&plan.done(shard), &clock)?;
-        (silence <= recorded).then_some((shard, silence >= dead))
+        let is_alive = silence < dead;
+        (is_alive || silence <= recorded).then_some((shard, !is_alive))
     };
     Ok(names(&dir, ATTEMPTS)?.into_iter().filter_map(state).collect())
 }

@@ -219,8 +219,8 @@ impl Baseline {
         stat.mtime > self.written && !self.is_all
     }
 
-    /// The digest of the content that a run copied to the file at `path` of the source, where that is an output of which
-    /// all is expected as it is listed: a run that was cut short has no finished list.
+    /// The digest of the content that a run copied to the file at `path` of the source, where that is an output of
+    /// which all is expected as it is listed: a run that was cut short has no finished list.
     pub fn recorded(&self, path: &RelPath, stat: &Stat, by: Algorithm) -> Option<Digest> {
         let load = || {
             let root = Dir::open(&self.source).ok()?;

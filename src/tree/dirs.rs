@@ -443,7 +443,7 @@ impl OutputDir {
         true
     }
 
-    /// It is closed to others when the run ends, if it was made by this run: what is in it by now may be kept from them.
+    /// It is closed to others when the run ends, if this run made it: what is in it by now may be kept from them.
     pub fn hold_back(&self) {
         self.work.is_withheld.store(true, Relaxed);
     }

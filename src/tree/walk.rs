@@ -407,7 +407,7 @@ impl Walk<'_> {
             return Err(Error::finding("enter", from(), finding).into());
         }
         if parent.source.rel.length() + name.len() > LONGEST_DIR {
-            return Err(Error::finding("enter", from(), TOO_LONG));
+            return Err(Error::finding("enter", from(), TOO_LONG).into());
         }
         let handle = parent
             .source

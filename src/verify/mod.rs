@@ -15,6 +15,7 @@ mod history;
 mod late;
 mod lines;
 mod nearby;
+mod own_lists;
 mod parity;
 mod scrub;
 mod several;

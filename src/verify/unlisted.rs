@@ -9,7 +9,8 @@ use crate::{
     state::notes::is_kept_in_the_open, state::private_dir::NAME, state::private_dir::TRASH, sys,
     sys::Dir, sys::DirListing, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
     tree::EntryBelow, tree::pass::each_below, verify::Finding, verify::NameHasher,
-    verify::SeenNames, verify::Target, verify::choice::OwnLists, verify::lines::seen::ListedRoot,
+    verify::SeenNames, verify::Target, verify::lines::seen::ListedRoot,
+    verify::own_lists::OwnLists,
 };
 
 /// The names that count as listed.

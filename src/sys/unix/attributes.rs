@@ -193,8 +193,8 @@ impl Attributes {
         (self.0.len() < had, self.access_lists().count() < lists)
     }
 
-    /// True if this attribute is among them. The mask of an access list does not count: the permissions show it as those
-    /// of the group, and are compared with it.
+    /// True if this attribute is among them. The mask of an access list does not count: the permissions show it as
+    /// those of the group, and are compared with it.
     fn has(&self, (name, value): &(CString, Vec<u8>)) -> bool {
         let of_name = self.0.iter().find(|(held, _)| held == name);
         of_name.is_some_and(|(_, held)| {

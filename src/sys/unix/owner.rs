@@ -33,8 +33,8 @@ impl Dir {
         Stat { mode: stat.mode & !sign, ..*stat }
     }
 
-    /// The permissions of the file `name`, which is `stat`, for one without its access list: they let in nobody whom the
-    /// list keeps out.
+    /// The permissions of the file `name`, which is `stat`, for one without its access list: they let in nobody whom
+    /// the list keeps out.
     pub fn mode_without_list(&self, name: &OsStr, stat: &Stat) -> u32 {
         match Attributes::of_unopened(self, name) {
             Ok(held) if !held.has_access_list() => stat.mode,

@@ -327,7 +327,8 @@ fn an_attempt_that_was_held_up_makes_no_record_untrue() {
     cluster.plan_with(&["--overwrite-policy", "update"]).assert_code(0);
     let strace = Strace::inject(&cluster.scene, "renameat", "delay_enter=6000000:when=1")
         .on(cluster.out().join("f"));
-    let mut held_up = strace.spawn(cluster.command("shard", &["--index", "0"]));
+    let mut held_up =
+        strace.spawn(cluster.command("shard", &["--index", "0", "--dead-after", "1s"]));
     held_up.until("a file that waits for its name", || waits_for_its_name(&cluster, 1_100_000_000));
     file("version 222");
     cluster.shard(0).assert_code(0);
