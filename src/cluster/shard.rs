@@ -264,7 +264,18 @@ impl ShardJob {
                 }
                 (Ending::Complete | Ending::Incomplete, Some(manifest)) => {
                     self.keep_states(shard, &manifest, observer);
-                    self.record(list, &job, &manifest, &mut departed, observer)?
+                    match self.record(list, &job, &manifest, &mut departed, observer)? {
+                        // Of the same content, and maybe with an older label.
+                        ShardState::DoneBefore if counts.replaced > 0 => {
+                            let finding = "this attempt replaced files while another recorded the shard, so it is to be \
+                                           run again";
+                            let error = Error::finding("record", self.plan.list(shard), finding);
+                            (observer.listen)(&Event::Failed(&error));
+                            done::put_aside(&self.plan, shard, DOUBTFUL)?;
+                            ShardState::Incomplete
+                        }
+                        state => state,
+                    }
                 }
                 (ending, _) => ShardState::Ended(ending),
             };

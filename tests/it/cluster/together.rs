@@ -241,6 +241,33 @@ fn an_empty_source_and_one_of_links_alone_have_a_plan() {
     cluster.is_as_a_single_run();
 }
 
+/// … nor one that says the same of the content, and of which the label may be older.
+#[test]
+fn an_attempt_that_replaced_files_too_late_is_followed_by_another() {
+    need!(Strace);
+    let cluster = Cluster { scene: Scene::new() };
+    let src = &cluster.scene.src;
+    src.file("f", "version 0").mtime("f", 1_000_000_000, 0);
+    cluster.scene.bare([src.root(), &cluster.out()]).run().assert_code(0);
+    src.file("f", "version 11").mtime("f", 1_100_000_000, 0).mode("f", 0o644);
+    cluster.plan_with(&["--overwrite-policy", "update"]).assert_code(0);
+    let strace = Strace::inject(&cluster.scene, "renameat", "delay_enter=6000000:when=1")
+        .on(cluster.out().join("f"));
+    let mut held_up = strace.spawn(cluster.command("shard", &["--index", "0"]));
+    held_up.until("a file that waits for its name", || waits_for_its_name(&cluster, 1_100_000_000));
+    src.mode("f", 0o600);
+    cluster.shard(0).assert_code(0);
+    let run = held_up.wait();
+    strace.fired(&run);
+    run.assert_code(1).assert_says("run again");
+    let mode = || shell(&cluster.scene, "stat -c %a out/f");
+    assert_eq!(mode(), "644\n");
+    cluster.finish().assert_code(1);
+    cluster.shard(0).assert_code(0);
+    cluster.finish().assert_code(0);
+    assert_eq!(mode(), "600\n");
+}
+
 /// … and if it is killed before it can say so, its last sign of life is later than the record.
 #[test]
 fn an_attempt_that_outlived_a_record_and_died_puts_it_in_doubt() {

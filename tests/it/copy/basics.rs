@@ -322,8 +322,8 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     }
     output.mtime("cut", 900_000, 0);
     let before = ctimes(scene.root());
-    let run = scene.copy(&["--dry-run", "--verbose"]);
-    run.assert_prints(&["unchanged", "same"]).assert_prints(&["replace", "cut"]);
+    let run = scene.copy(&["--dry-run"]);
+    run.assert_prints(&["unchanged", "1 file"]).assert_prints(&["replace", "cut"]);
     run.assert_prints(&["leave", "differs"]).assert_no_crash();
     scene.judge(&run).equal("entries", &ctimes(scene.root()), &before);
 }
