@@ -138,6 +138,8 @@ fn a_file_that_takes_the_place_of_the_new_one_is_not_good() {
             true => std::fs::remove_file(scene.path("A/d/f")).unwrap(),
             false => rot(&scene, "A/d/f", &[7]),
         }
+        // Where no record has the file, nothing is noted of it, which would be synced first.
+        shell(&scene, "rm A/.dircopy/record");
         let stop = Strace::inject(&scene, Strace::SYNCS, "signal=SIGSTOP:when=1");
         let swap = "cd A/d && echo evil > evil && mv evil .*.dircopy-part";
         let run = stop.run_stopped(scene.bare(["heal", "A", "B"]), || drop(shell(&scene, swap)));
@@ -474,6 +476,8 @@ fn a_part_file_that_was_given_away_is_removed() {
         shell(&scene, "chown 1001:1001 src/d/key; chmod 640 src/d/key");
         copies(&scene, &["A", "B"], &[]);
         rot(&scene, "A/d/key", &[0]);
+        // Nothing is noted of it then, which would be synced first.
+        shell(&scene, "rm A/.dircopy/record");
         let strace = Strace::inject(&scene, call, "signal=KILL:when=1");
         let run = strace.run(scene.bare(["heal", "-q", "A", "B"]));
         assert_eq!(run.signal, Some(9), "{call}");
