@@ -443,7 +443,12 @@ impl OutputDir {
         true
     }
 
-    /// It is closed to others when the run ends, if this run made it: what is in it by now may be kept from them.
+    /// True if it gets the label of this directory of the source; a root that was there keeps its own.
+    pub fn gets_label_of(&self, source: Identity) -> bool {
+        self.finish.as_ref().is_some_and(|(label, _)| label.id == source)
+    }
+
+    /// It is closed to others when the run ends: what is in its counterpart by now may be kept from them.
     pub fn hold_back(&self) {
         self.work.is_withheld.store(true, Relaxed);
     }

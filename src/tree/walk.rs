@@ -270,8 +270,12 @@ impl Walk<'_> {
         // A link leads into a directory that is elsewhere.
         let follows = self.classifier.selection.follow_links;
         let mut first = None;
-        for (at, Frame { source, output, .. }) in stack.iter().enumerate().skip(from) {
-            // Where the source lies is not looked at before the end. The label of a root that was there is the user's.
+        for (at, Frame { source, output, id, .. }) in stack.iter().enumerate().skip(from) {
+            // The label of a root that was there is the user's.
+            if !output.gets_label_of(*id) {
+                continue;
+            }
+            // Where the source lies is not looked at before the end.
             let above = at.checked_sub(1).and_then(|at| stack.get(at)).map(|above| above.id);
             let above = above.filter(|_| !follows);
             if !output.is_withheld()

@@ -373,7 +373,10 @@ impl<'a> Accounting<'a> {
         if !self.source.is_mounted() {
             return self.give_up(self.source_gone());
         }
-        self.root.hold_back();
+        let source = self.source.root().handle.identity();
+        if source.is_ok_and(|source| self.root.gets_label_of(source)) {
+            self.root.hold_back();
+        }
         let moved = "it was moved, or something else has its name, since the run began; run again";
         self.give_up(Error::finding(READ_ON, self.source.root().path(), moved));
     }
