@@ -73,8 +73,8 @@ Examples:
   dircopy restore /mnt/a /srv/photos           bring it back, proven
 
 Usage: dircopy [OPTIONS] <SRC> <DST>...     what is in SRC goes into every DST
-       dircopy COMMAND -h   verify, restore, heal, protect, report, generations,
-                            jobs, manifest, plan, shard, finish
+       dircopy COMMAND -h  verify, restore, heal, protect, report, generations,
+                           jobs, manifest, plan, shard, finish
 
 Options:
   -n, --dry-run                  Only say what would happen

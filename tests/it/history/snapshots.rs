@@ -16,7 +16,7 @@ fn scene(options: &str) -> (Scene, Mount) {
     for i in 0..30 {
         scene.src.file(format!("d{}/photo-{i}", i % 3), content(10_000 + i));
     }
-    scene.src.symlink("sym", "d1/photo-1").dir("empty").mode("d2", 0o750);
+    scene.src.symlink("sym", "d1/photo-1").dir("empty").mode("d2", 0o711);
     (scene, mount)
 }
 
