@@ -120,7 +120,8 @@ pub fn beyond_records(plan: &PlanDir, dead: Duration) -> Result<Vec<(u32, bool)>
         let (shard, silence) = (shard_number(&name)?, silence(&dir.join(&name), &clock)?);
         let recorded = age_of_entry(&plan.done(shard), &clock)?;
         let is_alive = silence < dead;
-        (is_alive || silence <= recorded).then_some((shard, !is_alive))
+        // It may have died just before the next sign.
+        (is_alive || silence <= recorded + BEAT.min(dead / 4)).then_some((shard, !is_alive))
     };
     Ok(names(&dir, ATTEMPTS)?.into_iter().filter_map(state).collect())
 }
