@@ -180,6 +180,7 @@ impl CopyInvocation {
             // A dry run reads no file.
             job.expect = Some(found.manifest.clone()).filter(|_| !job.dry_run);
             job.expect_all = true;
+            job.expects_records = self.args.expect.is_none();
             job.leaves_no_traces = true;
         }
         Ok(())

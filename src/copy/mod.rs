@@ -57,6 +57,9 @@ pub struct CopyJob {
     pub expect: Option<PathBuf>,
     /// All is expected as that lists it: nothing counts as edited since, or as removed. So it is of a bag anyway.
     pub expect_all: bool,
+    /// What this user's runs recorded of the source counts beside its list: that is the source's own, and nobody named
+    /// another.
+    pub expects_records: bool,
     /// After a run that came to its end, leave nothing of ours at an output that no earlier run finished: it gets its
     /// own back.
     pub leaves_no_traces: bool,

@@ -43,7 +43,8 @@ pub struct Baseline {
     unlisted: OnceLock<Vec<u8>>,
     /// What this user's runs recorded of the source, which was their output; looked up where a file differs.
     own: OnceLock<Knowledge>,
-    source: PathBuf,
+    /// The source, if that counts.
+    recorded: Option<PathBuf>,
 }
 
 /// Listed files that were not found.
@@ -112,8 +113,15 @@ impl Baseline {
             payload,
             unlisted: OnceLock::new(),
             own: OnceLock::new(),
-            source: source.to_path_buf(),
+            recorded: None,
         })
+    }
+
+    /// The same, where what is recorded of `source` may count beside the list.
+    #[must_use]
+    pub fn with_records_of(self, may_count: bool, source: &Path) -> Self {
+        let is_own = may_count && self.is_all && !self.is_of_bag();
+        Self { recorded: is_own.then(|| source.to_path_buf()), ..self }
     }
 
     /// The algorithms by which files are to be read: those that are listed, and those whose digests look like these.
@@ -219,24 +227,23 @@ impl Baseline {
         stat.mtime > self.written && !self.is_all
     }
 
-    /// The digest of the content that a run copied to the file at `path` of the source, where that is an output of
-    /// which all is expected as it is listed: a run that was cut short has no finished list.
+    /// The digest of the content that a run copied to the file at `path` of the source, where that is an output whose
+    /// records count: a run that was cut short has no finished list.
     pub fn recorded(&self, path: &RelPath, stat: &Stat, by: Algorithm) -> Option<Digest> {
+        let source = self.recorded.as_deref()?;
         let load = || {
-            let root = Dir::open(&self.source).ok()?;
-            let private = PrivateDir::open(&root, &self.source, None, Missing::Leave).ok()??;
-            Some(Knowledge::load(Some(&private), &root, &self.source, &|_| false, &|| false).0)
+            let root = Dir::open(source).ok()?;
+            let private = PrivateDir::open(&root, source, None, Missing::Leave).ok()??;
+            Some(Knowledge::load(Some(&private), &root, source, &|_| false, &|| false).0)
         };
-        if !self.is_all || self.is_of_bag() {
-            return None;
-        }
         let own = self.own.get_or_init(|| load().unwrap_or_default());
         own.copied(path.as_bytes(), stat, by)
     }
 
-    /// The list in the source of a run that was cut short.
+    /// The list there of a run that was cut short.
     pub fn cut_short(&self) -> Option<ManifestName> {
-        let listed = DirListing::of(&Dir::open(&self.source).ok()?).ok()?.filter_map(Result::ok);
+        let root = Dir::open(self.recorded.as_deref()?).ok()?;
+        let listed = DirListing::of(&root).ok()?.filter_map(Result::ok);
         let names = listed.filter_map(|it| ManifestName::parse(&it.name));
         names.filter(|name| !name.is_finished()).max()
     }

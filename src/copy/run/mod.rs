@@ -127,6 +127,7 @@ impl OutputRun<'_> {
         let is_to_stop = || stop.is_requested();
         let open = |path| Baseline::open(path, &job.source, job.expect_all, &is_to_stop);
         let baseline = job.expect.as_deref().map(open).transpose()?;
+        let baseline = baseline.map(|it| it.with_records_of(job.expects_records, &job.source));
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let wait = job.wait && !job.dry_run;
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };

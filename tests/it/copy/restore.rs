@@ -150,6 +150,22 @@ fn newer_files_of_a_run_that_was_cut_short_come_back() {
     assert!(!scene.path("back").join(name).exists());
 }
 
+/// A list that somebody names is the whole proof: no record makes an edit of what it does not have.
+#[test]
+fn a_list_that_is_named_counts_alone() {
+    let scene = copied(&[]);
+    shell(&scene, "cd src && sha256sum 2025/snow.jpg notes.txt > ../list");
+    scene.src.file("notes.txt", "other");
+    scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+    for args in [
+        &["dst", "back", "--expect", "list", "--expect-all"][..],
+        &["restore", "dst", "back", "--expect", "list"],
+    ] {
+        scene.bare(args).run().assert_code(4).assert_says("notes.txt: it is not what list lists");
+        assert!(!scene.path("back/notes.txt").exists());
+    }
+}
+
 /// What such a run brought that no manifest lists is proven by its record.
 #[test]
 fn new_files_of_a_run_that_was_cut_short_are_proven() {
