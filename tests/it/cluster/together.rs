@@ -245,16 +245,12 @@ fn an_empty_source_and_one_of_links_alone_have_a_plan() {
 #[test]
 fn an_attempt_that_replaced_files_too_late_is_followed_by_another() {
     need!(Strace);
-    let cluster = Cluster { scene: Scene::new() };
+    let cluster = with_an_edit();
     let src = &cluster.scene.src;
-    src.file("f", "version 0").mtime("f", 1_000_000_000, 0);
-    cluster.scene.bare([src.root(), &cluster.out()]).run().assert_code(0);
-    src.file("f", "version 11").mtime("f", 1_100_000_000, 0).mode("f", 0o644);
-    cluster.plan_with(&["--overwrite-policy", "update"]).assert_code(0);
     let strace = Strace::inject(&cluster.scene, "renameat", "delay_enter=6000000:when=1")
         .on(cluster.out().join("f"));
     let mut held_up = strace.spawn(cluster.command("shard", &["--index", "0"]));
-    held_up.until("a file that waits for its name", || waits_for_its_name(&cluster, 1_100_000_000));
+    held_up.until("a file that waits for its name", || waits_for_its_name(&cluster));
     src.mode("f", 0o600);
     cluster.shard(0).assert_code(0);
     let run = held_up.wait();
@@ -272,18 +268,14 @@ fn an_attempt_that_replaced_files_too_late_is_followed_by_another() {
 #[test]
 fn an_attempt_that_outlived_a_record_and_died_puts_it_in_doubt() {
     need!(Strace);
-    let cluster = Cluster { scene: Scene::new() };
+    let cluster = with_an_edit();
     let file = |text: &str| cluster.scene.src.file("f", text);
-    file("version 0").mtime("f", 1_000_000_000, 0);
-    cluster.scene.bare([cluster.scene.src.root(), &cluster.out()]).run().assert_code(0);
-    file("version 11").mtime("f", 1_100_000_000, 0);
-    cluster.plan_with(&["--overwrite-policy", "update"]).assert_code(0);
     let copy = || std::fs::read(cluster.out().join("f")).unwrap();
     let fault = "delay_enter=3000000:delay_exit=5000000:when=1";
     let strace = Strace::inject(&cluster.scene, "renameat", fault).on(cluster.out().join("f"));
     let attempt = cluster.command("shard", &["--index", "0", "--dead-after", "1s"]);
     let mut held_up = strace.spawn(attempt);
-    held_up.until("a file that waits for its name", || waits_for_its_name(&cluster, 1_100_000_000));
+    held_up.until("a file that waits for its name", || waits_for_its_name(&cluster));
     file("version 222");
     cluster.shard(0).assert_code(0);
     assert_eq!(copy(), b"version 222");
@@ -331,13 +323,27 @@ fn a_plan_refuses_a_disk_that_keeps_nothing() {
     refused.assert_code(2).assert_says("in memory (--require-durable)");
 }
 
-/// True if a file with this time has everything but its name.
-fn waits_for_its_name(cluster: &Cluster, seconds: i64) -> bool {
+/// When the file was edited that [`with_an_edit`] has.
+const EDITED: u64 = 1_100_000_000;
+
+/// A plan that updates a file which is at the output and was edited since.
+fn with_an_edit() -> Cluster {
+    let cluster = Cluster { scene: Scene::new() };
+    let src = &cluster.scene.src;
+    src.file("f", "version 0").mtime("f", 1_000_000_000, 0);
+    cluster.scene.bare([src.root(), &cluster.out()]).run().assert_code(0);
+    src.file("f", "version 11").mtime("f", EDITED, 0).mode("f", 0o644);
+    cluster.plan_with(&["--overwrite-policy", "update"]).assert_code(0);
+    cluster
+}
+
+/// True if the edited file has everything but its name.
+fn waits_for_its_name(cluster: &Cluster) -> bool {
     std::fs::read_dir(cluster.out()).unwrap().any(|entry| {
         let entry = entry.unwrap();
         let is_part = entry.file_name().to_str().unwrap().ends_with(".dircopy-part");
         let time = |it: std::fs::Metadata| std::os::unix::fs::MetadataExt::mtime(&it);
-        is_part && entry.metadata().is_ok_and(|it| time(it) == seconds)
+        is_part && entry.metadata().is_ok_and(|it| time(it) == EDITED as i64)
     })
 }
 
@@ -346,17 +352,13 @@ fn waits_for_its_name(cluster: &Cluster, seconds: i64) -> bool {
 #[test]
 fn an_attempt_that_was_held_up_makes_no_record_untrue() {
     need!(Strace);
-    let cluster = Cluster { scene: Scene::new() };
+    let cluster = with_an_edit();
     let file = |text: &str| cluster.scene.src.file("f", text);
-    file("version 0").mtime("f", 1_000_000_000, 0);
-    cluster.scene.bare([cluster.scene.src.root(), &cluster.out()]).run().assert_code(0);
-    file("version 11").mtime("f", 1_100_000_000, 0);
-    cluster.plan_with(&["--overwrite-policy", "update"]).assert_code(0);
     let strace = Strace::inject(&cluster.scene, "renameat", "delay_enter=6000000:when=1")
         .on(cluster.out().join("f"));
     let mut held_up =
         strace.spawn(cluster.command("shard", &["--index", "0", "--dead-after", "1s"]));
-    held_up.until("a file that waits for its name", || waits_for_its_name(&cluster, 1_100_000_000));
+    held_up.until("a file that waits for its name", || waits_for_its_name(&cluster));
     file("version 222");
     cluster.shard(0).assert_code(0);
     // It may still come over what is recorded.
