@@ -25,7 +25,7 @@ use crate::{
 
 /// Copies the source to every output.
 pub fn copy(
-    CopyInvocation { args, mut jobs, given, unknown, .. }: CopyInvocation,
+    CopyInvocation { args, mut jobs, given, called, unknown, .. }: CopyInvocation,
     file: Option<&JobFile>,
     command: &[OsString],
 ) -> Exit {
@@ -53,14 +53,18 @@ pub fn copy(
         Err(refused) => return session.end_refused(&refused),
     }
     let several = outputs.len() > 1;
-    let reporter = |output| Reporter {
+    let of_all = || Reporter {
         console: &session.console,
         records: &session.records,
-        output: several.then(|| Shown::path(output).to_string()),
+        output: None,
         gathered: Gathered::default(),
     };
-    let reporters: Vec<_> = outputs.iter().map(|output| reporter(output)).collect();
-    let of_all = Reporter { output: None, ..reporter(Path::new("")) };
+    let named = |(output, called): (&PathBuf, &String)| {
+        let output = several.then(|| (Shown::path(output).to_string(), called.clone()));
+        Reporter { output, ..of_all() }
+    };
+    let reporters: Vec<_> = outputs.iter().zip(&called).map(named).collect();
+    let of_all = of_all();
     for warning in &args.unattended.give_way() {
         of_all.event(&Event::Warning(warning));
     }
@@ -69,7 +73,10 @@ pub fn copy(
     reporters.iter().for_each(Reporter::rest);
     let reports = match ran {
         Ok(reports) => reports,
-        Err(refused) => return session.end_refused(&refused),
+        Err(refused) => {
+            let begin = outputs.iter().zip(&called).map(|it| begin_of_named(it.0, it.1)).next();
+            return session.end_refused_at(&begin.unwrap_or_default(), &refused);
+        }
     };
     // Which of several trees was taken is not in the command.
     let is_generation =
@@ -77,8 +84,14 @@ pub fn copy(
     let restored = jobs.first().filter(|job| job.options.restore).map(|_| source);
     let restored = restored.filter(|path| is_generation(path));
     let requires_mounts = jobs.iter().all(|job| job.options.require_mount);
-    let summary =
-        CopySummary { args: &args, outputs, reports: &reports, requires_mounts, restored };
+    let summary = CopySummary {
+        args: &args,
+        outputs,
+        called: &called,
+        reports: &reports,
+        requires_mounts,
+        restored,
+    };
     summary.print(&session.console);
     let exit = match session.stop.requested() {
         // Stopped before anything was touched.
@@ -89,6 +102,11 @@ pub fn copy(
     session.end(&RunResult::Copied(&reports), exit, is_quiet, |exit, amiss| {
         summary.verdict(exit, amiss)
     })
+}
+
+/// The beginning of an error of an output on a disk that was named: the error has where that is mounted.
+pub fn begin_of_named(output: &Path, called: &str) -> String {
+    if Shown::path(output).to_string() == called { String::new() } else { format!("{called}: ") }
 }
 
 /// The names in the list at `path`, or on standard input.

@@ -184,15 +184,18 @@ pub fn refuse_loose_value(args: &[OsString], command: &Command) -> Result<(), St
 }
 
 /// Explains options that other programs have for what is always done here, or is called otherwise.
-pub fn explain_habit(error: clap::Error, command: &mut Command) -> clap::Error {
-    let is_empty = matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
-    if error.kind() == ErrorKind::InvalidValue && is_empty {
-        let text = "a word is empty, and something is needed there\n\n  tip: a variable in it may not be set";
-        return command.error(error.kind(), text);
-    }
+pub fn explain_habit(error: clap::Error, args: &[OsString], command: &mut Command) -> clap::Error {
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
+    let is_empty = matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
+    if error.kind() == ErrorKind::InvalidValue && is_empty && !option.starts_with("--progress") {
+        let text = match args.iter().any(|word| word.is_empty() || word.as_encoded_bytes().ends_with(b"=")) {
+            true => "a word is empty, and something is needed there\n\n  tip: a variable in it may not be set".into(),
+            false => format!("a value is missing: {option}"),
+        };
+        return command.error(error.kind(), text);
+    }
     let text = match error.kind() {
         ErrorKind::UnknownArgument => {
             let option = option.split('=').next().unwrap_or(option);

@@ -46,8 +46,10 @@ pub struct CopyInvocation {
     pub args: CopyArgs,
     /// A job for each output.
     pub jobs: Vec<CopyJob>,
-    /// The outputs as they were given.
+    /// The outputs as they were given …
     pub given: Vec<PathBuf>,
+    /// … and as messages call them.
+    pub called: Vec<String>,
     /// For each output why it is not known where it is, if so: it is refused.
     pub unknown: Vec<Option<Error>>,
     /// The job of the stream, if it is one.
@@ -84,7 +86,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
     let matches = command.try_get_matches_from_mut(args.clone());
     let matches = matches.map_err(|error| {
         let error = explain_want(error, &args, &mut command);
-        explain_habit(error, &mut command)
+        explain_habit(error, &args, &mut command)
     })?;
     refuse_tilde(&matches, &mut command)?;
     refuse_loose_value(&args, &command)
@@ -250,7 +252,7 @@ fn with_job(
     let matches = command.try_get_matches_from_mut(args.clone());
     let matches = matches.map_err(|error| {
         let error = explain_want(error, &args, &mut command);
-        explain_habit(error, &mut command)
+        explain_habit(error, &args, &mut command)
     });
     let matches =
         matches.and_then(|matches| refuse_tilde(&matches, &mut command).map(|()| matches));
@@ -294,8 +296,9 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     }
     let stream = jobs.first().filter(|_| is_stream);
     let stream = stream.map(|job| args.stream.job(inputs, outputs, job));
+    let called = names.iter().map(|name| name.called.clone()).collect();
     let (given, unknown) = names.into_iter().map(|name| (name.given, name.unknown)).unzip();
-    let mut copy = CopyInvocation { args, jobs, given, unknown, stream };
+    let mut copy = CopyInvocation { args, jobs, given, called, unknown, stream };
     absent.iter().for_each(|error| copy.refuse_all(error));
     Ok(copy)
 }

@@ -92,7 +92,7 @@ fn text(value: &OsStr) -> String {
 
 /// Obstacles to the job, and differences between a run of it from here and elsewhere.
 fn problems(invocation: &CopyInvocation) -> Vec<String> {
-    let CopyInvocation { args, jobs, given, unknown, stream } = invocation;
+    let CopyInvocation { args, jobs, given, unknown, stream, .. } = invocation;
     let records = &args.unattended.records;
     // An output that is unknown cannot be looked at.
     let known = jobs.iter().zip(unknown).filter(|(_, unknown)| unknown.is_none());

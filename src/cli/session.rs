@@ -153,10 +153,15 @@ impl<'a> Session<'a> {
 
     /// Ends a run that was refused.
     pub fn end_refused(&self, error: &Error) -> Exit {
-        self.console.refused(error);
+        self.end_refused_at("", error)
+    }
+
+    /// The same, and says this before the error.
+    pub fn end_refused_at(&self, begin: &str, error: &Error) -> Exit {
+        self.console.error("refused", begin, error);
         let exit = self.stop.requested().map_or(Exit::Refused, Exit::of_stop);
         let closing = Closing {
-            verdict: &|_, _| format!("refused: {error}"),
+            verdict: &|_, _| format!("refused: {begin}{error}"),
             // It is what was just said.
             is_shown: false,
             stop: &self.stop,

@@ -106,6 +106,8 @@ pub struct OutputName {
     pub given: PathBuf,
     /// The path; as it was given if it is not known.
     pub path: PathBuf,
+    /// What messages call it: the path, on a disk that is named behind the name of that.
+    pub called: String,
     /// True if it names a disk, which must therefore be mounted.
     pub is_on_named_disk: bool,
     /// Why the path is not known.
@@ -128,6 +130,7 @@ impl OutputName {
         let mut name = Self {
             given: given.to_path_buf(),
             path: given.to_path_buf(),
+            called: Shown::path(given).to_string(),
             is_on_named_disk: false,
             unknown: None,
         };
@@ -154,13 +157,18 @@ impl OutputName {
             let given = Shown::path(given);
             return Err(format!("{given} is not UTF-8, so nothing can stand for something in it"));
         }
-        match expand(&pieces, given, source).and_then(|below| match &disk {
-            Some(disk) => disk
-                .find(given, "copy to")
-                .map(|point| point.join(below.trim_start_matches(is_separator))),
-            None => Ok(below.into()),
-        }) {
-            Ok(path) => name.path = path,
+        let found = expand(&pieces, given, source).and_then(|below| match &disk {
+            Some(disk) => {
+                let path =
+                    disk.find(given, "copy to")?.join(below.trim_start_matches(is_separator));
+                Ok((path, format!("{}{}{below}", disk.kind, disk.value).into()))
+            }
+            None => Ok((PathBuf::from(&below), PathBuf::from(below))),
+        });
+        match found {
+            Ok((path, called)) => {
+                (name.path, name.called) = (path, Shown::path(&called).to_string())
+            }
             Err(error) => name.unknown = Some(error),
         }
         name.is_on_named_disk = disk.is_some();

@@ -65,6 +65,8 @@ pub enum Event<'a> {
     Lost(&'a [u8]),
     /// A file of the source is not what is expected of it, because it was edited since.
     Edited(&'a [u8]),
+    /// The file is at the output, and nothing was expected of it.
+    Unlisted(&'a [u8]),
     /// The entry is at the output, but something about it could not be done.
     Warning(&'a Error),
     /// A pattern of the filter, with its option, because of which no entry is in or out.

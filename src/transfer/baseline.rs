@@ -213,6 +213,11 @@ impl Baseline {
         })
     }
 
+    /// True if the file `path` is held against nothing.
+    pub fn lacks(&self, path: &[u8]) -> bool {
+        !self.index.lists(path)
+    }
+
     fn unreadable(&self, error: io::Error) -> Error {
         Error::io("read the expected manifest", &self.path, error)
     }

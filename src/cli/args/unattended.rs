@@ -1,8 +1,8 @@
 //! The options for unattended runs: what they record, how they give way, when they end.
 
-use std::{num::NonZero, path::Path, path::PathBuf, time::Duration};
+use std::{ffi::OsStr, num::NonZero, path::Path, path::PathBuf, time::Duration};
 
-use clap::{ArgAction, value_parser};
+use clap::{ArgAction, builder::PathBufValueParser, builder::TypedValueParser, value_parser};
 use jiff::Timestamp;
 
 use crate::{
@@ -20,8 +20,8 @@ pub struct RecordArgs {
     ///
     /// Into a directory each run writes one with its time in its name. docs/report.schema.json says what is
     /// in it. A FILE that ends in .html becomes a page for people, as by `dircopy report`. Given twice: both.
-    #[arg(long, value_name = "FILE|DIR", help_heading = None, value_parser = value_parser!(PathBuf),
-          action = ArgAction::Append)]
+    #[arg(long, value_name = "FILE|DIR", help_heading = None, action = ArgAction::Append,
+          value_parser = PathBufValueParser::new().try_map(report_path))]
     pub report: Vec<PathBuf>,
 
     /// Keep only the newest N reports of this kind of run in the directory of --report
@@ -198,6 +198,18 @@ impl UnattendedArgs {
         let ionice = ionice.map_err(fail("set the disk priority of")).err();
         nice.into_iter().chain(ionice).collect()
     }
+}
+
+/// Takes the path of a report, unless its ending asks for another form than there are.
+fn report_path(path: PathBuf) -> Result<PathBuf, String> {
+    let end = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    let is_kind = end.chars().all(|c| c.is_ascii_alphabetic()) && !path.is_dir();
+    if end.is_empty() || !is_kind || is_page(&path) || end.eq_ignore_ascii_case("json") {
+        return Ok(path);
+    }
+    Err(format!(
+        "a report is JSON (FILE.json) or a page (FILE.html), not .{end}; what is on the screen goes to --log FILE"
+    ))
 }
 
 /// Reads `idle`, `best-effort` or `best-effort:N`. 4 is the level of programs that set none.

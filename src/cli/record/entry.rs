@@ -135,6 +135,7 @@ impl<'a> RecordEntry<'a> {
             Event::Rotten(error) => (Self::error("rotten", error), true),
             Event::Gone(path) | Event::Lost(path) => (Self::named("gone", path, None), true),
             Event::Edited(path) => (Self::named("edited", path, None), true),
+            Event::Unlisted(path) => (Self::named("unlisted", path, None), false),
             Event::Warning(error) => (Self::error("warning", error), true),
         }
     }

@@ -70,6 +70,10 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
             err(format!("moved the generation {} to the trash", Shown::bytes(path)))
         }
         Event::TrashRemoved(path) => err(format!("removed the trash of {}", Shown::bytes(path))),
+        Event::Unlisted(path) if detail == Detail::Verbose => {
+            Some(ScreenLine::Out(format!("unproven {}", Shown::bytes(path))))
+        }
+        Event::Unlisted(_) => None,
         Event::Resumed(path, bytes) if detail == Detail::Verbose => {
             let (path, size) = (Shown::bytes(path), format_size(*bytes, BINARY));
             Some(ScreenLine::Out(format!("resumed {path}: {size} were there")))

@@ -3,15 +3,15 @@
 use std::{path::Path, path::PathBuf, time::Duration};
 
 use crate::{
-    cli::args::copy::CopyArgs, cli::record::proof::Proof, cli::show::Console, cli::show::count,
-    cli::show::rows::Counted, cli::show::rows::Rows, cli::show::rows::brief,
-    cli::show::rows::contents, cli::show::rows::files, cli::show::rows::per_second,
-    cli::show::rows::proven, cli::show::rows::size, cli::show::rows::span, cli::show::rows::typed,
-    cli::show::stream_summary::busy, cli::show::stream_summary::limit,
-    cli::show::stream_summary::waiting, copy::Counts, copy::Ending, copy::Report, error::Error,
-    error::Result, io::HashedFrom, manifest::ManifestName, manifest::archive::bag::DECLARATION,
-    part::Tally, part::content::Method, path::Shown, sys::Dir, sys::ResidentBytes,
-    verify::lists_by_name,
+    cli::args::copy::CopyArgs, cli::copy::begin_of_named, cli::record::proof::Proof,
+    cli::show::Console, cli::show::count, cli::show::rows::Counted, cli::show::rows::Rows,
+    cli::show::rows::brief, cli::show::rows::contents, cli::show::rows::files,
+    cli::show::rows::per_second, cli::show::rows::proven, cli::show::rows::size,
+    cli::show::rows::span, cli::show::rows::typed, cli::show::stream_summary::busy,
+    cli::show::stream_summary::limit, cli::show::stream_summary::waiting, copy::Counts,
+    copy::Ending, copy::Report, error::Error, error::Result, io::HashedFrom,
+    manifest::ManifestName, manifest::archive::bag::DECLARATION, part::Tally,
+    part::content::Method, path::Shown, sys::Dir, sys::ResidentBytes, verify::lists_by_name,
 };
 
 /// Below this, the shares of the stages say nothing.
@@ -21,6 +21,8 @@ const TOO_SHORT: Duration = Duration::from_millis(100);
 pub struct CopySummary<'a> {
     pub args: &'a CopyArgs,
     pub outputs: &'a [PathBuf],
+    /// What messages call each of them.
+    pub called: &'a [String],
     /// For each its report, or why it was refused.
     pub reports: &'a [Result<Report>],
     /// True if no output is written to without its disk.
@@ -33,11 +35,11 @@ impl CopySummary<'_> {
     /// Prints why outputs were refused or stopped, and, unless quiet, the rows of each and a line for each.
     pub fn print(&self, console: &Console) {
         let mut told = Vec::new();
-        for (output, report) in self.outputs.iter().zip(self.reports) {
+        for ((output, called), report) in self.outputs.iter().zip(self.called).zip(self.reports) {
             // An error at the output itself names it.
             let begin = |error: &Error| match self.is_single() || error.path().starts_with(output) {
-                true => String::new(),
-                false => format!("{}: ", Shown::path(output)),
+                true => begin_of_named(output, called),
+                false => format!("{called}: "),
             };
             match report {
                 Err(refused) => console.error("refused", &begin(refused), refused),
@@ -84,8 +86,7 @@ impl CopySummary<'_> {
             self.proof_in_source().iter().for_each(|text| rows.row("also here", text));
         }
         if !self.args.dry_run {
-            let names = self.outputs.iter().map(|output| Shown::path(output).to_string());
-            let names: Vec<String> = names.collect();
+            let names = self.called;
             let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(40);
             for (name, report) in names.iter().zip(self.reports) {
                 rows.row("output", format!("{name:<width$}  {}", self.output_line(report)));
@@ -96,19 +97,19 @@ impl CopySummary<'_> {
 
     /// The rows that are the same at all outputs once, and the rest of each below its name.
     fn rows_of_several(&self) -> Rows {
-        let outputs = self.outputs.iter().zip(self.reports);
-        let outputs = outputs.filter_map(|(output, report)| Some((output, report.as_ref().ok()?)));
+        let outputs = self.called.iter().zip(self.reports);
+        let outputs = outputs.filter_map(|(called, report)| Some((called, report.as_ref().ok()?)));
         let each: Vec<_> =
-            outputs.map(|(output, report)| (output, self.output_rows(report))).collect();
+            outputs.map(|(called, report)| (called, self.output_rows(report))).collect();
         let is_common =
             |line: &&str| each.iter().all(|(_, rows)| rows.lines().any(|other| other == *line));
         let mut all = Rows::default();
         if let Some((_, first)) = each.first() {
             all.add(first.lines().filter(is_common));
         }
-        for (output, rows) in &each {
+        for (called, rows) in &each {
             let own = rows.lines().filter(|line| !is_common(line));
-            own.for_each(|line| all.add_at(line, &Shown::path(output).to_string()));
+            own.for_each(|line| all.add_at(line, called));
         }
         let mut manifests: Vec<_> = self.reports.iter().flatten().filter_map(manifest).collect();
         manifests.dedup_by_key(|path| path.file_name());
@@ -162,7 +163,7 @@ impl CopySummary<'_> {
         }
         if report.expected {
             let unlisted = counts.files().saturating_sub(counts.as_expected + counts.edited);
-            let text = "not listed there, copied as they are";
+            let text = "not listed there, held against nothing (-v names each)";
             rows.counted(&[Counted("unproven", unlisted, "file", text)]);
             expected_rows(&mut rows, counts, self.args.expect_all);
         }

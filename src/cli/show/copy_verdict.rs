@@ -1,11 +1,11 @@
 //! The last line of a copy: the verdict over every output, in words that agree with the exit code.
 
-use std::{collections::BTreeSet, path::Path, path::PathBuf};
+use std::{collections::BTreeSet, path::Path};
 
 use crate::{
     cli::exit::Exit, cli::exit::TIME_IS_UP, cli::show::copy_summary::CopySummary, cli::show::count,
     cli::show::rows::contents, cli::show::rows::warn, copy::Counts, copy::Ending, copy::Lost,
-    copy::Report, error::Result, path::Shown, sys::Dir,
+    copy::Report, copy::before::check::lacks_disk, error::Result, path::Shown, sys::Dir,
 };
 
 const INTERRUPTED: &str = "INTERRUPTED";
@@ -37,7 +37,8 @@ impl CopySummary<'_> {
             }
             [Ok(report), rest @ ..] if rest.is_empty() || self.is_of_nothing() => {
                 let output = self.outputs.first().map_or(Path::new(""), |output| output);
-                let Ended { title, text, .. } = ended(report, output, self.again(report));
+                let called = self.called.first().map_or("", |called| called);
+                let Ended { title, text, .. } = ended(report, output, called, self.again(report));
                 warn(title, exit, &format!("{text}{}", self.no_generation()))
             }
             reports => {
@@ -146,16 +147,16 @@ impl CopySummary<'_> {
 
     /// The remark that what was at an output had another content than its size and time say, and what to do.
     fn copied_anew(&self) -> String {
-        let anew = |(output, report): (&PathBuf, &Result<Report>)| match report {
+        let anew = |(called, report): (&String, &Result<Report>)| match report {
             Ok(Report { counts: Counts { anew: files @ 1.., .. }, .. }) => format!(
                 "; {} at {} had another content under the same size and time, or could not be read, and {} copied anew: unless edited so, check that disk",
                 count(*files, "file"),
-                Shown::path(output),
+                called,
                 if *files == 1 { "was" } else { "were" }
             ),
             _ => String::new(),
         };
-        self.outputs.iter().zip(self.reports).map(anew).collect()
+        self.called.iter().zip(self.reports).map(anew).collect()
     }
 
     /// Number of devices that the outputs are on.
@@ -168,6 +169,9 @@ impl CopySummary<'_> {
     fn places(&self) -> String {
         match (self.devices(), self.outputs.len()) {
             (devices, outputs) if devices >= outputs => String::new(),
+            (1, _) if self.outputs.iter().all(|output| lacks_disk(output)) => {
+                "; all on the system's own disk, as none is mounted there".into()
+            }
             (1, _) => "; all on one device".into(),
             (devices, _) => format!("; on {devices} devices: {devices} places"),
         }
@@ -176,11 +180,11 @@ impl CopySummary<'_> {
     /// The ends of the outputs that are not complete, those that ended alike together.
     fn endings(&self) -> String {
         let mut endings: Vec<(Ended, Vec<String>)> = Vec::new();
-        for (output, report) in self.outputs.iter().zip(self.reports) {
-            let name = Shown::path(output).to_string();
+        for ((output, name), report) in self.outputs.iter().zip(self.called).zip(self.reports) {
+            let name = name.clone();
             let this = match report {
                 Ok(Report { ending: Ending::Complete, .. }) => continue,
-                Ok(report) => ended(report, output, self.again(report)),
+                Ok(report) => ended(report, output, &name, self.again(report)),
                 Err(_) => Ended {
                     text: format!("nothing was copied to {name}"),
                     names_output: true,
@@ -244,7 +248,7 @@ struct Ended {
     names_output: bool,
 }
 
-fn ended(report: &Report, output: &Path, again: &str) -> Ended {
+fn ended(report: &Report, output: &Path, called: &str, again: &str) -> Ended {
     let (title, text) = ending(report);
     let Some(lost) = report.lost() else { return Ended { title, text, names_output: false } };
     let others = report.counts.links() + report.counts.all_specials();
@@ -266,16 +270,15 @@ fn ended(report: &Report, output: &Path, again: &str) -> Ended {
         Lost::Disk(path, how) => Ended {
             title,
             text: format!(
-                "the disk of {} is {how}: {there}{doubt}; connect it and {again}",
-                Shown::path(if is_output { output } else { path })
+                "the disk of {} is {how}: {there}; connect it and {again}",
+                if is_output { called.to_owned() } else { Shown::path(path).to_string() }
             ),
             names_output: is_output,
         },
         Lost::Room => Ended {
             title,
             text: format!(
-                "{} is full: {there} are there; make room and run the same command",
-                Shown::path(output)
+                "{called} is full: {there} are there; make room and run the same command"
             ),
             names_output: true,
         },

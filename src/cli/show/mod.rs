@@ -227,8 +227,8 @@ impl Console {
 pub struct Reporter<'a> {
     pub console: &'a Console,
     pub records: &'a Records<'a>,
-    /// The name of the output, if there are several.
-    pub output: Option<String>,
+    /// The path of the output for records, and what messages call it, if there are several.
+    pub output: Option<(String, String)>,
     /// Notices that are about many entries and told once.
     pub gathered: Gathered,
 }
@@ -244,13 +244,15 @@ impl Reporter<'_> {
     }
 
     pub fn event(&self, event: &Event<'_>) {
-        self.console.event(event, self.output.as_deref(), &self.gathered);
-        self.records.event(event, self.output.as_deref());
+        let (path, called) =
+            self.output.as_ref().map(|(path, called)| (&**path, &**called)).unzip();
+        self.console.event(event, called, &self.gathered);
+        self.records.event(event, path);
     }
 
     /// Reports what was gathered, when no more events come.
     pub fn rest(&self) {
-        self.console.rest(&self.gathered, self.output.as_deref());
+        self.console.rest(&self.gathered, self.output.as_ref().map(|(_, called)| &**called));
     }
 }
 
@@ -281,8 +283,12 @@ impl ScreenLine {
         match self {
             Self::Out(line) => Self::Out(format!("{output}: {line}")),
             Self::Err(line) => match line.strip_prefix("dircopy: ") {
-                // What is of the output as a whole begins with its name.
-                Some(rest) if rest.strip_prefix(output).is_some_and(|it| it.starts_with(": ")) => {
+                // It names the output as a whole, or a path in it.
+                Some(rest)
+                    if rest.strip_prefix(output).is_some_and(|it| it.starts_with(": "))
+                        || rest.contains(&format!(" {output}/"))
+                        || rest.contains(&format!(" {output}: ")) =>
+                {
                     Self::Err(line)
                 }
                 Some(line) => Self::Err(format!("dircopy: {output}: {line}")),

@@ -95,10 +95,12 @@ fn fold(text: &str, room: usize, breaks: &[&str]) -> Vec<String> {
 /// A message in lines of so many columns, broken between words, the further ones behind this indent. A path stays
 /// whole, blanks in it included: from a "/" on the text is broken only behind a mark that ends a part of a sentence.
 pub fn wrap(text: &str, room: usize, indent: &str) -> String {
-    let (mut lines, mut at, mut whole) = (String::new(), 0, String::new());
+    let (mut lines, mut at, mut whole, mut seen) = (String::new(), 0, String::new(), 0);
     for word in text.split_inclusive(' ') {
         whole.push_str(word);
-        let ends_part = word.trim_end().ends_with([':', ';', ',']);
+        seen += word.len();
+        let is_remark = text[seen..].starts_with("(line ");
+        let ends_part = is_remark || word.trim_end().ends_with([':', ';', ',']);
         if whole.contains('/') && !ends_part && !text.ends_with(whole.as_str()) {
             continue;
         }
@@ -278,6 +280,8 @@ mod tests {
             wrap("see /a/path/that/is/too/long now", 8, ""),
             "see\n/a/path/that/is/too/long now"
         );
+        let text = "differs: /a b/c (line 7 of /a b/list)";
+        assert_eq!(wrap(text, 18, "  "), "differs: /a b/c\n  (line 7 of\n  /a b/list)");
         assert_eq!(wrap("", 8, ""), "");
     }
 

@@ -297,6 +297,27 @@ fn refuse_forgetful(dir: &Dir, to: &Path) -> Result<()> {
     Err(Error::finding("copy to", to, finding))
 }
 
+/// Where systems mount the disks of people and administrators (Filesystem Hierarchy Standard 3.0).
+const FOR_DISKS: [&str; 3] = ["/media", "/mnt", "/run/media"];
+
+/// True if the output at `to` is, or is to be made, where disks are mounted, and none is.
+pub fn lacks_disk(to: &Path) -> bool {
+    let to = std::path::absolute(to).unwrap_or_default();
+    let there = to.ancestors().find_map(|above| above.canonicalize().ok()).unwrap_or_default();
+    let is_of_system = |dir: &Dir| matches!(sys::no_own_mount(dir), Ok(Some(NoOwnMount::System)));
+    FOR_DISKS.iter().any(|it| there.starts_with(it))
+        && Dir::open(&there).is_ok_and(|it| is_of_system(&it))
+}
+
+/// The warning that a copy which no earlier run began goes where disks are mounted, and none is.
+pub(crate) fn without_disk(to: &Path, opened: &Opened, place: PrivatePlace<'_>) -> Option<Error> {
+    let was_here =
+        |dir: &Dir| matches!(PrivateDir::open_at(dir, to, place, Missing::Leave), Ok(Some(_)));
+    let is_new = lacks_disk(to) && !matches!(opened, Opened::There(dir) if was_here(dir));
+    let finding = "none is mounted there, and the copy goes to the system's own disk; --require-mount refuses that";
+    is_new.then(|| Error::finding("find a disk for", to, finding))
+}
+
 fn open_mounted(to: &Path) -> Result<Opened> {
     // Where the disk is missing, so may be the directories on it, and making them is no remedy.
     let opened = match open_output(to) {

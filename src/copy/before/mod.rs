@@ -219,7 +219,7 @@ struct Root {
     private: Option<PrivateDir>,
     /// The metadata before, if it had to be made writable for the private directory.
     before: Option<Stat>,
-    /// Why there is no private directory.
+    /// Why there is no private directory, and no disk.
     warnings: Vec<Error>,
 }
 
@@ -233,7 +233,8 @@ impl Root {
         demands: Demands<'_>,
         patience: Patience<'_>,
     ) -> Result<Option<Self>> {
-        let Demands { dry, shard, private: place, .. } = demands;
+        let Demands { dry, shard, held, private: place, .. } = demands;
+        let without_disk = check::without_disk(to, &opened, place).filter(|_| held.is_none());
         let (handle, fresh, parent) = match opened {
             Opened::There(dir) => (Some(dir), false, None),
             Opened::Parent(above) if dry => (None, true, Some(above)),
@@ -243,7 +244,8 @@ impl Root {
                 made => (Some(made?), true, Some(above)),
             },
         };
-        let (lock, private, before, warnings) = (Lock::Unknown, None, None, Vec::new());
+        let (lock, private, before) = (Lock::Unknown, None, None);
+        let warnings = without_disk.into_iter().collect();
         let mut root = Self { handle, fresh, parent, private, lock, before, warnings };
         if let (true, Some(handle)) = (dry, &root.handle) {
             // What cannot be opened is told when something is to be made.

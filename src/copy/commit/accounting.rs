@@ -180,6 +180,10 @@ impl<'a> Accounting<'a> {
             _ => {}
         }
         self.events.tell(&Event::Stands(&self.events.path, done));
+        let baseline = self.context.shared.baseline.filter(|_| entry.stat.kind == Kind::File);
+        if baseline.is_some_and(|it| it.lacks(&self.events.path)) {
+            self.events.tell(&Event::Unlisted(&self.events.path));
+        }
     }
 
     /// A file is kept, as what `row` says, and with these permissions, owner and attributes; `is_proven` if it was read

@@ -143,6 +143,7 @@ impl OutputRun<'_> {
             (observer.listen)(&Event::Limits(&job.output, OTHERS_MAY_WRITE));
         }
         if job.dry_run {
+            prepared.warnings.iter().for_each(|it| (observer.listen)(&Event::Warning(it)));
             return Ok(self.only_tell(prepared, looked, started, stop));
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);

@@ -216,6 +216,7 @@ fn a_single_disk_that_was_pulled_is_to_be_asked_for() {
     let last = pulled(&[]);
     assert!(last.contains("the disk of two/copy is gone: "), "{last}");
     assert!(!last.contains("2 of 2 files found"), "{last}");
+    assert_eq!(last.matches("which may not all be on it").count(), 1, "{last}");
     assert!(last.contains("with --require-mount, "), "{last}");
     let last = pulled(&["--require-mount"]);
     assert!(last.ends_with("; connect it and run the same command"), "{last}");

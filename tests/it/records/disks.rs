@@ -274,3 +274,60 @@ fn disks_that_are_mounted_in_turn_have_records_of_their_own() {
         drop(disks);
     }
 }
+
+/// Where disks are mounted and none is, the copy is made on the system's own: that is said before it, and at its end.
+#[test]
+fn a_first_copy_where_no_disk_is_mounted_is_told() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    let at = PathBuf::from(format!("/mnt/dircopy-it-{}", std::process::id()));
+    let [one, two] = ["one", "two"].map(|name| at.join(name).join("night").display().to_string());
+    shell(&scene, &format!("mkdir -p {0}/one {0}/two", at.display()));
+    if shell(&scene, "stat -c %d / /mnt | uniq | wc -l").trim() == "1" {
+        let both = |more: &[&str]| scene.bare([&["src", &*one, &*two], more].concat()).run();
+        let said =
+            |output: &str| format!("warning: cannot find a disk for {output}: none is mounted");
+        both(&["-n"]).assert_code(0).assert_says(&said(&one)).assert_says(&said(&two));
+        let run = both(&[]);
+        run.assert_code(0).assert_says(&said(&one)).assert_says(&said(&two));
+        run.assert_prints(&[
+            "at both outputs; all on the system's own disk, as none is mounted there",
+        ]);
+        // Who has seen it once knows it.
+        let run = both(&[]);
+        run.assert_code(0);
+        assert!(!run.err().contains("find a disk"), "{}", run.err());
+        let run = scene.bare(["src", &*at.join("one/other").display().to_string()]).run();
+        run.assert_code(0).assert_says("one/other: none is mounted there");
+        both(&["--require-mount"]).assert_code(2);
+    }
+    shell(&scene, &format!("rm -r {}", at.display()));
+}
+
+/// What was given as a disk is called so, by its label and not only by where it is mounted.
+#[test]
+fn an_output_that_is_named_by_its_label_is_called_so() {
+    need!(Loop);
+    let scene = Scene::on_disk();
+    scene.src.file("big", content(20_000_000)).file("a", "1");
+    let disk = Mount::ext4(&scene.path("one.img"), 16, &scene.path("one"));
+    let label = format!("small{}", std::process::id());
+    names_of(&scene, "one.img", &label);
+    let output = format!("LABEL={label}/{{host}}");
+    let called = format!("LABEL={label}/{}", shell(&scene, "hostname").trim());
+    let run = scene.bare(["src", &*output]).run();
+    run.assert_code(2).assert_says(&format!("dircopy: {called}: cannot copy to "));
+    let run = scene.bare(["src", &*output, "--no-space-check"]).run();
+    run.assert_code(1).assert_prints(&["output", &called]);
+    let last = run.out().lines().last().unwrap_or_default().to_owned();
+    assert!(last.contains(&format!("{called} is full: 1 of 2 files are there")), "{last}");
+    // The report has the path, at each of several.
+    let run = scene.bare(["src", &*output, "two", "--no-space-check", "--report", "r.json"]).run();
+    run.assert_code(1).assert_says(&format!("dircopy: {called}: cannot "));
+    let report = report(&scene);
+    let path = &report["outputs"][0]["path"];
+    let entries = report["entries"].as_array().unwrap();
+    assert!(entries.iter().any(|entry| entry["output"] == *path), "{entries:#?}");
+    drop(disk);
+}

@@ -280,3 +280,39 @@ fn mirror_or_generations_is_a_choice_that_is_explained() {
     let run = scene.bare(["--job", "./job.toml"]).run();
     run.assert_code(2).assert_says("one is to be chosen");
 }
+
+/// A report is JSON or a page, and no file of a name that promises something else.
+#[test]
+fn a_report_of_another_ending_is_refused() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    for name in ["r.txt", "r.PDF", "r.csv"] {
+        let run = scene.bare(["src", "dst", "--report", name]).run();
+        run.assert_code(2).assert_says("(FILE.json)").assert_says("(FILE.html)");
+        scene
+            .bare(["verify", "src", "--report", name])
+            .run()
+            .assert_code(2)
+            .assert_says("FILE.html");
+        assert!(!scene.path("dst").exists() && !scene.path(name).exists());
+    }
+    shell(&scene, "mkdir reports.d");
+    for name in ["r", "r.JSON", "r.htm", "r.2026", "reports.d"] {
+        scene.bare(["src", "dst", "--report", name]).run().assert_code(0);
+    }
+}
+
+/// An option at the end without its value is no variable that is not set.
+#[test]
+fn a_missing_value_is_told_as_that() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    for (option, said) in [
+        ("--log", "a value is missing: --log <FILE>"),
+        ("--exclude", "a value is missing: --exclude <GLOB>"),
+        ("--progress", "--progress says when: auto, always or never"),
+        ("--report=", "a word is empty"),
+    ] {
+        scene.bare(["src", "dst", option]).run().assert_code(2).assert_says(said);
+    }
+}

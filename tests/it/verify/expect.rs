@@ -43,6 +43,18 @@ fn lists(scene: &Scene, run: &Run, names: &[&str]) {
     judge.list_verifies(&list).no_leftovers();
 }
 
+#[test]
+fn files_that_are_held_against_nothing_are_named() {
+    let scene = scene();
+    scene.src.file("dir/new", "new").symlink("link", "other");
+    let run = expect(&scene, &["-v", "--log", "log"]);
+    run.assert_code(0).assert_prints(&["unproven dir/new"]);
+    assert_eq!(run.out().matches("\nunproven ").count(), 2, "{}", run.out());
+    let log = std::fs::read_to_string(scene.path("log")).unwrap();
+    assert!(log.contains("unproven dir/new"), "{log}");
+    assert!(!expect(&scene, &[]).out().contains("unproven dir/new"));
+}
+
 const WAYS: [&[&str]; 7] = [
     &[],
     &["--block-size", "4K"],
