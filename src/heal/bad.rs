@@ -6,7 +6,7 @@ use std::{
     sync::atomic::Ordering::Relaxed,
 };
 
-use crate::state::{Knowledge, Missing, Note, OpenedDir, PrivateDir, private_dir::NAME};
+use crate::state::{Knowledge, Missing, Note, OpenedDir, Origin, PrivateDir, private_dir::NAME};
 use crate::{
     chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
     hash::Digest, heal::FileCopy, heal::parents::DirPlace, heal::parents::Parents,
@@ -342,14 +342,13 @@ impl Tree {
 
     /// Why the file that is there, and not as listed, must not be touched, if a later run may have made it.
     pub fn newer(&self, bad: &BadFile) -> Option<String> {
-        let there = FileCopy::open(bad.tree, self, &bad.path).ok()?.stat;
         let load = || {
             let private = self.private.as_ref();
             Knowledge::load(private, &self.dir, &self.root, &|_| false, &|| false).0
         };
         let known = self.known.get_or_init(load);
-        let copied = known.copied(bad.path.as_bytes(), &there, bad.digest.algorithm())?;
-        (copied != bad.digest).then(|| MAY_BE_NEWER.to_owned())
+        let (recorded, from) = known.digest(bad.path.as_bytes(), bad.digest.algorithm())?;
+        (recorded != bad.digest && from != Origin::There).then(|| MAY_BE_NEWER.to_owned())
     }
 
     /// The private directory, which keeps other runs out, and notes for later ones.

@@ -186,8 +186,6 @@ pub struct Options<'a> {
     pub pruned: bool,
     /// Whether what is at the output and not proven gives way, as in a snapshot that becomes a generation.
     pub prunes: bool,
-    /// Whether a file that changed at the source after its copy is read, also where size and time are the same.
-    pub asks_change_time: bool,
     /// When the run began, as a file would show that is changed at that moment.
     pub began: Time,
 }
@@ -350,7 +348,6 @@ impl<'a> Options<'a> {
             histories: false,
             pruned: false,
             prunes: false,
-            asks_change_time: false,
             began: sys::time_of_change(),
         }
     }

@@ -15,9 +15,10 @@ use crate::manifest::{Bits, Carry, Index, LinePlace, ManifestName, NextLine, Ope
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Digests, path::RelPath,
     state::FinishedManifest, state::NotePlace, state::Origin, state::PrivateDir, state::RecordedAt,
-    state::Row, state::Trace, state::record::LoadedRecord, state::record::load,
-    state::record::numbers, state::refuted::RefutedFiles, state::row, state::row::Body,
-    state::row::FINISHED, sys::Dir, sys::stat::Stat, sys::stat::Time, sys::traits::Traits,
+    state::Row, state::Trace, state::closing::Body, state::closing::FINISHED,
+    state::record::LoadedRecord, state::record::load, state::record::numbers,
+    state::refuted::RefutedFiles, state::row, sys::Dir, sys::stat::Stat, sys::stat::Time,
+    sys::traits::Traits,
 };
 
 /// All that is known before a run.
@@ -240,13 +241,10 @@ impl Knowledge {
         self.records.iter().filter(|record| record.trusted).find_map(row)
     }
 
-    /// The digest by this algorithm of the content that a run copied from its source to the file at `path`, which is
-    /// `there` and looks as it was left.
-    pub fn copied(&self, path: &[u8], there: &Stat, by: Algorithm) -> Option<Digest> {
+    /// The recorded digest by this algorithm of the file at `path`, whatever became of it, and where it is from.
+    pub fn digest(&self, path: &[u8], by: Algorithm) -> Option<(Digest, Origin)> {
         let (row, further) = self.newest_row(path)?;
-        let is_of_source = row.origin != Origin::There && row.trace != Trace::UNKNOWN;
-        let is_known = is_of_source && row.trace.looks_like(there);
-        is_known.then(|| Digests::new(row.digest, further).of(by)).flatten()
+        Some((Digests::new(row.digest, further).of(by)?, row.origin))
     }
 
     /// The row at `place` still holds: the next record has it as it stands.

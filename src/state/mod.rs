@@ -5,6 +5,7 @@
 //! there from a source. What a later run believes therefore stands in a directory that only this user can
 //! open, and speaks of this output and no other; see `docs/design/private-record.md`.
 
+pub mod closing;
 mod knowledge;
 mod note;
 pub mod notes;
@@ -21,6 +22,7 @@ mod source_mark;
 /// The link in an output of generations to the newest one.
 pub const LATEST: &str = "latest";
 
+pub use closing::FinishedManifest;
 pub use knowledge::{Belief, Knowledge, Remembered, RowPlace, Unsettled};
 pub use note::Note;
 pub use notes::{
@@ -29,5 +31,5 @@ pub use notes::{
 pub use private_dir::{Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptSequence};
 pub use record::RecordFile;
-pub use row::{FinishedManifest, Origin, RecordedAt, Row, SeenAt, Trace};
+pub use row::{Origin, RecordedAt, Row, SeenAt, Trace};
 pub use source_mark::{Mounts, SourceMark};

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     hash::Digest, hash::HashTable, hash::Sha256, manifest::lists, path::RelPath, state::Note,
-    state::PrivateDir, state::Row, state::Trace, state::record::each_row, state::record::numbers,
-    state::row::FINISHED, state::row::strip, sys, sys::Dir, sys::PluggedIn,
+    state::PrivateDir, state::Row, state::Trace, state::closing::FINISHED, state::record::each_row,
+    state::record::numbers, state::row::strip, sys, sys::Dir, sys::PluggedIn,
 };
 
 /// Number of files that a note names at most. Where more are not replugged, nothing is noted.

@@ -5,7 +5,7 @@ use std::{fs, path::Path, path::PathBuf};
 
 use crate::{
     hash::Sha256, state::Belief, state::FinishedManifest, state::Knowledge, state::Missing,
-    state::PrivateDir, state::RecordFile, state::row::FINISHED, state::row::strip, sys::Dir,
+    state::PrivateDir, state::RecordFile, state::closing::FINISHED, state::row::strip, sys::Dir,
     sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
 };
 

@@ -7,7 +7,8 @@ use std::{
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::state::row::{Body, Closed, FINISHED, HEAD, later_line, name_line, strip, sum_line};
+use crate::state::closing::{Body, Closed, FINISHED, HEAD, later_line, name_line, sum_line};
+use crate::state::row::strip;
 use crate::{
     hash::Algorithm, hash::Hasher, manifest::Index, manifest::IndexBuilder, manifest::Scanner,
     manifest::Text, state::FinishedManifest, state::Mark, state::PrivateDir, state::row, sys,

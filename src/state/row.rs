@@ -14,17 +14,14 @@
 //! Labels are permissions, owner and attributes.
 //!
 //! Behind the flags may stand `,in:EPOCH`, in which the file was recorded (`plugs`); `,at:TIME`, the change time of the
-//! source's file when it was read (`,st:TIME` if a later change may have the same); `,by:TIME`, that when its label was
-//! compared, if it was another; further digests of the content, each as `,NAME:DIGEST`; and `,of:TIME`: the time that
-//! the file was given, that of its source, where `MTIME` is what became of it. Earlier versions take a row with some
-//! for one in doubt.
-
-use std::{ffi::OsStr, io, io::Read, io::Seek, io::SeekFrom};
+//! source's file when it was read (`,st:TIME` if a later change may have the same); `,no:INODE`, its inode number;
+//! `,by:TIME`, the change time when its label was compared, if it was another; further digests of the content, each as
+//! `,NAME:DIGEST`; and `,of:TIME`: the time that the file was given, that of its source, where `MTIME` is what became
+//! of it. Earlier versions take a row with some for one in doubt.
 
 use crate::{
-    hash::Algorithm, hash::Digest, hash::Hasher, hash::Sha256, manifest::lists, state::Mark,
-    state::PrivateDir, sys, sys::Dir, sys::FileRange, sys::Uninterrupted, sys::stat::Kind,
-    sys::stat::Stat, sys::stat::Time,
+    hash::Algorithm, hash::Digest, manifest::lists, sys::stat::Kind, sys::stat::Stat,
+    sys::stat::Time,
 };
 
 /// Where a digest is from.
@@ -85,6 +82,8 @@ pub struct SeenAt {
     /// True if it may have been changed again since, within the same step of its file system's clock: this time would
     /// not show that.
     pub in_step: bool,
+    /// Its inode number then; 0 if that is not known.
+    pub ino: u64,
     /// When its label was compared with that of the copy, if that was at another time.
     pub label: Option<Time>,
 }
@@ -94,6 +93,12 @@ impl SeenAt {
     #[must_use]
     pub fn labelled_as(self, other: SeenAt) -> Self {
         Self { label: other.label().filter(|at| self.label() != Some(*at)), ..self }
+    }
+
+    /// True if another file than the one that was read may be there at the source by now: one of the same times, which
+    /// had another name, has another number. `keeps_numbers` tells whether files keep theirs there.
+    pub fn is_of_another(self, source: &Stat, keeps_numbers: impl FnOnce() -> bool) -> bool {
+        self.ino != 0 && self.ino != source.id.ino && keeps_numbers()
     }
 
     /// When the label was compared, if it is known that a later change has another time.
@@ -168,13 +173,18 @@ impl Row {
         if self.epoch > 0 {
             write_epoch(out, self.epoch);
         }
-        let SeenAt { content, in_step, label } = self.seen;
-        let content_at = if in_step { CONTENT_IN_STEP } else { CONTENT_AT };
-        for (mark, at) in [(content_at, content), (LABEL_AT, label)] {
-            if let Some(at) = at {
-                out.extend_from_slice(mark);
-                write_time(out, at);
-            }
+        let SeenAt { content, in_step, ino: number, label } = self.seen;
+        if let Some(at) = content {
+            out.extend_from_slice(if in_step { CONTENT_IN_STEP } else { CONTENT_AT });
+            write_time(out, at);
+        }
+        if number > 0 {
+            out.extend_from_slice(NUMBER);
+            write_hex(out, number);
+        }
+        if let Some(at) = label {
+            out.extend_from_slice(LABEL_AT);
+            write_time(out, at);
         }
         for digest in further {
             out.push(b',');
@@ -197,13 +207,15 @@ impl Row {
         out.push(b' ');
     }
 
-    /// True if the file, if it is untouched, is as the source's file is, and was since it was copied.
-    pub fn is_copy_of(&self, source: &Stat) -> bool {
+    /// True if the file, if it is untouched, is as the source's file is, and was since it was copied. `keeps_numbers`
+    /// tells whether files keep their inode numbers at the source.
+    pub fn is_copy_of(&self, source: &Stat, keeps_numbers: impl FnOnce() -> bool) -> bool {
         let given = self.given.unwrap_or(self.trace.mtime);
         source.kind == Kind::File
             && (source.size, source.mtime) == (self.trace.size, given)
             && source.ctime < self.trace.ctime
             && self.seen.content.is_none_or(|at| source.ctime == at && !self.seen.in_step)
+            && !self.seen.is_of_another(source, keeps_numbers)
     }
 
     /// True if the file that is there is the one of this row, as a run left it.
@@ -263,9 +275,10 @@ const GIVEN: &[u8] = b",of:";
 /// … and before the epoch in which it was recorded.
 const EPOCH: &[u8] = b",in:";
 
-/// … and before the change times of the source's file.
+/// … and before the change times of the source's file, and its inode number.
 const CONTENT_AT: &[u8] = b",at:";
 const CONTENT_IN_STEP: &[u8] = b",st:";
+const NUMBER: &[u8] = b",no:";
 const LABEL_AT: &[u8] = b",by:";
 
 /// These times at the beginning of what stands behind the epoch, and the rest.
@@ -273,8 +286,9 @@ fn read_seen(behind: &[u8]) -> Option<(SeenAt, &[u8])> {
     let in_step = behind.starts_with(CONTENT_IN_STEP);
     let content_at = if in_step { CONTENT_IN_STEP } else { CONTENT_AT };
     let (content, behind) = read_time_behind(content_at, behind)?;
+    let (ino, behind) = read_number_behind(NUMBER, behind)?;
     let (label, behind) = read_time_behind(LABEL_AT, behind)?;
-    Some((SeenAt { content, in_step, label }, behind))
+    Some((SeenAt { content, in_step, ino, label }, behind))
 }
 
 /// The time behind `mark` at the beginning of `behind`, and the rest.
@@ -286,6 +300,13 @@ fn read_time_behind<'a>(mark: &[u8], behind: &'a [u8]) -> Option<(Option<Time>, 
     Some((Some(Time { secs, nanos: u32::try_from(nanos).ok()? }), &time[end..]))
 }
 
+/// The number behind `mark` at the beginning of `behind`, and the rest; 0 if it is not there.
+fn read_number_behind<'a>(mark: &[u8], behind: &'a [u8]) -> Option<(u64, &'a [u8])> {
+    let Some(number) = behind.strip_prefix(mark) else { return Some((0, behind)) };
+    let end = number.iter().position(|byte| matches!(byte, b',' | b' '))?;
+    Some((Numbers(number).next(*number.get(end)?)?, &number[end..]))
+}
+
 fn write_epoch(out: &mut Vec<u8>, epoch: u32) {
     out.extend_from_slice(EPOCH);
     write_hex(out, epoch.into());
@@ -293,10 +314,8 @@ fn write_epoch(out: &mut Vec<u8>, epoch: u32) {
 
 /// The epoch at the beginning of what stands behind the flags, and the rest; 0 of a row that has none.
 fn read_epoch(behind: &[u8]) -> Option<(u32, &[u8])> {
-    let Some(number) = behind.strip_prefix(EPOCH) else { return Some((0, behind)) };
-    let end = number.iter().position(|byte| matches!(byte, b',' | b' '))?;
-    let digits = std::str::from_utf8(&number[..end]).ok()?;
-    Some((u32::from_str_radix(digits, 16).ok()?, &number[end..]))
+    let (epoch, behind) = read_number_behind(EPOCH, behind)?;
+    Some((u32::try_from(epoch).ok()?, behind))
 }
 
 /// Rows of an epoch: those that have none yet get it.
@@ -417,177 +436,6 @@ impl RecordedAt {
     }
 }
 
-// What closes the rows of a private record: sums, and the names of the manifest that it was finished with and of a
-// later one of this user's runs that left it no rows.
-
-/// The first line of a record, the mark left out.
-pub const HEAD: &str = "dircopy record 1";
-
-/// The name of the finished record; those of runs on their way have a number behind a point.
-pub const FINISHED: &str = "record";
-
-/// More bytes than the last two lines of a finished record have: two digests, a name and a number.
-const LAST_LINES: u64 = 1024;
-
-/// The manifest that a record was finished with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FinishedManifest {
-    pub name: String,
-    /// That of all its lines.
-    pub digest: Sha256,
-}
-
-/// The line with the manifest that a record was finished with.
-pub fn name_line(manifest: &FinishedManifest) -> String {
-    format!(". {} {}\n", manifest.digest, manifest.name)
-}
-
-/// The line for a later run that finished this manifest, and left no rows of the files it lists.
-pub fn later_line(manifest: &FinishedManifest) -> String {
-    format!(", {} {}\n", manifest.digest, manifest.name)
-}
-
-/// Either of them, read again.
-fn read_name_line(line: &[u8]) -> Option<FinishedManifest> {
-    let named = line.strip_prefix(b". ").or_else(|| line.strip_prefix(b", "))?;
-    let (digest, name) = named.split_at_checked(Sha256::HEX_LEN)?;
-    let name = str::from_utf8(name.strip_prefix(b" ")?).ok()?.to_owned();
-    Some(FinishedManifest { name, digest: Sha256::from_hex(digest)? })
-}
-
-/// The line that closes `rows` rows and everything before them, of which `hasher` has the digest.
-pub fn sum_line(hasher: &Hasher, rows: u64) -> String {
-    let digest = hasher.clone().finish().map(|digest| digest.to_string()).unwrap_or_default();
-    format!("= {rows} {digest}\n")
-}
-
-/// The part of a record that is closed by a good sum.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Closed {
-    /// Length of that part of the file, in bytes.
-    pub len: u64,
-    /// Number of its rows.
-    pub rows: u64,
-    /// True if it is of the output with the mark that was asked for.
-    pub fits: bool,
-    /// The manifest it was finished with, if it was.
-    pub manifest: Option<FinishedManifest>,
-    /// The manifest of a later run, of which there are no rows.
-    pub later: Option<FinishedManifest>,
-}
-
-/// All rows of a finished record, without the name of the manifest behind them.
-#[derive(Clone, Debug)]
-pub struct Body {
-    pub len: u64,
-    /// Number of rows.
-    pub rows: u64,
-    pub hasher: Hasher,
-}
-
-impl Body {
-    /// A run found all of it to hold, and has written this manifest, which takes the place of
-    /// the one before. Whatever comes of it, the rows stay closed by their own sum.
-    pub fn name_manifest(
-        self,
-        private: &PrivateDir,
-        manifest: &FinishedManifest,
-        durable: bool,
-    ) -> io::Result<()> {
-        let (mut file, _) =
-            private.dir().open_private(FINISHED.as_ref())?.ok_or(io::ErrorKind::NotFound)?;
-        let Self { len, rows, mut hasher } = self;
-        let mut end = name_line(manifest);
-        hasher.update(end.as_bytes());
-        end += &sum_line(&hasher, rows);
-        file.seek(SeekFrom::Start(len))?;
-        sys::write_all(&file, end.as_bytes())?;
-        file.set_len(len + end.len() as u64)?;
-        if durable { sys::persist_file(&file) } else { Ok(()) }
-    }
-}
-
-impl Closed {
-    /// The newest manifest that it names.
-    pub fn newest(&self) -> Option<&FinishedManifest> {
-        self.later.as_ref().or(self.manifest.as_ref())
-    }
-
-    /// True if there is nothing but rows.
-    pub fn names_none(&self) -> bool {
-        self.newest().is_none()
-    }
-
-    /// Takes line `number`, which is no sum; whether it may stand there.
-    pub fn take(
-        &mut self,
-        number: u64,
-        text: &[u8],
-        mark: &Mark,
-        see: impl FnOnce(&[u8]) -> bool,
-    ) -> bool {
-        match text.first() {
-            Some(b's' | b'e' | b't') if number > 1 => {
-                self.rows += 1;
-                see(text)
-            }
-            Some(b'.') if number > 1 => {
-                self.manifest = read_name_line(text);
-                self.manifest.is_some()
-            }
-            Some(b',') if number > 1 => {
-                self.later = read_name_line(text);
-                self.later.is_some()
-            }
-            Some(b'd') if number == 1 => {
-                let of = text.strip_prefix(HEAD.as_bytes());
-                self.fits = of.and_then(|of| of.strip_prefix(b" ")) == Some(mark.text().as_bytes());
-                of.is_some()
-            }
-            _ => false,
-        }
-    }
-}
-
-impl FinishedManifest {
-    /// The last one that the finished record in `private` names at its end, of which no sum is looked at; `None` also
-    /// for a record that does not end so.
-    pub fn last_named(private: &PrivateDir) -> Option<Self> {
-        let file = private.dir().open_file(FINISHED.as_ref(), false).ok()?;
-        let stat = Dir::stat_file(&file).ok().filter(|stat| stat.kind == Kind::File)?;
-        let mut end = Vec::new();
-        FileRange::new(&file, stat.size.saturating_sub(LAST_LINES), stat.size)
-            .read_to_end(&mut end)
-            .ok()?;
-        let mut lines = end.strip_suffix(b"\n")?.rsplit(|byte| *byte == b'\n');
-        let is_sum = lines.next()?.starts_with(b"= ");
-        lines.next().filter(|_| is_sum).and_then(read_name_line)
-    }
-
-    /// True if it is in this directory, as it was written.
-    pub fn is_in(&self, root: &Dir) -> bool {
-        self.lines_in(root).is_some()
-    }
-
-    /// Number of lines of it, if it is in this directory as it was written.
-    pub fn lines_in(&self, root: &Dir) -> Option<u64> {
-        let name = OsStr::new(&self.name);
-        root.stat(name, false).ok().filter(|stat| stat.kind == Kind::File)?;
-        let (mut file, mut room) =
-            (Uninterrupted(root.open_file(name, false).ok()?), vec![0; 1 << 16]);
-        let (mut hasher, mut lines) = (Algorithm::Sha256.start(), 0);
-        loop {
-            let read = file.read(&mut room).ok()?;
-            if read == 0 {
-                let digest = hasher.finish().and_then(|digest| digest.as_sha256());
-                return (digest == Some(self.digest)).then_some(lines);
-            }
-            hasher.update(&room[..read]);
-            lines += memchr::memchr_iter(b'\n', &room[..read]).count() as u64;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -622,11 +470,11 @@ mod tests {
         fn a_row_is_read_as_it_was_written(
             mut row in rows(), epoch: u32, in_step: bool,
             at in [(); 2].map(|()| proptest::option::of((any::<i64>(), 0..1_000_000_000_u32))),
-            path in "[^/\0]{1,40}", further in any::<[bool; 10]>(),
+            path in "[^/\0]{1,40}", further in any::<[bool; 10]>(), ino: u64,
         ) {
             row.epoch = epoch;
             let [content, label] = at.map(|at| at.map(|(secs, nanos)| Time { secs, nanos }));
-            row.seen = SeenAt { content, in_step: in_step && content.is_some(), label };
+            row.seen = SeenAt { content, in_step: in_step && content.is_some(), ino, label };
             let mut text = Vec::new();
             let further = Algorithm::listed().zip(further).filter(|(_, is_in)| *is_in);
             let further: Vec<Digest> =

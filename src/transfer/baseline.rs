@@ -9,8 +9,9 @@ use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, manifest::Index,
     manifest::Lookup, manifest::ManifestName, manifest::PayloadList, manifest::archive::bag_list,
     manifest::archive::mhl::is_mhl, manifest::name::LIKE_SHA512, path::RelPath, path::Shown,
-    state::Knowledge, state::Missing, state::PrivateDir, sys, sys::Dir, sys::DirListing,
-    sys::FileRange, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::LastDir,
+    state::Knowledge, state::Missing, state::Origin, state::PrivateDir, sys, sys::Dir,
+    sys::DirListing, sys::FileRange, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    tree::LastDir,
 };
 
 /// Number of bytes that tell the kind of a file.
@@ -232,9 +233,9 @@ impl Baseline {
         stat.mtime > self.written && !self.is_all
     }
 
-    /// The digest of the content that a run copied to the file at `path` of the source, where that is an output whose
-    /// records count: a run that was cut short has no finished list.
-    pub fn recorded(&self, path: &RelPath, stat: &Stat, by: Algorithm) -> Option<Digest> {
+    /// What is recorded of the file at `path` of the source, where that is an output whose records count: a run that
+    /// was cut short has no finished list, and the last one does not have what was found to be something else.
+    pub fn recorded(&self, path: &RelPath, by: Algorithm) -> Option<(Digest, Origin)> {
         let source = self.recorded.as_deref()?;
         let load = || {
             let root = Dir::open(source).ok()?;
@@ -242,7 +243,7 @@ impl Baseline {
             Some(Knowledge::load(Some(&private), &root, source, &|_| false, &|| false).0)
         };
         let own = self.own.get_or_init(|| load().unwrap_or_default());
-        own.copied(path.as_bytes(), stat, by)
+        own.digest(path.as_bytes(), by)
     }
 
     /// The list there of a run that was cut short.

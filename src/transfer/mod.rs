@@ -447,12 +447,13 @@ pub fn is_same_link(source: &Dir, new: &Dir, name: &OsStr, stat: &Stat, there: &
 /// It cannot be removed.
 pub fn file(
     context: &Context<'_>,
-    output: &OutputDir,
-    entry: &SourceEntry,
+    transfer: &Transfer,
     there: Stat,
     belief: Belief,
 ) -> Result<Option<(Stat, Belief)>> {
-    let is_proven = || matches!(belief, Belief::Untouched(row, _) if row.is_copy_of(&entry.stat));
+    let CopyTarget { output, entry, .. } = &transfer.target;
+    let keeps_numbers = || transfer.source.handle.keeps_numbers();
+    let is_proven = || matches!(belief, Belief::Untouched(row, _) if row.is_copy_of(&entry.stat, keeps_numbers));
     if !context.options.prunes || is_proven() || !remove(context, output, entry, &there)? {
         return Ok(Some((there, belief)));
     }
@@ -479,7 +480,7 @@ pub fn link(
         None => context.shared.known.is_some_and(|known| {
             let path = output.rel.join(&entry.name);
             matches!(known.belief(path.as_bytes(), &there), Belief::Untouched(row, _)
-                if row.is_copy_of(&entry.stat))
+                if row.is_copy_of(&entry.stat, || true))
         }),
     };
     if !stays {

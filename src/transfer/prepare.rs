@@ -104,7 +104,7 @@ fn prepare_any(
     let is_unclear = time == TimeMatch::Unclear
         || output.work.hand_over.is_some()
         || there.size != source.0.size
-        || is_changed_since(context, output, source, &there, belief);
+        || is_changed_since(context, transfer, &there, belief);
     if decision == Decision::Keep && is_unclear && source_digest.is_none() {
         match transfer::hash(context, transfer, read_back) {
             Ok(None) if context.options.asked.algorithm != Algorithm::None => {
@@ -151,33 +151,33 @@ pub fn compare_times(
 }
 
 /// True if the source may have been changed after it was read in a way that size and time do not show: in the same step
-/// of its clock, or, where the run asks for that, at any time. Where no row says which change time it had then, it is
-/// held against that of the copy; what happened to the copy since, as far as a record tells that apart, does not make
-/// it younger, and without a row nothing tells it apart. File systems that keep no change time, as FAT and exFAT, give
-/// the modification time for it and say nothing: there the record has that of the source.
+/// of its clock, by a program that set its time back, or because another file of that size and time got its name. Where
+/// no row says which change time it had then, it is held against that of the copy; what happened to the copy since, as
+/// far as a record tells that apart, does not make it younger, and without a row nothing tells it apart. File systems
+/// that keep no change time, as FAT and exFAT, give the modification time for it and say nothing: there the record has
+/// that of the source.
 fn is_changed_since(
     context: &Context<'_>,
-    output: &OutputDir,
-    source: SourceStat<'_>,
+    transfer: &Transfer,
     there: &Stat,
     belief: Belief,
 ) -> bool {
-    let row = belief.row();
-    if row.is_some_and(|row| row.seen.in_step) {
-        return true;
-    }
-    if !context.options.asks_change_time {
+    if context.options.asked.algorithm == Algorithm::None {
         return false;
     }
-    let Some(row) = row else { return true };
+    let Some(row) = belief.row() else { return true };
+    let (source, dir) = (&transfer.entry().stat, &transfer.source.handle);
+    if row.seen.in_step || row.seen.is_of_another(source, || dir.keeps_numbers()) {
+        return true;
+    }
     if let Some(at) = row.seen.content {
-        return source.0.ctime != at;
+        return source.ctime != at;
     }
-    if !output.has_change_times() {
+    if !transfer.target.output.has_change_times() {
         let is_doubtful = matches!(belief, Belief::Doubtful(_));
-        return is_doubtful && source.0.ctime != row.trace.ctime;
+        return is_doubtful && source.ctime != row.trace.ctime;
     }
-    there.ctime != there.mtime && source.0.ctime >= belief.made(there)
+    there.ctime != there.mtime && source.ctime >= belief.made(there)
 }
 
 /// The output's file under this name that stays, and the belief about it.
@@ -204,7 +204,7 @@ fn existing(
     let belief = known.map_or(Belief::Nothing, |known| {
         belief(known, &target.output, path.as_bytes(), source, &there, next)
     });
-    transfer::file(context, &target.output, &target.entry, there, belief)
+    transfer::file(context, transfer, there, belief)
 }
 
 /// The belief of earlier runs about the file at `path`, which is `there` in `output`: also if its time has moved or is

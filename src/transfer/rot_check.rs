@@ -39,12 +39,11 @@ pub fn check(
     let path = transfer.target.rel_path();
     let checked = match baseline.listed(path.as_bytes()) {
         Ok(Lookup::Nothing) => {
-            let recorded = baseline.recorded(&path, &transfer.entry().stat, digest.algorithm());
-            if recorded.is_none_or(|recorded| recorded == digest) {
+            let recorded = baseline.recorded(&path, digest.algorithm());
+            if recorded.is_none_or(|(recorded, _)| recorded == digest) {
                 return None;
             }
-            let finding =
-                "it has rotted: it is not what the run recorded that copied it; it is not copied";
+            let finding = "it has rotted: it is not what an earlier run recorded; it is not copied";
             let error = Error::finding("copy", transfer.source_path(), finding);
             return Some(Outcome::Rotten { error, stands: None, origin: Origin::There });
         }
@@ -182,8 +181,8 @@ impl DifferingFile<'_> {
         let there = transfer.target.look()?.filter(|there| there.kind == Kind::File);
         let is_there = there.is_some();
         let stat = there;
-        let of_source = &transfer.entry().stat;
-        if baseline.recorded(self.path, of_source, self.digest.algorithm()) == Some(self.digest) {
+        let recorded = baseline.recorded(self.path, self.digest.algorithm());
+        if recorded.is_some_and(|(digest, from)| digest == self.digest && from != Origin::There) {
             return baseline.count_edited(self.path.as_bytes()).map(|()| None);
         }
         if !baseline.expects_all() && there.is_some_and(|there| self.was_edited(&there)) {

@@ -308,7 +308,7 @@ impl OutputDir {
     pub fn seen_at(&self, source: &Stat, began: Time) -> SeenAt {
         let in_step = source.ctime.may_be_of(began);
         let content = (in_step || self.has_change_times()).then_some(source.ctime);
-        SeenAt { content, in_step, label: None }
+        SeenAt { content, in_step, ino: content.map_or(0, |_| source.id.ino), label: None }
     }
 
     /// The time that was given to a copy of which an earlier run found this out.

@@ -14,9 +14,10 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Sha256, io::ReadBack,
     manifest::Entries, manifest::ManifestName, manifest::Parsed, manifest::Scanner, manifest::Text,
     manifest::lists, path::RelPath, state::BagNote, state::FinishedManifest, state::LastReceipt,
-    state::Missing, state::NotAll, state::Note, state::PrivateDir, state::private_dir::NAME,
-    state::record::FIRST, state::record::measure, state::row::FINISHED, sys::Dir, sys::DirListing,
-    sys::Medium, sys::stat::Kind, tree::LastDir, verify::nearby::at_work, verify::nearby::remedy,
+    state::Missing, state::NotAll, state::Note, state::PrivateDir, state::closing::FINISHED,
+    state::private_dir::NAME, state::record::FIRST, state::record::measure, sys::Dir,
+    sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir, verify::nearby::at_work,
+    verify::nearby::remedy,
 };
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.

@@ -164,7 +164,9 @@ impl Pruning<'_> {
             {
                 subdirs.push((Arc::clone(name), inclusion));
             }
-            Some(stat) if self.proves(path.as_bytes(), &stat, &there) => return Ok(true),
+            Some(stat) if self.proves(dir.source, path.as_bytes(), &stat, &there) => {
+                return Ok(true);
+            }
             Some(stat)
                 if self.classifier.selection.links
                     && is_same_link(dir.source, dir.new, name, &stat, &there) => {}
@@ -188,10 +190,10 @@ impl Pruning<'_> {
     }
 
     /// True if a file is as the source had it when it was recorded, and the source has the same still.
-    fn proves(&self, path: &[u8], source: &Stat, there: &Stat) -> bool {
+    fn proves(&self, dir: &Dir, path: &[u8], source: &Stat, there: &Stat) -> bool {
         may_be_as(source, there)
             && matches!(self.known.belief(path, there), Belief::Untouched(row, _)
-                if row.labelled && row.is_copy_of(source))
+                if row.labelled && row.is_copy_of(source, || dir.keeps_numbers()))
     }
 }
 

@@ -193,9 +193,9 @@ impl Seeding<'_> {
         let path = top.rel.join(name);
         let recorded = self.recorded(top, name, path.as_bytes(), there, seeded);
         // What happened to the source later than the copy is not in it, whatever happened to the copy since.
-        let Some((row, place)) =
-            recorded.filter(|(row, _)| row.labelled && row.is_copy_of(&before))
-        else {
+        let Some((row, place)) = recorded.filter(|(row, _)| {
+            row.labelled && row.is_copy_of(&before, || top.source.keeps_numbers())
+        }) else {
             return Ok(None);
         };
         let shared = match seeded.how {

@@ -10,7 +10,7 @@ use crate::{
     copy::DatedName, copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Deed,
     error::Error, error::Result, event::Event, event::Stop, path::RelPath, staged::create_link,
     staged::write_whole, state::LATEST, state::Missing, state::PrivateDir,
-    state::private_dir::NAME, state::row::FINISHED, sys, sys::Dir, sys::DirListing,
+    state::closing::FINISHED, state::private_dir::NAME, sys, sys::Dir, sys::DirListing,
     sys::Uninterrupted, sys::stat::Kind, tree::HeldTree, tree::OutputDir, tree::Patience,
 };
 

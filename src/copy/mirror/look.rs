@@ -12,8 +12,8 @@ use crate::{
     copy::mirror::departures::MovedFiles, copy::mirror::search::DepartureSearch, error::Deed,
     error::Error, error::Result, event::Event, event::EventListener, event::Stop, path::RelPath,
     path::Shown, state::Departing, state::FinishedManifest, state::Knowledge, state::Missing,
-    state::Mounts, state::Note, state::PrivateDir, state::SourceMark, state::private_dir::NAME,
-    state::private_dir::TRASH, state::row::FINISHED, sys, sys::DirListing, sys::stat::Kind,
+    state::Mounts, state::Note, state::PrivateDir, state::SourceMark, state::closing::FINISHED,
+    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::DirListing, sys::stat::Kind,
     sys::stat::Stat, sys::stat::Time, tree::Classifier, tree::walk::most_levels,
     volume::alike::form_of,
 };

@@ -258,7 +258,6 @@ impl CopyJob {
             journaling: self.journaling(prepared.secret).filter(|_| prepared.is_ours_alone),
             pruned: self.pruned,
             prunes: self.prunes,
-            asks_change_time: self.mirror.is_some(),
             began: beside.map_or_else(sys::time_of_change, |beside| beside.began),
             histories: self.media.as_ref().is_some_and(|it| it.histories.is_some()),
         }

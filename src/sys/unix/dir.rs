@@ -276,6 +276,13 @@ impl Dir {
         fs_kind(self).is_some_and(|kind| ![FAT, EXFAT].contains(&kind))
     }
 
+    /// True if a file here is known to keep its inode number as long as it is there. Others make numbers up as files
+    /// are met.
+    pub fn keeps_numbers(&self) -> bool {
+        const KINDS: [u32; 8] = [EXT, XFS, BTRFS, F2FS, TMPFS, ZFS, BCACHEFS, NFS];
+        is_one_of(self, &KINDS)
+    }
+
     /// When this directory was made, where the system tells.
     pub fn birth(&self) -> Option<Time> {
         Self::birth_of(self)

@@ -326,6 +326,11 @@ impl Dir {
         true
     }
 
+    /// True if a file here is known to keep its number as long as it is there: a share need not say what it is.
+    pub fn keeps_numbers(&self) -> bool {
+        false
+    }
+
     /// When this directory was made: nothing that could be relied on is told here, because a name that
     /// is made soon after another of its kind went gets that one's time.
     pub fn birth(&self) -> Option<Time> {

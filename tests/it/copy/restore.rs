@@ -192,6 +192,23 @@ fn new_files_of_a_run_that_was_cut_short_are_proven() {
         .assert_says("and may be newer: a run was cut short there, and left dircopy-");
 }
 
+/// What was named as rotten and left out of later lists is refused, whatever its time is.
+#[test]
+fn rot_that_later_runs_dropped_is_not_brought_back() {
+    let scene = copied(&[]);
+    shell(&scene, "printf X | dd of=dst/notes.txt conv=notrunc status=none; rm src/notes.txt");
+    scene.bare(["verify", "dst"]).run().assert_code(4).assert_says("differs: dst/notes.txt");
+    for _ in 0..2 {
+        scene
+            .copy(&[])
+            .assert_code(4)
+            .assert_says("notes.txt: its content is not what an earlier run");
+    }
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(4).assert_says("notes.txt: it has rotted");
+    assert!(!scene.path("back/notes.txt").exists());
+}
+
 /// An output of runs stays one.
 #[test]
 fn an_output_keeps_its_own_records() {

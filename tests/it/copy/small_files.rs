@@ -161,8 +161,8 @@ fn a_file_that_cannot_be_written_costs_that_file() {
         let run = strace.run(scene.command(wide(&["-q"])));
         strace.fired(&run);
         run.assert_code(1).assert_says("(os error 5)");
-        // The same write of another thread may be one of the private record.
-        let files = run.err().lines().filter(|line| !line.contains("private record")).count();
+        // The same write of another thread may be one of the private directory.
+        let files = run.err().lines().filter(|line| !line.contains("the private ")).count();
         assert_eq!(files, 1, "one line for one failed file: {}", run.err());
         let judge = scene.judge(&run);
         judge.sound().no_leftovers().names_what_is_missing();

@@ -99,7 +99,7 @@ fn what_is_not_in_the_source_is_named_in_each_night() {
 fn an_edit_that_is_older_than_its_copy_is_seen() {
     need!(Strace);
     let edit = "printf EDIT | dd of=src/f conv=notrunc status=none; touch -d 2020-01-01 src/f";
-    for args in [&["--mirror"][..], &["--generations"]] {
+    for args in [&[][..], &["--mirror"], &["--generations"]] {
         for how in ["while it waits", "ln \"$(find dst -name f)\" link", "cp -al dst snapshot"] {
             let scene = Scene::on_disk();
             scene.src.file("f", "before").file("g", "g");
@@ -174,7 +174,11 @@ fn a_list_that_was_dropped_before_the_copy_had_its_name_is_dropped_there() {
 #[test]
 fn what_came_to_its_name_with_its_directory_is_seen() {
     need!(Attr);
-    for args in [&["--mirror", "--overwrite-policy=update"][..], &["--generations"]] {
+    for args in [
+        &["--overwrite-policy=update"][..],
+        &["--mirror", "--overwrite-policy=update"],
+        &["--generations"],
+    ] {
         let scene = Scene::on_disk();
         for (name, mark) in [("old", "1"), ("now", "2")] {
             scene.src.file(format!("{name}/f"), format!("release {mark}"));
@@ -190,6 +194,37 @@ fn what_came_to_its_name_with_its_directory_is_seen() {
         let newest = newest.trim_end();
         assert_eq!(shell(&scene, &format!("cat {newest}")), "release 1", "{args:?}");
         assert_eq!(shell(&scene, &format!("getfacl -n {newest} | grep -c 65534 || true")), "0\n");
+    }
+}
+
+/// Files of one size and time, made in the same step of the clock, whose directories exchange their names: only the inode
+/// numbers tell.
+#[test]
+fn files_of_all_the_same_times_are_told_by_their_numbers() {
+    for (args, disk) in
+        [(&[][..], true), (&["--mirror"], true), (&["--generations"], true), (&[], false)]
+    {
+        let scene = if disk { Scene::on_disk() } else { Scene::new() };
+        shell(&scene, "mkdir -p src");
+        // All in one process, within one step.
+        let in_one = "import os
+for n, text in ('a', 'one'), ('b', 'two'):
+    os.makedirs('src/' + n); open('src/%s/f' % n, 'w').write(text)
+for n in 'ab': os.utime('src/%s/f' % n, (1577836800, 1577836800))";
+        let mut tries = 0;
+        while {
+            shell(&scene, &format!("rm -rf src/a src/b; python3 -c \"{in_one}\""));
+            shell(&scene, "stat -c %.9Z src/a/f src/b/f | uniq | wc -l") != "1\n"
+        } {
+            tries += 1;
+            assert!(tries < 100, "the clock of this file system has finer steps");
+        }
+        shell(&scene, "sleep 0.1");
+        scene.copy(args).assert_code(0);
+        shell(&scene, "sleep 1.1; mv src/a src/c; mv src/b src/a; mv src/c src/b");
+        scene.copy(args).assert_code(0);
+        let newest = "find dst/ -path '*a/f' | sort | tail -n 1 | xargs cat";
+        assert_eq!(shell(&scene, newest), "two", "{args:?}");
     }
 }
 
