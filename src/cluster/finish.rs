@@ -14,8 +14,8 @@ use crate::{
     cluster::pack::LINKS, copy::Prepared, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, hash::Sha256, io::Reflink, io::read_back::is_proven,
     manifest::ManifestFile, manifest::ManifestName, manifest::Readers, manifest::SummedReader,
-    manifest::readers::ours, state::FinishedManifest, state::record::name_later,
-    state::record::tell_output, sys::Dir, tree::Patience,
+    manifest::readers::ours, state::FinishedManifest, state::Note, state::Unlisted,
+    state::record::name_later, state::record::tell_output, sys::Dir, tree::Patience,
 };
 
 /// How often it is looked whether shards are still at work.
@@ -359,5 +359,6 @@ fn record_newest(
     let name = manifest.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let manifest = FinishedManifest { name, digest };
     name_later(private, &manifest, durable).map_err(fail)?;
+    Unlisted::forget(private).map_err(fail)?;
     tell_output(private, &manifest, durable).map_err(fail)
 }

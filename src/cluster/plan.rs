@@ -13,8 +13,9 @@ use crate::{
     cluster::plan_dir::Seal, cluster::plan_dir::list_name, copy::CopyJob, copy::OutputRun,
     copy::Prepared, copy::Reservations, copy::before::open_source, error::Deed, error::Error,
     error::Result, event::Event, event::EventObserver, manifest::SummedWriter, staged::StagedFile,
-    staged::write_whole, sys::Dir, transfer::FirstRead, tree::OutputDir, tree::Patience,
-    tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
+    staged::write_whole, state::Unlisted, sys::Dir, transfer::FirstRead, tree::OutputDir,
+    tree::Patience, tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent,
+    tree::WalkItem,
 };
 
 /// A plan to be made.
@@ -77,6 +78,7 @@ impl PlanJob {
                 let shared = dir.lock_shared();
                 shared.deed_at("lock", || private.path())?;
             }
+            Unlisted::note(private, job.options.sync)?;
         }
         for warning in prepared.warnings.iter().chain(&too_large) {
             (observer.listen)(&Event::Warning(warning));

@@ -234,11 +234,11 @@ impl Conflicts {
 
 // The trees of a run: opened once, kept from other runs, with their manifests.
 
-/// A run that was cut short, or kept its record elsewhere, may have published newer files, which the list does not
-/// have.
-const MAY_BE_NEWER: &str = "it may be newer than the list: a later run there was cut short, or kept its record \
-                            elsewhere; run that copy again first, or give the list that is to hold \
-                            (--manifest)";
+/// A run that was cut short, kept its record elsewhere, or listed nothing, may have published newer files, which the
+/// list does not have.
+const MAY_BE_NEWER: &str = "it may be newer than the list: a later run there was cut short, kept its record \
+                            elsewhere, or made no list (--hash none, a plan that is not finished); run that copy \
+                            again first, with a list, or give the list that is to hold (--manifest)";
 
 /// A tree that gives good content, and gets it if it is to be healed.
 #[derive(Debug)]
@@ -288,8 +288,10 @@ impl Tree {
         let (mut targets, mut manifests, mut listed) = (Vec::new(), Vec::new(), Vec::new());
         let mut barrier = None;
         for opened in specs.iter().filter_map(|spec| spec.open().ok()) {
-            let has_later =
-                |rival: &Rival| matches!(rival, Rival::Unrecorded(name) if !name.is_ahead());
+            let has_later = |rival: &Rival| match rival {
+                Rival::Unrecorded(name) => !name.is_ahead(),
+                rival => *rival == Rival::Unlisted,
+            };
             if opened.found.unfinished.is_some() || opened.found.rivals.iter().any(has_later) {
                 barrier = Some(MAY_BE_NEWER.to_owned());
             }

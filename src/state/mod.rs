@@ -26,7 +26,7 @@ pub use closing::FinishedManifest;
 pub use knowledge::{Belief, Knowledge, Remembered, RowPlace, Unsettled};
 pub use note::Note;
 pub use notes::{
-    BagNote, Departing, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir, OtherOutputs,
+    BagNote, Departing, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir, OtherOutputs, Unlisted,
 };
 pub use private_dir::{Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptSequence};

@@ -12,9 +12,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hash::hex, manifest::SummedReader, manifest::SummedWriter, path::RelPath, state::Note,
-    state::PrivateDir, state::note, state::note::Bound, sys, sys::Attributes, sys::Dir,
-    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::traits::Traits,
+    error::Deed, error::Result, hash::hex, manifest::SummedReader, manifest::SummedWriter,
+    path::RelPath, state::Note, state::PrivateDir, state::note, state::note::Bound, sys,
+    sys::Attributes, sys::Dir, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    sys::traits::Traits,
 };
 
 impl Note for Traits {
@@ -386,6 +387,28 @@ pub struct NotAll {
 impl Note for NotAll {
     const FILE: &str = "not-all";
     const HEAD: &str = "dircopy not all 1";
+}
+
+// That what is at the output may be newer than every list of it, for checks and for healing.
+
+/// The note of a run that lists nothing (`--hash none`), or of a plan, that began. One that finishes a list removes it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unlisted;
+
+impl Note for Unlisted {
+    const FILE: &str = "unlisted";
+    const HEAD: &str = "dircopy unlisted 1";
+}
+
+impl Unlisted {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn note(private: &PrivateDir, durable: bool) -> Result<()> {
+        let path = || private.path();
+        Self.write(private, durable).deed_at("write the private note of unlisted files in", path)
+    }
 }
 
 #[cfg(test)]

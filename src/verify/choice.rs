@@ -14,10 +14,10 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Sha256, io::ReadBack,
     manifest::Entries, manifest::ManifestName, manifest::Parsed, manifest::Scanner, manifest::Text,
     manifest::lists, path::RelPath, state::BagNote, state::FinishedManifest, state::LastReceipt,
-    state::Missing, state::NotAll, state::Note, state::PrivateDir, state::closing::FINISHED,
-    state::private_dir::NAME, state::record::FIRST, state::record::measure, sys::Dir,
-    sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir, verify::nearby::at_work,
-    verify::nearby::remedy,
+    state::Missing, state::NotAll, state::Note, state::PrivateDir, state::Unlisted,
+    state::closing::FINISHED, state::private_dir::NAME, state::record::FIRST,
+    state::record::measure, sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir,
+    verify::nearby::at_work, verify::nearby::remedy,
 };
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
@@ -41,6 +41,8 @@ pub enum Rival {
     Dropped(u64),
     /// The last run finished the one that is checked, and left out so many entries of its source.
     NotAll(u64),
+    /// A run that lists nothing began after the one that is checked was finished, or a plan that is not finished.
+    Unlisted,
 }
 
 /// Number of bytes of earlier manifests that are looked through, the newest first.
@@ -71,6 +73,8 @@ pub struct OwnManifests {
     record: Recorded,
     /// Entries that the last run left out, if it noted any.
     missing: Option<u64>,
+    /// True if a run that made no list began later.
+    is_unlisted: bool,
     /// Why there may be no finished manifest, and what to do then.
     why_none: &'static str,
 }
@@ -111,6 +115,7 @@ impl OwnManifests {
             unfinished: Vec::new(),
             record,
             missing: None,
+            is_unlisted: false,
             why_none: MADE_NONE,
         };
         found.list(&here).map_err(fail)?;
@@ -123,6 +128,7 @@ impl OwnManifests {
         if let Ok(Some(private)) = PrivateDir::open(&here, dir, state, Missing::Leave) {
             found.record = recorded(&here, &private);
             found.missing = NotAll::read(&private).map(|note| note.missing);
+            found.is_unlisted = Unlisted::read(&private).is_some();
             found.why_none = why_none(&private);
         }
         found.drop_lists();
@@ -193,6 +199,7 @@ impl OwnManifests {
                 }
                 rivals.extend(later.map(Rival::Unrecorded));
                 rivals.extend(self.missing.map(Rival::NotAll));
+                rivals.extend(self.is_unlisted.then_some(Rival::Unlisted));
             }
             Recorded::Manifest(recorded, _) => rivals.push(Rival::Gone(recorded)),
             Recorded::Nothing | Recorded::Unfinished => {

@@ -276,7 +276,7 @@ pub fn others(lists: &[String], root: &Path) -> String {
 fn rival_at(rival: Rival, target: &Target) -> String {
     let said = self::rival(rival, &Shown::path(&target.manifest));
     match rival {
-        Rival::NotAll(_) => format!("{}: {said}", Shown::path(&target.root)),
+        Rival::NotAll(_) | Rival::Unlisted => format!("{}: {said}", Shown::path(&target.root)),
         _ => said,
     }
 }
@@ -317,6 +317,11 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
             count(entries, "entry"),
             if entries == 1 { "is" } else { "are" }
         ),
+        Rival::Unlisted => {
+            "a later run here made no list (--hash none, or a plan that is not finished): what it \
+                            brought is not as listed; run that copy again, with a list"
+                .to_owned()
+        }
         Rival::Gone(name) => {
             format!("{name}, which the last run finished, is gone; {manifest} is checked instead")
         }

@@ -10,9 +10,10 @@ use crate::{
     event::Event, event::EventListener, event::Gate, event::Stop, hash::Algorithm, io::Reflink,
     io::Renamed, io::Sparse, path::DirPath, path::RelPath, state::CountedRun, state::Knowledge,
     state::Mounts, state::NewRoot, state::NotAll, state::Note, state::PrivateDir,
-    state::SourceMark, state::plugs::Replugged, sys::name_from_bytes, transfer::OtherTree,
-    transfer::RecordedTree, transfer::baseline::Baseline, transfer::share::RenamedFiles,
-    tree::Cleanup, tree::Inclusion, tree::OutputDir, tree::SourceDir,
+    state::SourceMark, state::Unlisted, state::plugs::Replugged, sys::name_from_bytes,
+    transfer::OtherTree, transfer::RecordedTree, transfer::baseline::Baseline,
+    transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion, tree::OutputDir,
+    tree::SourceDir,
 };
 
 /// The records of earlier runs, as far as this run needs them.
@@ -175,6 +176,17 @@ impl EarlierRecords {
         }
     }
 
+    /// Notes that what the run brings may be newer than every list, if it lists nothing.
+    ///
+    /// # Errors
+    /// The note cannot be written.
+    pub fn note_beginning(&self, job: &CopyJob) -> Result<()> {
+        match self.private.as_ref().filter(|_| job.options.algorithm == Algorithm::None) {
+            Some(private) => Unlisted::note(private, job.options.sync),
+            None => Ok(()),
+        }
+    }
+
     /// Notes for later runs what the source of a complete run is, and for checks how much another did not bring over;
     /// how many warnings there are for that.
     pub fn note_end(
@@ -201,7 +213,13 @@ impl EarlierRecords {
             0 => NotAll::forget(private),
             missing => NotAll { missing }.write(private, job.options.sync),
         };
-        noted.deed_at("write the private note of what is missing in", || private.path())
+        let listed = || match job.options.algorithm {
+            Algorithm::None => Ok(()),
+            _ => Unlisted::forget(private),
+        };
+        noted
+            .and_then(|()| listed())
+            .deed_at("write the private note of what is missing in", || private.path())
     }
 
     /// The run is complete: later ones are to know its source again, in which the walk met these

@@ -377,6 +377,9 @@ impl OutputRun<'_> {
         let mut accounting = Accounting::new(context, &observer.listen, source, output);
         let EarlierRecords { known, private, warnings, .. } = earlier;
         self.note_others(private.as_ref());
+        if let Err(error) = earlier.note_beginning(job) {
+            accounting.give_up(error);
+        }
         warnings.iter().for_each(|warning| accounting.warn(warning));
         let newest = known.as_ref().and_then(Knowledge::newest);
         let manifest = self.begin_manifest(prepared, newest).unwrap_or_else(|error| {

@@ -324,6 +324,43 @@ fn newer_files_of_a_run_without_a_list_are_not_set_back() {
     shell(&scene, "cmp A/b B/b && cmp A/dir/a.mov B/dir/a.mov");
 }
 
+/// What came by a run that lists nothing, or by shards of a plan that is not finished, is in no list yet.
+#[test]
+fn newer_files_that_no_list_has_are_not_set_back() {
+    for by in ["--hash=none", "plan"] {
+        let scene = scene(&["A", "B"]);
+        scene.src.file("b", "a newer one");
+        let update = |args: &[&str]| {
+            let args = [&["-q", "--overwrite-policy", "update"], args].concat();
+            scene.command_to(scene.src.root(), scene.path("A"), args).run()
+        };
+        if by == "plan" {
+            let plan = ["plan", "src", "A", "--plan", "plan", "--overwrite-policy", "update"];
+            scene.bare(plan).run().assert_code(0);
+            scene.bare(["shard", "--plan", "plan", "--claim"]).run().assert_code(0);
+        } else {
+            update(&[by]).assert_code(0);
+        }
+        shell(&scene, "cmp src/b A/b");
+        let check = scene.bare(["verify", "A"]).run();
+        check
+            .assert_code(4)
+            .assert_says("A: a later run here made no list")
+            .assert_says("differs: A/b");
+        let before = ctimes(&scene.path("A"));
+        heal(&scene, &["A", "B"]).assert_code(4).assert_says("it may be newer than the list");
+        assert_eq!(ctimes(&scene.path("A")), before);
+        match by {
+            "plan" => scene.bare(["finish", "--plan", "plan"]).run().assert_code(0),
+            _ => update(&[]).assert_code(0),
+        };
+        assert_eq!(scene.bare(["verify", "-q", "A"]).run().assert_code(0).err(), "");
+        rot(&scene, "A/small", &[0]);
+        heal(&scene, &["A", "--from-tree", "src"]).assert_code(0);
+        shell(&scene, "cmp src/b A/b && cmp src/small A/small");
+    }
+}
+
 /// What came from the source is data, whatever its name.
 #[test]
 fn a_list_that_came_from_the_source_keeps_nothing_from_being_healed() {
