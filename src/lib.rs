@@ -107,7 +107,7 @@ pub use copy::{OutputJob, run::outputs::DEFAULT_LAG, run::outputs::copy_to_all};
 pub use fanout::MOST_OUTPUTS;
 pub use io::HashedFrom;
 pub use io::{BLOCK_SIZE, CHECKPOINT, CopyOptions, QUEUE_SIZE};
-pub use io::{Cache, Damaged, Reflink, Renamed, Resume, Sparse, States};
+pub use io::{Cache, Reflink, Renamed, Resume, Sparse, States};
 pub use part::{Tally, content::Method};
 pub use sys::{ResidentBytes, VolumeDetails};
 pub use tree::Policy;

@@ -101,11 +101,10 @@ const POLICIES: [(&[&str], &str); 3] = [
 ];
 
 /// Options that want another one.
-const WANT: [(&str, &str); 8] = [
+const WANT: [(&str, &str); 7] = [
     ("--keep-reports", "--report <FILE|DIR>"),
     ("--sign", "--report <FILE|DIR>"),
     ("--keep", "--generations"),
-    ("--open-generations", "--generations"),
     ("--expect-all", "--expect <LIST>"),
     ("--max-delete", "--mirror or --generations"),
     ("--keep-trash", "--mirror or --generations"),

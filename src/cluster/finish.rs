@@ -275,8 +275,7 @@ impl FinishJob {
         tree.persist(plan.sync)?;
         // Who may read each file is not in the plan.
         manifest.readers = Readers::Owner;
-        let is_proven =
-            plan.verify.is_none() || is_proven(manifest, &|| observer.stop.is_requested())?;
+        let is_proven = !plan.verify || is_proven(manifest, &|| observer.stop.is_requested())?;
         if !is_proven {
             report.interrupted = observer.stop.requested();
         }

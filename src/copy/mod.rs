@@ -300,10 +300,8 @@ impl CopyJob {
             return Err(Error::finding("list everywhere the hard links of", &self.source, why));
         }
         Err(
-            match self
-                .options
-                .verify
-                .and_then(|_| unverifiable(self.options.sync, self.options.algorithm))
+            match unverifiable(self.options.sync, self.options.algorithm)
+                .filter(|_| self.options.verify)
             {
                 Some(why) => Error::finding("verify the copy at", &self.output, why),
                 _ if self.expect.is_some() && self.options.algorithm == Algorithm::None => {

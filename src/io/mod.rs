@@ -52,8 +52,6 @@ pub struct CopyOptions {
     pub further: Algorithms,
     /// The forms of the lists beside the manifest.
     pub formats: Vec<ListFormat>,
-    /// Sort the manifest and the lists beside it by path when the run ends.
-    pub sorted: bool,
     /// How many small files are hashed together; what suits the machine is not written down.
     #[serde(skip, default = "Backend::best")]
     pub backend: Backend,
@@ -85,10 +83,9 @@ pub struct CopyOptions {
     /// makes no sense.
     pub checkpoint: u64,
     /// Read back from the output's medium every file that is copied, before it gets its final name, and
-    /// every file that is kept; this happens to copies that are not there as they were written. Needs
-    /// `sync` and an algorithm.
-    #[serde(deserialize_with = "Option::deserialize")]
-    pub verify: Option<Damaged>,
+    /// every file that is kept; copies that are not there as they were written are removed. Needs `sync` and
+    /// an algorithm.
+    pub verify: bool,
     /// Whether with `verify` files are read that are at the output already, or only those that the run writes.
     pub verify_which: ReadBackWhich,
     /// Read the source's file a second time when its copy was read back, from its device where that can be had: both
@@ -119,7 +116,6 @@ impl Default for CopyOptions {
             algorithm: Algorithm::default(),
             further: Algorithms::default(),
             formats: vec![ListFormat::Gnu],
-            sorted: false,
             backend: Backend::default(),
             states: States::default(),
             policy: Policy::default(),
@@ -131,7 +127,7 @@ impl Default for CopyOptions {
             restore: false,
             resume: Resume::default(),
             checkpoint: CHECKPOINT,
-            verify: None,
+            verify: false,
             verify_which: ReadBackWhich::default(),
             verify_source: false,
             reflink: Reflink::default(),
@@ -158,7 +154,7 @@ pub enum ReadBackWhich {
 impl CopyOptions {
     /// True if files that are at the output already are read from its medium.
     pub fn verifies_kept(&self) -> bool {
-        self.verify.is_some() && self.verify_which == ReadBackWhich::All
+        self.verify && self.verify_which == ReadBackWhich::All
     }
 }
 
@@ -201,16 +197,6 @@ pub enum Durability {
         /// Whether files on the root's file system wait for the group's one call.
         at_once: bool,
     },
-}
-
-/// What happens to a copy that is not on its medium as it was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Damaged {
-    /// It is removed, so that nothing wrong is left.
-    #[default]
-    Remove,
-    /// It stays beside where it was to go, as `NAME.dircopy-damaged`, so that the cause can be found.
-    Keep,
 }
 
 /// What becomes of the half of a large file that a killed run left.

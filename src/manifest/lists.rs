@@ -180,17 +180,6 @@ impl ListKind {
         OF_HASHDEEP.into_iter().filter(move |algorithm| self.algorithms.has(*algorithm))
     }
 
-    /// The path in a line that only readers of this kind of list know; none in others.
-    pub fn path_in(self, line: &[u8]) -> Option<&[u8]> {
-        let columns = match self.form {
-            ListFormat::Hashdeep => self.columns().count(),
-            _ => return None,
-        };
-        let at = memchr::memchr_iter(b',', line).nth(columns)?;
-        let path = &line[at + 1..];
-        Some(path.strip_prefix(b"./").unwrap_or(path))
-    }
-
     /// Appends what it says of the file at `path`; nothing, and false, if it cannot hold the name.
     pub fn write(self, out: &mut Vec<u8>, content: &Content, path: &[u8]) -> bool {
         let start = out.len();

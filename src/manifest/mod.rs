@@ -24,6 +24,6 @@ pub use read::{
     Entries, Entry, Fault, Record, encoding::Utf16Reader, format::Parsed, format::Parser,
     scan::LONGEST_DIR, scan::Scanner, scan::Text,
 };
-pub use readers::{Carry, ListSink, OpenDigest, Readers};
+pub use readers::{Carry, OpenDigest, Readers};
 pub use summed::{Blocks, ReadAhead, SummedFile, SummedReader, SummedWriter, Trailer};
 pub use writer::ManifestFile;

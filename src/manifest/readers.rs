@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, ffi::OsStr, fs::File, io, io::Read, path::Path};
 
 use crate::{
-    error::Error, error::Result, hash::Digest, hash::Hashed, manifest::Entries, manifest::Index,
+    error::Error, error::Result, hash::Digest, manifest::Entries, manifest::Index,
     manifest::ListKind, manifest::ManifestName, manifest::Parsed, path::RelPath, sys, sys::Dir,
     sys::DirListing, sys::stat::Kind, sys::stat::Stat,
 };
@@ -84,12 +84,8 @@ impl Readers {
 
 // The means to write a manifest or a list anew: its text as it is read, and the place for the new one.
 
-/// Takes the bytes that a list is written anew with, and hashes them.
-pub type ListSink = Hashed<File>;
-
-/// Writes a list, or without a kind the manifest, anew from its text; false if the run is to stop.
-pub type Rewrite<'a> =
-    dyn FnMut(Option<ListKind>, &mut dyn Read, &mut ListSink) -> io::Result<bool> + 'a;
+/// Writes a list anew from its text; false if the run is to stop.
+pub type Rewrite<'a> = dyn FnMut(ListKind, &mut dyn Read, &mut File) -> io::Result<bool> + 'a;
 
 // The earlier manifests in the open and the digests that they list for an output's files.
 //

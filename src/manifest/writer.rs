@@ -5,18 +5,17 @@ use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, path::PathBuf, sy
 use jiff::SignedDuration;
 
 use crate::{
-    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Hashed, hash::Hasher,
-    hash::Sha256, manifest::ListKind, manifest::ListSink, manifest::ManifestName,
-    manifest::Readers, manifest::name::both, manifest::name::is_absent, manifest::name::next,
-    manifest::readers::Rewrite, staged, staged::StagedFile, sys, sys::Dir, sys::PartOwner,
-    sys::Uninterrupted, sys::stat::Time,
+    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Hasher, hash::Sha256,
+    manifest::ListKind, manifest::ManifestName, manifest::Readers, manifest::name::both,
+    manifest::name::is_absent, manifest::name::next, manifest::readers::Rewrite, staged,
+    staged::StagedFile, sys, sys::Dir, sys::PartOwner, sys::Uninterrupted, sys::stat::Time,
 };
 
 /// So far ahead of the clock runs of one second get in each other's way.
 const SAME_MINUTE: SignedDuration = SignedDuration::from_secs(60);
 
 /// The text of a list that is written anew.
-type HashedText = Hashed<Uninterrupted<File>>;
+type ListText = Uninterrupted<File>;
 
 /// An unfinished manifest in the root of an output.
 #[derive(Debug)]
@@ -160,75 +159,54 @@ impl ManifestFile {
     /// What it wrote takes the place of each. False if the run is to stop, and then some of them may be as they were.
     ///
     /// # Errors
-    /// One cannot be read or written, or the manifest is not what was written.
+    /// One cannot be read or written.
     pub fn rewrite(
         &mut self,
         durable: bool,
         parts: PartOwner,
-        meant: &dyn Fn(Option<ListKind>) -> bool,
+        meant: &dyn Fn(ListKind) -> bool,
         rewrite: &mut Rewrite<'_>,
     ) -> Result<bool> {
         for at in 0..self.lists.len() {
             let kind = self.lists[at].kind;
-            if !meant(Some(kind)) {
+            if !meant(kind) {
                 continue;
             }
             let name = self.name.unfinished().list(kind.suffix());
             // An open file cannot be replaced everywhere.
             self.lists[at].file = None;
-            let mut rewrite =
-                |text: &mut HashedText, out: &mut ListSink| rewrite(Some(kind), text, out);
-            if self.replace(&name, durable, parts, &mut rewrite)?.is_none() {
+            let mut rewrite = |text: &mut ListText, out: &mut File| rewrite(kind, text, out);
+            if !self.replace(&name, durable, parts, &mut rewrite)? {
                 return Ok(false);
             }
         }
-        if !meant(None) {
-            return Ok(true);
-        }
-        let (name, written) = (self.name.unfinished().to_string(), self.digest());
-        self.file = None;
-        let mut rewrite = |text: &mut HashedText, out: &mut ListSink| {
-            let is_done = rewrite(None, text, out)?;
-            let read = text.digest().and_then(|digest| digest.as_sha256());
-            match is_done && (written.is_none() || read != written) {
-                true => Err(io::Error::other("it does not hold what was written")),
-                false => Ok(is_done),
-            }
-        };
-        let Some(hasher) = self.replace(&name, durable, parts, &mut rewrite)? else {
-            return Ok(false);
-        };
-        self.hasher = hasher;
         Ok(true)
     }
 
-    /// Puts what `rewrite` writes in the place of the file `name`; returns what that was hashed to. None if the run
-    /// is to stop.
+    /// Puts what `rewrite` writes in the place of the file `name`. False if the run is to stop.
     fn replace(
         &self,
         name: &str,
         durable: bool,
         parts: PartOwner,
-        rewrite: &mut dyn FnMut(&mut HashedText, &mut ListSink) -> io::Result<bool>,
-    ) -> Result<Option<Hasher>> {
+        rewrite: &mut dyn FnMut(&mut ListText, &mut File) -> io::Result<bool>,
+    ) -> Result<bool> {
         let fail = |error| Error::io("write anew the list", self.path.join(name), error);
         let file = self.root.open_file(name.as_ref(), false).map_err(fail)?;
-        let mut text = Hashed::new(Uninterrupted(file), Algorithm::Sha256);
-        let (mut hasher, staged) = (None, StagedFile::in_tree(&self.root, parts).map_err(fail)?);
+        let mut text = Uninterrupted(file);
+        let (mut is_done, staged) = (false, StagedFile::in_tree(&self.root, parts).map_err(fail)?);
         let filled = staged.fill(&self.root, |file| {
-            let mut out = Hashed::new(file.try_clone()?, Algorithm::Sha256);
-            let is_done = rewrite(&mut text, &mut out)?;
-            hasher = Some(out.hasher).filter(|_| is_done);
+            is_done = rewrite(&mut text, file)?;
             sys::let_read(file, |group| self.readers.mode(group))
         });
         // An open file cannot be replaced everywhere.
         drop(text);
-        let replaced = filled.and_then(|staged| match hasher.is_some() {
+        let replaced = filled.and_then(|staged| match is_done {
             true => staged.close(&self.root, durable)?.publish(&self.root, name.as_ref(), true),
             false => staged.remove(&self.root),
         });
         replaced.map_err(fail)?;
-        Ok(hasher)
+        Ok(is_done)
     }
 
     /// Gives the lists their final names, made durable first if `durable`; in the directory that is made durable

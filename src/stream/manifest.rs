@@ -263,7 +263,7 @@ impl<'a> AtomicFile<'a> {
         let dir = place.dir.handle.as_ref();
         // What is read back is opened anew.
         context.options.nameless = !replaces
-            && context.options.asked.verify.is_none()
+            && !context.options.asked.verify
             && dir.is_some_and(|dir| dir.can_publish_nameless(PartOwner::default()));
         // Its owner's alone until it is complete.
         let stat = Stat { mode: PRIVATE, ..place.coming };
@@ -318,7 +318,7 @@ impl<'a> AtomicFile<'a> {
         let digest = content.map(|content| content.digests.proof);
         let chain = content.and_then(|content| content.chain.as_ref());
         // Only of what has a digest there is something to compare.
-        let verify = context.options.asked.verify.filter(|_| digest.is_some());
+        let verify = context.options.asked.verify && digest.is_some();
         // Where finishing gives it its name, this is the last moment before.
         let names = context.options.nameless || context.options.durability == Durability::Off;
         let mut before = Some(before);
@@ -339,8 +339,8 @@ impl<'a> AtomicFile<'a> {
             let written = WrittenPart { part, made, digest, method };
             // What came cannot be had once more.
             let mut file = PendingPublish { source: None, target, written };
-            if let Some(damaged) = verify {
-                let checked = ReadBackVerifier::new(&context, damaged).knowing(chain).verify(file);
+            if verify {
+                let checked = ReadBackVerifier::new(&context).knowing(chain).verify(file);
                 warnings.extend(checked.warnings);
                 match checked.verdict {
                     ReadBackVerdict::Good(good, _) => proof = Some(good),

@@ -117,7 +117,7 @@ impl StreamJob {
     fn refuse_options(&self) -> Result<()> {
         let input = self.inputs.first().map_or(Path::new("-"), Endpoint::path);
         refuse_miscomputing(self.options.backend, input)?;
-        if self.options.verify.is_some()
+        if self.options.verify
             && let Some(why) = unverifiable(self.options.sync, self.options.algorithm)
         {
             return Err(Error::finding("prove", "the stream", why));
@@ -132,7 +132,7 @@ impl StreamJob {
         let mut others = outputs.iter().filter(|output| !failed(output)).peekable();
         let is_open = |output: &PlacedOutput| matches!(output.place, OutputPlace::Open(_));
         let is_any = others.peek().is_some() || outputs.is_empty();
-        if self.options.verify.is_some() && is_any && others.all(is_open) {
+        if self.options.verify && is_any && others.all(is_open) {
             let why = "no output is a file that could be read back; leave out --verify";
             return Err(Error::finding("prove", "the stream", why));
         }

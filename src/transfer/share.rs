@@ -143,7 +143,7 @@ impl NewName<'_> {
         read_back: &mut ReadBack,
     ) -> io::Result<bool> {
         let asked = &self.context.options.asked;
-        if asked.verify.is_some() {
+        if asked.verify {
             return Ok(true);
         }
         let is_to_stop = || self.context.control.stop.is_urgent();

@@ -6,15 +6,14 @@
 //! is copied once more. Once: a device that fails twice in a row does not get better by writing on. So is one whose
 //! source is something else when it is read again.
 
-use std::ffi::{OsStr, OsString};
 use std::{io, sync::Arc, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 
 use crate::{
     error::Cause, error::Deed, error::Error, error::Result, hash::Algorithm, hash::Chain,
-    io::BlockPool, io::Damaged, io::HashedFrom, io::ReadBack, part, part::Transfer, path::Shown,
-    staged::SWAPPED, sys, sys::Dir, sys::Medium, sys::stat::Stat, transfer, transfer::Context,
-    transfer::Outcome, transfer::PendingPublish, transfer::prepare::ChainedCopy,
-    transfer::prepare::CheckControl, transfer::small_file::SmallFile,
+    io::BlockPool, io::HashedFrom, io::ReadBack, part, part::Transfer, staged::SWAPPED, sys,
+    sys::Dir, sys::Medium, sys::stat::Stat, transfer, transfer::Context, transfer::Outcome,
+    transfer::PendingPublish, transfer::prepare::ChainedCopy, transfer::prepare::CheckControl,
+    transfer::small_file::SmallFile,
 };
 
 /// Why what is copied so could not be read back and compared.
@@ -72,7 +71,6 @@ pub struct CheckedCopy {
 /// The means of a thread to read copies back.
 pub struct ReadBackVerifier<'a> {
     context: &'a Context<'a>,
-    damaged: Damaged,
     read_back: ReadBack,
     /// The chain of what is read back, if that is not in the run's side file.
     chain: Option<&'a Chain>,
@@ -81,10 +79,10 @@ pub struct ReadBackVerifier<'a> {
 }
 
 impl<'a> ReadBackVerifier<'a> {
-    /// One that deals with `damaged` copies as that says.
-    pub fn new(context: &'a Context<'a>, damaged: Damaged) -> Self {
+    /// One that has read nothing yet.
+    pub fn new(context: &'a Context<'a>) -> Self {
         let pool = BlockPool::new(1, context.options.block_size);
-        Self { context, damaged, read_back: ReadBack::new(), chain: None, pool }
+        Self { context, read_back: ReadBack::new(), chain: None, pool }
     }
 
     /// For a content that has this chain.
@@ -132,7 +130,7 @@ impl<'a> ReadBackVerifier<'a> {
             Err(error) if matches!(error.cause(), Cause::Io(io) if sys::is_for_want_of_means(io)) => {
                 ReadBackVerdict::Failed(file.discard(error))
             }
-            Err(error) => ReadBackVerdict::Bad(self.put_away(file, error)),
+            Err(error) => ReadBackVerdict::Bad(file.discard(error)),
         }
     }
 
@@ -200,7 +198,7 @@ impl<'a> ReadBackVerifier<'a> {
             Ok(Some(_)) => {
                 let finding = "read a second time, it is something else than what was copied";
                 let error = Error::finding("prove", transfer.source_path(), finding);
-                ReadBackVerdict::Unlike(self.put_away(file, error))
+                ReadBackVerdict::Unlike(file.discard(error))
             }
             Ok(None) => abandon(file, warnings),
             // What was read may be all that is ever to be had of it.
@@ -244,26 +242,6 @@ impl<'a> ReadBackVerifier<'a> {
         }
         Ok(self.check(file, warnings))
     }
-
-    /// Removes a damaged copy, or keeps it aside.
-    fn put_away(&self, file: &PendingPublish, error: Error) -> Error {
-        let error = match self.damaged {
-            Damaged::Remove => error,
-            Damaged::Keep => match set_aside(file) {
-                Ok(name) => {
-                    let path = file.target.output.path_of(&name);
-                    let error =
-                        error.with_note(format!("; that copy is kept as {}", Shown::path(&path)));
-                    return match part::forget_journal(&file.target.output, &file.written.part) {
-                        Some(stays) => error.with_note(format!("; {stays}")),
-                        None => error,
-                    };
-                }
-                Err(cause) => error.with_note(format!("; it cannot be kept ({cause})")),
-            },
-        };
-        file.discard(error)
-    }
 }
 
 /// Removes a copy because the run is to stop.
@@ -287,33 +265,4 @@ fn open(file: &PendingPublish) -> Result<(std::fs::File, Stat)> {
         true => Ok((opened, now.stat)),
         false => Err(Error::finding("prove", file.target.path(), SWAPPED)),
     }
-}
-
-/// Gives a damaged copy a name that says so and that neither side has. Returns the name.
-fn set_aside(file: &PendingPublish) -> io::Result<OsString> {
-    /// Number of names that are tried.
-    const MOST: u32 = 1000;
-    let dir = file.target.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
-    let in_source =
-        |name: &OsStr| file.source.as_ref().is_some_and(|dir| dir.handle.stat(name, false).is_ok());
-    // A name that is too long already cannot be made longer.
-    for stem in [&file.target.entry.name, OsStr::new("long-name")] {
-        for number in 1..=MOST {
-            let mut name = stem.to_os_string();
-            name.push(".dircopy-damaged");
-            if number > 1 {
-                name.push(format!("-{number}"));
-            }
-            if in_source(&name) {
-                continue;
-            }
-            match dir.publish(&file.written.part.name, &name, false) {
-                Ok(()) => return Ok(name),
-                Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(long) if long.kind() == io::ErrorKind::InvalidFilename => break,
-                Err(other) => return Err(other),
-            }
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
 }

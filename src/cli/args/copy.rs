@@ -2,17 +2,16 @@
 
 use std::{ffi::OsString, path::Path, path::PathBuf};
 
-use clap::{ArgGroup, ArgMatches, Parser, parser::ValueSource, value_parser};
+use clap::{ArgMatches, Parser, parser::ValueSource, value_parser};
 
 use crate::{
     cli::args::mirror::BagArgs, cli::args::mirror::MirrorArgs,
     cli::args::unattended::UnattendedArgs, cli::args::values::VerbosityArgs,
     cli::args::values::algorithms, cli::args::values::one_of, cli::words, copy::CopyJob,
     fanout::MOST_OUTPUTS, hash::Algorithms, hash::Backend, io::BLOCK_SIZE, io::CHECKPOINT,
-    io::Cache, io::CopyOptions, io::Damaged, io::Holes, io::QUEUE_SIZE, io::ReadBackWhich,
-    io::Reflink, io::Renamed, io::Resume, io::Sparse, io::States, manifest::ListFormat,
-    stream::Endpoint, stream::StreamJob, tree::Filter, tree::Pattern, tree::Policy,
-    tree::Selection,
+    io::Cache, io::CopyOptions, io::Holes, io::QUEUE_SIZE, io::ReadBackWhich, io::Reflink,
+    io::Renamed, io::Resume, io::Sparse, io::States, manifest::ListFormat, stream::Endpoint,
+    stream::StreamJob, tree::Filter, tree::Pattern, tree::Policy, tree::Selection,
 };
 
 /// More blocks than any device needs.
@@ -23,8 +22,7 @@ const MOST_MEMORY: u64 = 8 << 30;
 
 /// Copy a directory tree in one pass and leave a proven copy with a SHA-256 manifest
 #[derive(Debug, Parser)]
-#[command(name = "dircopy", version, max_term_width = 100,
-          group(ArgGroup::new("reading_back").args(["verify", "verify_source"]).multiple(true)))]
+#[command(name = "dircopy", version, max_term_width = 100)]
 pub struct CopyArgs {
     /// Directory whose contents are copied, or a file
     ///
@@ -166,11 +164,6 @@ pub struct CopyArgs {
     #[arg(long, hide_short_help = true, help_heading = "Proof")]
     pub verify_source: bool,
 
-    /// What happens to a copy that the disk does not hold as it was written
-    #[arg(long, value_name = "WHAT", default_value = "remove", value_parser = one_of::<Damaged>(),
-          requires = "reading_back", hide_short_help = true, help_heading = "Proof")]
-    pub verify_failed: Damaged,
-
     /// Check the source against an earlier manifest while it is read
     ///
     /// Every listed file is read. A file whose digest differs, although nothing says that it was edited, has
@@ -205,12 +198,6 @@ pub struct CopyArgs {
     #[arg(long, value_name = "FORMAT", default_value = "gnu", value_parser = one_of::<ListFormat>(),
           hide_short_help = true, help_heading = "Proof")]
     pub format: Vec<ListFormat>,
-
-    /// Sort the manifest and the lists beside it by path, so that those of equal trees are equal
-    ///
-    /// That is done when all files are copied. Without this, lines are in the order in which files were finished.
-    #[arg(long, hide_short_help = true, help_heading = "Proof")]
-    pub sorted: bool,
 
     /// Intermediate states of the digests of large files, kept beside the manifest
     ///
@@ -329,7 +316,6 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
         algorithm,
         further: args.hash.without(algorithm),
         formats: args.format.clone(),
-        sorted: args.sorted,
         backend: args.simd,
         states: args.states,
         policy: args.overwrite_policy,
@@ -341,7 +327,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
         restore: args.restore,
         resume: args.resume,
         checkpoint: args.checkpoint.map_or(CHECKPOINT, |checkpoint| checkpoint as u64),
-        verify: (args.verify.is_some() || args.verify_source).then_some(args.verify_failed),
+        verify: args.verify.is_some() || args.verify_source,
         verify_which: args.verify.unwrap_or_default(),
         verify_source: args.verify_source,
         reflink: args.reflink,
@@ -357,7 +343,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
         expect: args.expect.clone(),
         expect_all: args.expect_all,
         dry_run: args.dry_run,
-        bag: args.bag.options()?,
+        bag: args.bag.options(),
         workers: args.workers.map(|workers| workers as usize),
         ..CopyJob::new(input, PathBuf::new())
     };
@@ -433,8 +419,8 @@ const OF_TREES: &str = "include exclude follow_links no_links hard_links special
                         renamed sparse holes resume checkpoint no_space_check workers simd grace \
                         max_duration max_size files_from stop_at wait require_mount \
                         require_durable keep_manifests mirror generations keep max_delete \
-                        keep_trash one_file_system bag bag_info bag_info_from expect expect_all \
-                        verify_source format sorted lag";
+                        keep_trash one_file_system bag bag_info expect expect_all \
+                        verify_source format lag";
 
 /// Options that say nothing about the copy of a tree.
 const OF_STREAMS: &str = "manifest strict";

@@ -1,14 +1,13 @@
 //! The options of outputs with a memory: mirrors and generations.
 
-use std::{io::Read, path::Path, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Parser;
 
 use crate::{
     cli::args::values::Choice, cli::args::values::Choose, cli::args::values::one_of, cli::jobs,
     copy::CopyJob, copy::DatedName, copy::KeepRule, copy::MostDepartures, copy::bag::BagOptions,
-    copy::generations::Generations, copy::mirror::Mirror, manifest::InfoTag, path::Shown, sys,
-    sys::PlainUse, sys::Uninterrupted,
+    copy::generations::Generations, copy::mirror::Mirror, manifest::InfoTag,
 };
 
 /// A day, in seconds.
@@ -36,13 +35,6 @@ pub struct MirrorArgs {
     #[arg(long, value_name = "RULE", value_parser = KeepRule::parse, requires = "generations",
           hide_short_help = true)]
     pub keep: Option<KeepRule>,
-
-    /// With --generations: let others enter a new OUTPUT, as the umask has it
-    ///
-    /// Without it only its owner may. Who owns a file in the source could write to it in all trees that share it by
-    /// hard links.
-    #[arg(long, requires = "generations", hide_short_help = true)]
-    pub open_generations: bool,
 
     /// With --mirror or --generations: refuse the run if more entries than N, or N%, have left the source
     #[arg(long, value_name = "N|N%", default_value = "50%", value_parser = parse_most, requires = "memory",
@@ -86,7 +78,6 @@ impl MirrorArgs {
             keep: self.keep.clone(),
             most: self.max_delete,
             keep_trash: self.keep_trash,
-            open: self.open_generations,
         });
     }
 }
@@ -151,9 +142,6 @@ fn parse_name(text: &str) -> Result<DatedName, String> {
 
 // The options of outputs that are bags.
 
-/// A file of tags is no longer than this; bytes.
-const MOST_TAGS: u64 = 1 << 20;
-
 /// The options of outputs that are bags.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Files at the output")]
@@ -170,39 +158,13 @@ pub struct BagArgs {
     #[arg(long, value_name = "LABEL=VALUE", value_parser = InfoTag::parse, requires = "bag",
           hide_short_help = true)]
     pub bag_info: Vec<InfoTag>,
-
-    /// With --bag: take tags from FILE, which has "Label: value" lines as bag-info.txt has
-    #[arg(long, value_name = "FILE", requires = "bag", hide_short_help = true)]
-    pub bag_info_from: Option<PathBuf>,
 }
 
 impl BagArgs {
-    /// What is asked of a bag, if one is asked for: the tags of the file come first.
-    pub fn options(&self) -> Result<Option<BagOptions>, String> {
-        if !self.bag {
-            return Ok(None);
-        }
-        let mut tags = match &self.bag_info_from {
-            Some(path) => read(path)
-                .map_err(|why| format!("cannot take tags from {}: {why}", Shown::path(path)))?,
-            None => Vec::new(),
-        };
-        tags.extend(self.bag_info.iter().cloned());
-        Ok(Some(BagOptions { tags }))
+    /// What is asked of a bag, if one is asked for.
+    pub fn options(&self) -> Option<BagOptions> {
+        self.bag.then(|| BagOptions { tags: self.bag_info.clone() })
     }
-}
-
-fn read(path: &Path) -> Result<Vec<InfoTag>, String> {
-    let mut text = String::new();
-    let file = sys::open_plain(path, PlainUse::Read).map_err(|error| error.to_string())?;
-    Uninterrupted(file)
-        .take(MOST_TAGS + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| error.to_string())?;
-    if text.len() as u64 > MOST_TAGS {
-        return Err("it is larger than 1 MiB".into());
-    }
-    InfoTag::read_given(&text)
 }
 
 #[cfg(test)]

@@ -59,11 +59,11 @@ file goes into it under its own name.
 
 Further options are for tuning, and no errand needs them: --block-size, --cache,
 --grace, --holes, --ionice, --lag, --nice, --queue-size, --reflink, --renamed,
---resume, --simd, --sorted, --sparse and --states (docs/guide/options.md).";
+--resume, --simd, --sparse and --states (docs/guide/options.md).";
 
 /// The options that are for tuning, each a word; the last lines of the help name them.
 const TUNING: &str =
-    "block_size cache grace holes ionice nice queue_size reflink renamed resume sorted sparse";
+    "block_size cache grace holes ionice nice queue_size reflink renamed resume sparse";
 
 /// The text of `dircopy -h`: one screen of 80 columns with what most people need.
 const SHORT_COPY: &str = "\

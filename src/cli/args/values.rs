@@ -9,8 +9,8 @@ use clap::{
 
 use crate::{
     cli::progress::View, cli::progress::When, cli::show::Detail, hash::Algorithm, hash::Algorithms,
-    hash::Backend, io::Cache, io::Damaged, io::Holes, io::ReadBackWhich, io::Reflink, io::Renamed,
-    io::Resume, io::Sparse, io::States, manifest::ListFormat, tree::Policy, verify::ReadFrom,
+    hash::Backend, io::Cache, io::Holes, io::ReadBackWhich, io::Reflink, io::Renamed, io::Resume,
+    io::Sparse, io::States, manifest::ListFormat, tree::Policy, verify::ReadFrom,
     verify::ReadOrder,
 };
 
@@ -103,13 +103,6 @@ impl Choose for ListFormat {
         ("mhl1", ListFormat::LegacyMhl, "A legacy Media Hash List (1.1)"),
         ("dirs", ListFormat::Dirs, "A list in each directory: SHA256SUMS, MD5SUMS and so on"),
         ("sides", ListFormat::Sides, "A list beside each file: NAME.sha256, NAME.md5 and so on"),
-    ];
-}
-
-impl Choose for Damaged {
-    const CHOICES: &'static [Choice<Self>] = &[
-        ("remove", Damaged::Remove, "Remove it"),
-        ("keep", Damaged::Keep, "Keep it beside its destination, as NAME.dircopy-damaged"),
     ];
 }
 

@@ -10,9 +10,8 @@ use crate::{
     cli::args::copy::parse_glob, cli::args::copy::patterns, cli::args::values::VerbosityArgs,
     cli::args::values::one_of, cli::cluster::plan::Follower, cli::exit::Exit,
     cli::habits::refuse_foreign, cli::jobs, cli::show::count, cli::words, cluster::MergeLists,
-    cluster::MergedLists, copy::CopyJob, io::Cache, io::CopyOptions, io::Damaged, io::Holes,
-    io::ReadBackWhich, io::Reflink, io::Sparse, path::Shown, tree::Filter, tree::Policy,
-    tree::Selection,
+    cluster::MergedLists, copy::CopyJob, io::Cache, io::CopyOptions, io::Holes, io::ReadBackWhich,
+    io::Reflink, io::Sparse, path::Shown, tree::Filter, tree::Policy, tree::Selection,
 };
 
 // The options of a copy by many machines: `dircopy plan`, `dircopy shard` and `dircopy finish`.
@@ -335,7 +334,7 @@ impl PlanArgs {
             policy: self.overwrite_policy,
             check_space: !self.no_space_check,
             allow_empty: self.allow_empty,
-            verify: verifies.then_some(Damaged::default()),
+            verify: verifies,
             verify_which: self.verify.unwrap_or_default(),
             verify_source: self.verify_source,
             require_durable: self.require_durable,

@@ -230,7 +230,6 @@ impl BagRun<'_> {
         let options = CopyOptions {
             states: States::None,
             // The bag's own lists are.
-            sorted: false,
             check_space: false,
             ..job.options.clone()
         };

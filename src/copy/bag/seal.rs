@@ -41,7 +41,7 @@ impl BagSeal<'_> {
             parts: PartOwner::default(),
             algorithms,
             durable: self.job.options.sync,
-            verify: self.job.options.verify.is_some(),
+            verify: self.job.options.verify,
             stop: Some(self.stop),
         };
         let Some((mut tags, oxum)) = self.manifests(with, manifest)? else { return Ok(false) };

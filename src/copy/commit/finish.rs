@@ -286,7 +286,7 @@ impl Committer<'_> {
         mut manifest: ManifestFile,
         durable: bool,
     ) -> Result<Option<PathBuf>> {
-        if self.context.options.asked.verify.is_some() {
+        if self.context.options.asked.verify {
             match is_proven(&mut manifest, &|| self.context.control.stop.is_at_once()) {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),

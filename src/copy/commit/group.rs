@@ -11,7 +11,7 @@ use std::{io, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration, time::
 use crossbeam_channel::{Receiver, Sender, never, unbounded};
 
 use crate::{
-    copy::commit::Committer, event::Timer, hash::Digest, io::Damaged, part::content::CopyTarget,
+    copy::commit::Committer, event::Timer, hash::Digest, part::content::CopyTarget,
     sys::stat::Inode, sys::stat::Stat, transfer::CheckedCopy, transfer::Context,
     transfer::PendingPublish, transfer::ReadBackVerifier, tree::OutputDir,
 };
@@ -194,28 +194,22 @@ impl Verifiers {
         self,
         scope: &'scope Scope<'scope, '_>,
         context: &'scope Context<'scope>,
-        damaged: Damaged,
     ) -> io::Result<Vec<ScopedJoinHandle<'scope, ()>>> {
         (0..self.number)
             .map(|number| {
                 let (tasks, answers) = (self.tasks.clone(), self.answers.clone());
                 Builder::new()
                     .name(format!("verify-{number}"))
-                    .spawn_scoped(scope, move || work(context, damaged, &tasks, &answers))
+                    .spawn_scoped(scope, move || work(context, &tasks, &answers))
             })
             .collect()
     }
 }
 
-fn work(
-    context: &Context<'_>,
-    damaged: Damaged,
-    tasks: &Receiver<PendingPublish>,
-    answers: &Sender<Answer>,
-) {
+fn work(context: &Context<'_>, tasks: &Receiver<PendingPublish>, answers: &Sender<Answer>) {
     let _death = DeathNotice(answers);
     let clock = &context.control.timings.prove;
-    let mut verifier = ReadBackVerifier::new(context, damaged);
+    let mut verifier = ReadBackVerifier::new(context);
     let next = || {
         let _waiting = Timer::start(&clock.waited);
         tasks.recv()

@@ -268,7 +268,7 @@ impl<'a> Committer<'a> {
         }
         match outcome {
             Outcome::Written(written) => {
-                let source = self.context.options.asked.verify.map(|_| source);
+                let source = self.context.options.asked.verify.then_some(source);
                 let file = PendingPublish { source, target, written };
                 match self.syncs.failure() {
                     None => self.group.push(file),
@@ -335,7 +335,7 @@ impl<'a> Committer<'a> {
         }
         self.record();
         for file in files {
-            match self.context.options.asked.verify.is_some() {
+            match self.context.options.asked.verify {
                 true => self.read_back(file),
                 false => self.publish(file),
             }

@@ -199,7 +199,7 @@ impl GenerationRun<'_> {
         let dir = match open_output(path)? {
             Opened::There(dir) => dir,
             // Who owns a file in the source could write to that in every generation that shares it.
-            Opened::Parent(above) => make_output(&above, path, !self.generations.open)?,
+            Opened::Parent(above) => make_output(&above, path, true)?,
         };
         let private = open_private(&dir, path)?;
         patience.lock(&private, path)?;
@@ -482,8 +482,6 @@ pub struct Generations {
     pub keep: Option<KeepRule>,
     /// If more has left the source since the last one, the run is refused.
     pub most: MostDepartures,
-    /// Others may enter an output that is made now, as the umask has it.
-    pub open: bool,
     /// Trash that is older is removed after a complete run.
     pub keep_trash: Option<Duration>,
 }

@@ -255,7 +255,7 @@ pub fn shared_by_links(root: &Dir, generations: usize) -> Option<String> {
     Some(match root.is_private() {
         Ok(true) if generations > 1 => return None,
         Ok(true) => format!(
-            "{text}; it is closed to others, for who owns a file could do that (--open-generations opens a new one)"
+            "{text}; it is closed to others, for who owns a file could do that (one that you make yourself stays as open as it is)"
         ),
         _ => format!(
             "{text}; others may enter it, and who owns a file can do that: chmod 700 closes it"

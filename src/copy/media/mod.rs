@@ -247,7 +247,7 @@ impl<'a> MediaSeal<'a> {
             parts,
             algorithms: Algorithms::default().with(Algorithm::C4),
             durable: job.options.sync,
-            verify: job.options.verify.is_some(),
+            verify: job.options.verify,
             stop: Some(stop),
         };
         MediaWriting { lists, mode }

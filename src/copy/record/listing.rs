@@ -1,15 +1,13 @@
 //! The committer's work on the two lists of a run: the manifest for everyone, and the private record for later
 //! runs of this user.
 
-use std::{ffi::OsStr, io, io::Read, sync::Arc};
+use std::{ffi::OsStr, sync::Arc};
 
 use crate::{
     copy::commit::Committer, copy::commit::accounting::Accounting, copy::record::Published,
     copy::record::Recording, copy::record::near::NearLists, error::Cause, error::Error,
-    hash::Digest, hash::Digests, io::CopyOptions, io::Durability, io::Options, manifest::ListKind,
-    manifest::ListSink, manifest::Parsed, manifest::Parser, manifest::Scanner, manifest::Text,
-    state::PrivateDir, sys, sys::stat::Stat, tree::OutputDir, tree::PathRecord, tree::Policy,
-    tree::Sorter, tree::by_bytes,
+    hash::Digest, hash::Digests, io::CopyOptions, io::Durability, io::Options, state::PrivateDir,
+    sys, sys::stat::Stat, tree::OutputDir, tree::Policy,
 };
 
 impl<'a> Committer<'a> {
@@ -114,19 +112,17 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// All lines are there: writes the lists among the files, and sorts the others if that is asked for.
+    /// All lines are there: writes the lists among the files.
     pub(crate) fn arrange_lists(&mut self, durable: bool) {
         if self.is_cut_short() {
             return;
         }
         let (context, output) = (self.context, Arc::clone(self.root()));
-        let Options { asked: &CopyOptions { sorted, policy, .. }, durability, .. } =
-            context.options;
+        let Options { asked: &CopyOptions { policy, .. }, durability, .. } = context.options;
         let (Some(manifest), accounting) = (&mut self.manifest, &mut self.accounting) else {
             return;
         };
         let is_to_stop = || context.control.stop.is_requested();
-        let is_near = |kind: Option<ListKind>| kind.is_some_and(|kind| kind.form().is_near());
         let mut near = NearLists {
             output: &output,
             durability,
@@ -137,11 +133,8 @@ impl<'a> Committer<'a> {
         let arranged = manifest.rewrite(
             durable,
             output.volume.parts,
-            &|kind| sorted && !kind.is_some_and(ListKind::is_kept) || is_near(kind),
-            &mut |kind, text, out| match kind.filter(|_| is_near(kind)) {
-                Some(kind) => near.write(kind, text, out),
-                None => put_in_order(kind, text, out, &is_to_stop),
-            },
+            &|kind| kind.form().is_near(),
+            &mut |kind, text, out| near.write(kind, text, out),
         );
         if let Err(error) = arranged {
             self.accounting.give_up(error);
@@ -168,75 +161,5 @@ impl Accounting<'_> {
             let path = self.root().path_of(OsStr::new(""));
             self.not_listed(&Error::finding("list everywhere what was copied to", path, finding));
         }
-    }
-}
-
-// Lists in an order: on request the manifest and the lists beside it are sorted by path when a run ends, so that those
-// of two copies of one tree are the same files.
-//
-// Lines come in the order in which files are finished, because a run that is killed must have left them. So they are
-// sorted afterwards, in bounded memory, into files that take the places of these before they get their final names.
-
-/// Number of bytes that are written at a time.
-const BUFFER: usize = 256 << 10;
-
-/// Writes the lines of a list of this kind, or without one of a manifest, in their order, of each line one. False if
-/// the run is to stop.
-///
-/// # Errors
-/// It cannot be read or written.
-pub fn put_in_order(
-    kind: Option<ListKind>,
-    text: &mut dyn Read,
-    out: &mut ListSink,
-    is_to_stop: &dyn Fn() -> bool,
-) -> io::Result<bool> {
-    let head = kind.map(ListKind::head).unwrap_or_default();
-    let lines_of_head = head.lines().count() as u64;
-    let (mut lines, mut parser) = (Scanner::new(text), Parser::of_all());
-    let mut sorter = Sorter::new(by_bytes);
-    while let Some(line) = lines.next_line()? {
-        if is_to_stop() {
-            return Ok(false);
-        }
-        match line.text {
-            Text::Whole(_) if line.number <= lines_of_head => {}
-            Text::Whole(text) => sorter.add(text, path_in(kind, &mut parser, text))?,
-            Text::TooLong { len, .. } => {
-                let why = format!("line {} has {len} bytes, too many to be sorted", line.number);
-                return Err(io::Error::other(why));
-            }
-        }
-    }
-    let (mut sorted, mut last) = (sorter.finish()?.reader(), Vec::new());
-    let mut text = head.into_bytes();
-    while let Some(record) = sorted.next_record()? {
-        if is_to_stop() {
-            return Ok(false);
-        }
-        if record == last {
-            continue;
-        }
-        last.clear();
-        last.extend_from_slice(record);
-        text.extend_from_slice(PathRecord::of(record).words);
-        text.push(b'\n');
-        if text.len() >= BUFFER {
-            sys::write_all(&mut *out, &text)?;
-            text.clear();
-        }
-    }
-    sys::write_all(&mut *out, &text)?;
-    Ok(true)
-}
-
-/// The path that a line is about; all of it where that cannot be told.
-fn path_in<'a>(kind: Option<ListKind>, parser: &'a mut Parser, line: &'a [u8]) -> &'a [u8] {
-    match kind.and_then(|kind| kind.path_in(line)) {
-        Some(path) => path,
-        None => match parser.parse(line) {
-            Parsed::Record(record) => record.name.strip_prefix(b"./").unwrap_or(record.name),
-            _ => line,
-        },
     }
 }

@@ -4,11 +4,9 @@
 //! its end that is sorted by directory, the lists are written, and the list beside the manifest becomes one of these
 //! lists.
 
-use std::{cmp::Ordering, io, io::Read, sync::Arc};
+use std::{cmp::Ordering, fs::File, io, io::Read, sync::Arc};
 
-use crate::manifest::{
-    Entries, Index, ListFormat, ListKind, ListSink, Lookup, Parsed, Readers, lists,
-};
+use crate::manifest::{Entries, Index, ListFormat, ListKind, Lookup, Parsed, Readers, lists};
 use crate::{
     copy::list_file::ListFile, copy::list_file::ListWriting, copy::record::rotation::newest_with,
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest,
@@ -80,7 +78,7 @@ impl NearLists<'_> {
         &mut self,
         kind: ListKind,
         text: &mut dyn Read,
-        out: &mut ListSink,
+        out: &mut File,
     ) -> io::Result<bool> {
         let Some(records) = sorted(kind, text, self.is_to_stop)? else { return Ok(false) };
         let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
@@ -98,7 +96,7 @@ impl NearLists<'_> {
 
 impl NearWriting<'_, '_> {
     /// Writes the lists of all these records. False if the run is to stop.
-    fn all(&mut self, records: &SortedRecords, out: &mut ListSink) -> io::Result<bool> {
+    fn all(&mut self, records: &SortedRecords, out: &mut File) -> io::Result<bool> {
         let (kind, is_to_stop) = (self.kind, self.with.is_to_stop);
         let mut reader = records.reader();
         let (mut at_dir, mut file) = (None::<Vec<u8>>, Vec::new());
@@ -203,7 +201,7 @@ impl NearWriting<'_, '_> {
         name: &[u8],
         digest: Digest,
         is_taken: bool,
-        out: &mut ListSink,
+        out: &mut File,
     ) -> io::Result<()> {
         if let Some(at) = self.at.as_ref().filter(|_| self.kind.form() == ListFormat::Sides) {
             let ending = ListFormat::Sides.near_name(digest.algorithm(), b"");
@@ -243,7 +241,7 @@ impl NearWriting<'_, '_> {
     }
 
     /// All of the directory came.
-    fn leave(&mut self, out: &mut ListSink) -> io::Result<()> {
+    fn leave(&mut self, out: &mut File) -> io::Result<()> {
         let lists = self.at.as_mut().map(|at| std::mem::take(&mut at.lists)).unwrap_or_default();
         for (algorithm, list) in lists {
             let is_taken = self.at.as_ref().is_some_and(|at| at.taken.has(algorithm));
@@ -281,7 +279,7 @@ impl NearWriting<'_, '_> {
     }
 
     /// Publishes the lists that wait, and lists them.
-    fn settle(&mut self, out: &mut ListSink) -> io::Result<()> {
+    fn settle(&mut self, out: &mut File) -> io::Result<()> {
         let Some(at) = &mut self.at else { return Ok(()) };
         let is_new = at.written.iter().any(|list| list.replaces.is_some());
         if is_new && self.with.durability == (Durability::Grouped { at_once: true }) {
@@ -412,7 +410,7 @@ fn sorted(
 }
 
 /// The list of lists of this kind that the latest run left.
-fn earlier_list(root: &Dir, kind: ListKind) -> io::Result<Option<std::fs::File>> {
+fn earlier_list(root: &Dir, kind: ListKind) -> io::Result<Option<File>> {
     let Some(newest) = newest_with(root, kind.suffix())? else { return Ok(None) };
     root.open_file(newest.list(kind.suffix()).as_ref(), false).map(Some)
 }

@@ -119,8 +119,7 @@ impl Means {
 /// Address space of so many workers, with everything beside them; bytes.
 fn memory_of(job: &CopyJob, count: WorkerCount) -> u64 {
     let [full, small, paired] = [count.full, count.small, count.paired].map(|count| count as u64);
-    let beside =
-        if full + small > 1 || job.options.verify.is_some() { BESIDE * (full + small) } else { 0 };
+    let beside = if full + small > 1 || job.options.verify { BESIDE * (full + small) } else { 0 };
     let threads = OTHER_THREADS + FULL_THREADS * full + small + 2 * paired + beside;
     let blocks = full
         .saturating_mul(job.options.queue_size as u64)

@@ -300,7 +300,7 @@ impl OutputRun<'_> {
         walk.names_met = job.mirror.is_some().then_some(&names_met);
         walk.resumable = walk.resumable.filter(|_| context.options.journaling.is_some());
         let workers = job.workers_for(&prepared, slot.is_some(), self.outputs());
-        let verifiers = job.options.verify.map_or(0, |_| workers.verifiers(&prepared.output));
+        let verifiers = if job.options.verify { workers.verifiers(&prepared.output) } else { 0 };
         let (mut committer, threads) = self.committer(&context, &mut prepared, earlier, verifiers);
         slot.iter().for_each(|slot| slot.begin(started, stop));
         let (volumes, output_device) = (self.volumes(&prepared), prepared.output.volume.dev);
@@ -403,7 +403,7 @@ impl OutputRun<'_> {
             accounting.give_up(Error::io("make durable the name of", &job.output, error));
         }
         let open_files = sys::open_file_limit() / self.outputs() as u64;
-        let most_dirs = most_dirs(open_files, job.options.verify.is_some());
+        let most_dirs = most_dirs(open_files, job.options.verify);
         let (verifying, threads) = match verifiers {
             0 => (ReadBackQueue::none(), None),
             _ => {

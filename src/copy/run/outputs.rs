@@ -149,10 +149,10 @@ fn end_state(job: &CopyJob, report: &Result<Report>) -> EndState {
         Ok(Report { ending: Ending::Complete, durable: Some(durable), counts, .. }) => {
             match job.options.verify {
                 _ if *durable != Durable::Device => EndState::Synced,
-                Some(_) if !job.options.verifies_kept() => EndState::Durable,
-                Some(_) if counts.from_cache == 0 => EndState::ReadBack,
-                Some(_) => EndState::ReadThroughCache,
-                None => EndState::Durable,
+                true if !job.options.verifies_kept() => EndState::Durable,
+                true if counts.from_cache == 0 => EndState::ReadBack,
+                true => EndState::ReadThroughCache,
+                false => EndState::Durable,
             }
         }
         Ok(_) => EndState::Amiss,

@@ -85,8 +85,8 @@ impl<'a> CopyThreads<'a> {
         to_committer: Sender<CommitterMessage>,
     ) -> io::Result<()> {
         let Self { job, context, workers, .. } = *self;
-        if let (Some(verifiers), Some(damaged)) = (verifiers, job.options.verify) {
-            started.verifiers = verifiers.start(scope, context, damaged)?;
+        if let (Some(verifiers), true) = (verifiers, job.options.verify) {
+            started.verifiers = verifiers.start(scope, context)?;
         }
         // Outputs that share their reading need the same order.
         let stat_workers = if context.shared.slot.is_none() { workers.stat_workers() } else { 0 };

@@ -235,24 +235,11 @@ impl InfoTag {
         Self::new(label, value)
     }
 
-    /// Reads tags that are given, as a `bag-info.txt` has them: each line has a label, a colon and a value, or goes on
-    /// with the value of the line before if it begins with a blank.
-    ///
-    /// # Errors
-    /// The fault of the tags.
-    pub fn read_given(text: &str) -> Result<Vec<Self>, String> {
-        Self::read(text, Self::new)
-    }
-
     /// Reads the `bag-info.txt` of a bag, which has also what is computed.
     ///
     /// # Errors
     /// The fault of the tags.
     pub fn read_all(text: &str) -> Result<Vec<Self>, String> {
-        Self::read(text, Self::any)
-    }
-
-    fn read(text: &str, make: fn(&str, &str) -> Result<Self, String>) -> Result<Vec<Self>, String> {
         let mut tags: Vec<Self> = Vec::new();
         for (at, line) in lines(text.strip_prefix('\u{feff}').unwrap_or(text)).enumerate() {
             let fail = |why: String| format!("line {}: {why}", at + 1);
@@ -272,7 +259,7 @@ impl InfoTag {
             }
             let split = line.split_once(':');
             let (label, value) = split.ok_or_else(|| fail("it has no label".into()))?;
-            tags.push(make(label, value).map_err(fail)?);
+            tags.push(Self::any(label, value).map_err(fail)?);
         }
         Ok(tags)
     }
@@ -372,16 +359,15 @@ mod bag_info_tests {
         assert_eq!(InfoTag::write_all(std::slice::from_ref(&tag)), "Contact-Name: A: b = c\n");
         assert!(tag.is("contact-name") && tag.value() == "A: b = c");
         let text = "Contact-Name: A\r\n  b\r\nNote: c\n\td\n";
-        let read = InfoTag::read_given(text).unwrap();
+        let read = InfoTag::read_all(text).unwrap();
         assert_eq!(InfoTag::write_all(&read), "Contact-Name: A b\nNote: c d\n");
         for bad in ["a", "=b", "a=", "a:b=c", "a\nb=c", "a=b\nc", "payload-oxum=1.1"] {
             assert!(InfoTag::parse(bad).is_err(), "{bad:?}");
         }
-        for bad in [" a: b", "a", ": b", "a:", "Payload-Oxum: 1.1", "a: \0", "\u{feff}\u{feff}a: b"]
-        {
-            assert!(InfoTag::read_given(bad).unwrap_err().starts_with("line 1: "), "{bad:?}");
+        for bad in [" a: b", "a", ": b", "a: \0", "\u{feff}\u{feff}a: b"] {
+            assert!(InfoTag::read_all(bad).unwrap_err().starts_with("line 1: "), "{bad:?}");
         }
-        let folded = InfoTag::read_given("a: b\n c\n \u{1}d\n").unwrap_err();
+        let folded = InfoTag::read_all("a: b\n c\n \u{1}d\n").unwrap_err();
         assert!(folded.starts_with("line 3: "), "{folded}");
         assert_eq!(InfoTag::read_all(&InfoTag::write_all(&read)), Ok(read));
         let oxum = InfoTag::own(OXUM, "12.3".into());

@@ -7,5 +7,4 @@ mod media;
 mod near;
 mod portions;
 mod reference;
-mod sorted;
 mod touched;

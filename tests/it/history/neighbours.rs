@@ -12,17 +12,18 @@ fn mode(path: &Path) -> u32 {
 /// Who owns a file could write to it in every generation that has it.
 #[test]
 fn a_new_directory_of_generations_is_closed() {
-    for (args, expected) in [(&[][..], 0o700), (&["--open-generations"], 0o755)] {
+    for (before, expected) in [("true", 0o700), ("mkdir dst; chmod 755 dst", 0o755)] {
         let scene = Scene::new();
+        shell(&scene, before);
         scene.src.file("thesis", "thesis").file("other", "other");
         std::thread::sleep(std::time::Duration::from_millis(30));
-        let args = [&["--generations"], args].concat();
-        scene.command(&args).after("umask 022").run().assert_code(0);
+        let args = ["--generations"];
+        scene.command(args).after("umask 022").run().assert_code(0);
         assert_eq!(mode(&scene.dst), expected);
         let run = scene.copy(&args);
         run.assert_code(0).assert_says("hard links");
         match expected {
-            0o700 => run.assert_says("it is closed to others").assert_says("--open-generations"),
+            0o700 => run.assert_says("it is closed to others").assert_says("you make yourself"),
             _ => run.assert_says("others may enter it").assert_says("chmod 700"),
         };
         assert_eq!(mode(&scene.dst), expected);
@@ -122,7 +123,8 @@ fn what_no_run_made_in_the_last_generation_keeps_no_night_out() {
                 scene.src.file(format!("pub/f{number}"), content(number)).dir("other");
             }
             shell(&scene, "chmod 777 src/pub; chmod 755 src");
-            let night = || scene.bare(["src", out, "--generations", "--open-generations"]).run();
+            shell(&scene, &format!("mkdir -m 755 {out}"));
+            let night = || scene.bare(["src", out, "--generations"]).run();
             night().assert_code(0);
             let latest = scene.path(out).join("latest").canonicalize().unwrap();
             // The times of changes come in steps.

@@ -107,7 +107,7 @@ fn what_is_wrong_in_a_job_is_told_with_its_line() {
     // Two faults are told at once; what does not go together has no line.
     job(&scene, "a = 1\nb = 2");
     run(&scene, &["--job", "job.toml"]).assert_code(2).assert_says("line 3").assert_says("line 4");
-    job(&scene, "verify-failed = 'keep'");
+    job(&scene, "expect-all = true");
     run(&scene, &["--job", "job.toml"]).assert_code(2).assert_says("with the job job.toml");
     std::fs::write(scene.path("job.toml"), "input = 'src'").unwrap();
     run(&scene, &["--job", "job.toml"]).assert_code(2).assert_says("gives --output");

@@ -41,7 +41,7 @@ fn of_copies_and_their_records() {
     for args in [
         &beside[..],
         &["--report", "reports/"],
-        &["--hash", "sha256,md5", "--sorted"],
+        &["--hash", "sha256,md5", "--format", "dirs"],
         &["--bag", "--verify"],
         &["--format", "mhl"],
     ] {

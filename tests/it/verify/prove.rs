@@ -214,35 +214,6 @@ fn a_copy_that_the_disk_changes_again_fails() {
     scene.judge(&run).complete();
 }
 
-#[test]
-fn damaged_copies_are_kept_where_they_are_wanted() {
-    need!(Loop, Strace);
-    let (scene, _mount) = scene();
-    // The name that would be taken is one of the source's.
-    scene.src.file("dir/marked.dircopy-damaged", "mine");
-    let run = run_lying(&scene, 2, &["--verify-failed", "keep"]);
-    run.assert_code(4);
-    let judge = scene.judge(&run);
-    judge.no_leftovers().lacks("dir/marked").does_not_list("dir/marked").verifies();
-    judge.has("dir/marked.dircopy-damaged");
-    for name in ["dir/marked.dircopy-damaged-2", "dir/marked.dircopy-damaged-3"] {
-        run.assert_says(&format!("kept as {}/{name}", scene.dst.display()));
-        assert_eq!(judge.dst.stat(name).st_size, 300_000);
-        judge.does_not_list(name);
-    }
-}
-
-#[test]
-fn a_long_name_does_not_keep_a_damaged_copy_from_being_kept() {
-    need!(Loop, Strace);
-    let (scene, _mount) = scene();
-    let name = "n".repeat(255);
-    shell(&scene, &format!("mv src/dir/marked src/{name}"));
-    let run = run_lying(&scene, 1, &["--verify-failed", "keep"]);
-    run.assert_code(0).assert_says("kept as").assert_says("/long-name.dircopy-damaged;");
-    scene.judge(&run).has(&name).no_leftovers();
-}
-
 /// A copy that cannot be read back is as bad as a wrong one.
 #[test]
 fn what_cannot_be_read_back_is_copied_once_more() {
@@ -282,8 +253,7 @@ fn what_may_not_be_opened_fails_plainly() {
     scene.src.file("strange", "x").mode("strange", 0o044).file("other", content(1000));
     scene.output();
     shell(&scene, "chmod 755 .; chown 65534:65534 dst");
-    let args = ["--verify", "--verify-failed", "keep"];
-    let run = scene.command(args).under_nobody().run();
+    let run = scene.command(["--verify"]).under_nobody().run();
     run.assert_code(1).assert_says("cannot read back").assert_says("ermission denied");
     scene.judge(&run).lists(&["other"]).lacks("strange").no_leftovers();
     assert_eq!(names_below(&scene.dst, "f").len(), 2, "nothing is kept aside");
@@ -434,10 +404,8 @@ fn what_cannot_be_had_with_it_is_refused() {
     let scene = Scene::new();
     scene.src.file("file", "x");
     for (args, says) in [
-        (&["--verify", "--no-sync"][..], "leave out --verify or --no-sync"),
+        (["--verify", "--no-sync"].as_slice(), "leave out --verify or --no-sync"),
         (&["--verify", "--hash", "none"], "leave out --verify or --hash none"),
-        (&["--verify-failed", "keep"], "--verify"),
-        (&["--verify", "--verify-failed", "mend"], "remove, keep"),
     ] {
         let run = scene.copy(args);
         run.assert_code(2).assert_says(says);
