@@ -67,6 +67,8 @@ pub struct CopyJob {
     pub dry_run: bool,
     /// Read the source no faster than this; bytes in a second, for all workers together.
     pub limit_rate: Option<u64>,
+    /// Of files that cannot be read as a whole, keep what can be read, for later runs to go on with.
+    pub rescue: bool,
     /// Where another run is writing to the output, wait until it ends, instead of refusing.
     pub wait: bool,
     /// Where the private directories of outputs are kept; in the outputs themselves without.

@@ -44,6 +44,9 @@ pub struct Counts {
     pub left: u64,
     /// Entries that are not at the output because of an error.
     pub failed: u64,
+    /// Files that waited until all others were done, because they could not be read (only where what can be read is
+    /// kept); not part of `seen`.
+    pub put_off: u64,
     /// Those among the failed ones for which there was no room.
     pub without_room: u64,
     /// Files among the failed ones whose copy was not on the medium as it was written and whose second

@@ -142,6 +142,16 @@ impl Part {
         part
     }
 
+    /// The file `name`, which a rescue filled.
+    pub fn rescued(options: &Options, target: &CopyTarget, file: File, name: OsString) -> Self {
+        let CopyTarget { output, entry, .. } = target;
+        let part = Some(PartName { name, journal: None });
+        let name = Arc::clone(&entry.name);
+        let mut part = Self::new(options, Arc::clone(output), name, file, part);
+        part.is_taken_up = true;
+        part
+    }
+
     /// Gives it a journal.
     pub fn keep_journal(&mut self, journal: Journal) {
         if let Some(part) = &mut self.part {

@@ -16,6 +16,7 @@ pub mod probe;
 mod receipts;
 pub mod record;
 mod refuted;
+pub mod rescues;
 pub mod row;
 mod source_mark;
 
@@ -31,5 +32,6 @@ pub use notes::{
 pub use private_dir::{Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptSequence};
 pub use record::RecordFile;
+pub use rescues::{Rescue, Rescues};
 pub use row::{Origin, RecordedAt, Row, SeenAt, Trace};
 pub use source_mark::{Mounts, SourceMark};

@@ -5,6 +5,7 @@ mod existing;
 pub mod kernel;
 pub mod labels;
 pub mod prepare;
+pub mod rescue;
 pub mod rot_check;
 pub mod share;
 pub mod small;
@@ -25,8 +26,8 @@ use crate::{
     hash::Algorithms, hash::ChainHasher, hash::Digest, hash::Digests, hash::Hasher, io::Control,
     io::FileDigest, io::FurtherDigests, io::HashedFrom, io::Options, io::ReadBack, io::WatchedFile,
     part, part::Complete, part::Part, part::PartName, part::Transfer, part::content::CopyTarget,
-    part::content::Method, state::Belief, state::Knowledge, state::Origin, state::Row,
-    state::RowPlace, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Inode,
+    part::content::Method, state::Belief, state::Knowledge, state::Origin, state::Rescues,
+    state::Row, state::RowPlace, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Inode,
     sys::stat::Kind, sys::stat::Stat, transfer::baseline::Baseline, transfer::kernel::CopyMethods,
     transfer::kernel::FileSystemPair, transfer::share::RenamedFiles, tree::ChangedFiles,
     tree::OutputDir, tree::SourceDir, tree::SourceEntry, tree::WalkItem, tree::walk::MADE_UP,
@@ -63,6 +64,8 @@ pub struct Shared<'a> {
     pub renamed: Option<&'a RenamedFiles<'a>>,
     /// Where files are noted that are not what a plan says, if there is one.
     pub changed: Option<&'a ChangedFiles>,
+    /// What earlier runs read of files that could not be read as a whole, if this run may know.
+    pub rescues: Option<&'a Rescues<'a>>,
     /// A file of the source that was read, with its directory and its name, to tell a bad file from a bad source.
     pub read: Option<&'a FirstRead>,
 }
@@ -74,8 +77,8 @@ impl<'a> Shared<'a> {
     /// The state of a transfer that stands alone: nothing is known from before, and its bytes are read for it alone.
     pub fn alone(methods: &'a CopyMethods) -> Self {
         let (known, baseline, slot, states) = (None, None, None, None);
-        let (further, renamed, changed, read) = (None, None, None, None);
-        Self { known, baseline, methods, slot, states, further, renamed, changed, read }
+        let (further, renamed, changed, rescues, read) = (None, None, None, None, None);
+        Self { known, baseline, methods, slot, states, further, renamed, changed, rescues, read }
     }
 }
 
@@ -329,6 +332,11 @@ pub enum Outcome {
     },
     /// Something else is there and stays, for this reason.
     Left(&'static str),
+    /// It waits until all others are done, because an earlier run could not read all of it.
+    PutOff {
+        /// True if something at the output gives way for it.
+        replaces: bool,
+    },
     /// It is not at the output.
     Failed(Error),
     /// Nor is it, and this machine is not to be relied on: it computed two digests of one content.

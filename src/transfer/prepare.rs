@@ -37,6 +37,14 @@ pub fn prepare(
             let error = Error::finding("copy to", transfer.target.path(), TOO_LONG_TO_REPLACE);
             Action::Settled(Outcome::Failed(error))
         }
+        // What was read of it is not read again.
+        Action::Copy { replaces, .. }
+            if context.shared.rescues.is_some_and(|rescues| {
+                rescues.are_wanted && rescues.of(&transfer.target.rel_path()).is_some()
+            }) =>
+        {
+            Action::Settled(Outcome::PutOff { replaces })
+        }
         action => action,
     }
 }

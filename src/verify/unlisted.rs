@@ -6,10 +6,10 @@ use crate::{
     error::Error, event::Stop, hash::Algorithms, manifest::ListFormat, manifest::ManifestName,
     manifest::archive::bag::DECLARATION, manifest::archive::mhl::CHAIN,
     manifest::archive::mhl::HISTORY, path::RelPath, path::Shown, state::Missing, state::PrivateDir,
-    state::notes::is_kept_in_the_open, state::private_dir::NAME, state::private_dir::TRASH, sys,
-    sys::Dir, sys::DirListing, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
-    tree::EntryBelow, tree::pass::each_below, verify::Finding, verify::NameHasher,
-    verify::SeenNames, verify::Target, verify::lines::seen::ListedRoot,
+    state::Rescues, state::notes::is_kept_in_the_open, state::private_dir::NAME,
+    state::private_dir::TRASH, sys, sys::Dir, sys::DirListing, sys::stat::Identity,
+    sys::stat::Kind, sys::stat::Stat, tree::EntryBelow, tree::pass::each_below, verify::Finding,
+    verify::NameHasher, verify::SeenNames, verify::Target, verify::lines::seen::ListedRoot,
     verify::own_lists::OwnLists,
 };
 
@@ -47,7 +47,9 @@ pub fn search(
     };
     // What this user's runs keep for themselves; another directory of that name is a directory like any.
     let private = PrivateDir::open(root, &target.root, None, Missing::Leave);
-    let keeps_private = private.is_ok_and(|private| private.is_some());
+    let private = private.ok().flatten();
+    let (keeps_private, rescues) =
+        (private.is_some(), private.as_ref().map(|private| Rescues::read(private, false)));
     let trash = root.open_dir(TRASH.as_ref(), false);
     let keeps_trash = trash.is_ok_and(|trash| trash.is_private().unwrap_or(false));
     let own = OwnLists::find(listed, known.key);
@@ -71,6 +73,7 @@ pub fn search(
                 if path.components().eq([NAME.as_bytes(), name.as_encoded_bytes()])
                     && is_note(dir, name) => {}
             Kind::File if is_listed(listed, known, &own, dir, &path) => {}
+            Kind::File if rescues.as_ref().is_some_and(|rescues| rescues.have(&path)) => {}
             Kind::File if listed.left_out.leaves_out(&path) => left_out.add(path),
             Kind::File => tell(Finding::Unlisted(path)),
             _ => {}

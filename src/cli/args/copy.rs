@@ -146,6 +146,16 @@ pub struct CopyArgs {
     #[arg(long, hide_short_help = true, help_heading = "Files at the output")]
     pub no_space_check: bool,
 
+    /// Keep what can be read of files that cannot be read as a whole
+    ///
+    /// After all other files they are read in ever smaller pieces. What comes is kept beside where the file is to be,
+    /// as NAME.dircopy-rescue, with a map of what is missing that GNU ddrescue reads too, and the exit code is 1. The
+    /// same command, on another day or with another card reader, reads what is missing, and when nothing is, proves
+    /// the file and gives it its name.
+    #[arg(long, conflicts_with_all = ["bag", "generations", "no_sync"], hide_short_help = true,
+          help_heading = "Files at the output")]
+    pub rescue: bool,
+
     /// Read every file back from the disk before it gets its name
     ///
     /// Files that are there already are read too. A file that the disk does not hold as it was written is
@@ -343,6 +353,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
         expect: args.expect.clone(),
         expect_all: args.expect_all,
         dry_run: args.dry_run,
+        rescue: args.rescue,
         bag: args.bag.options(),
         workers: args.workers.map(|workers| workers as usize),
         ..CopyJob::new(input, PathBuf::new())
@@ -420,7 +431,7 @@ const OF_TREES: &str = "include exclude follow_links no_links hard_links special
                         max_duration max_size files_from stop_at wait require_mount \
                         require_durable keep_manifests mirror generations keep max_delete \
                         keep_trash one_file_system bag bag_info expect expect_all \
-                        verify_source format lag";
+                        verify_source format lag rescue";
 
 /// Options that say nothing about the copy of a tree.
 const OF_STREAMS: &str = "manifest strict";

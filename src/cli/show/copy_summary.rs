@@ -372,6 +372,12 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
         Counted("links", counts.symlinks, "symbolic link", ""),
         Counted("special", counts.specials, "special file", ""),
         Counted("left", counts.left, "entry", "not as in the source"),
+        Counted(
+            "put off",
+            counts.put_off,
+            "file",
+            "that could not be read, until all others were done",
+        ),
         Counted("failed", counts.failed, "entry", ""),
         Counted(
             "damaged",

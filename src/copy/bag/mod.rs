@@ -333,6 +333,7 @@ pub fn refuse_strangers(job: &CopyJob, prepared: &Prepared, stop: &Stop) -> Resu
         return Ok(());
     }
     let search = DepartureSearch {
+        is_rescued: &|_| false,
         source,
         output,
         classifier: job.classifier(),

@@ -8,16 +8,16 @@
 //! the space, a disk that fills up is still an error of each file.
 
 use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering::Relaxed};
-use std::{collections::HashMap, ops::ControlFlow, path::Path, path::PathBuf};
+use std::{collections::HashMap, ffi::OsStr, ops::ControlFlow, path::Path, path::PathBuf};
 
 use crate::{
     copy::CopyJob, copy::Prepared, error::Error, error::Result, event::Progress, event::Stop,
-    io::Reflink, io::Sparse, manifest::NextLine, path::Shown, state::Knowledge, state::Trace, sys,
-    sys::Cloned, sys::Dir, sys::DirListing, sys::FreeSpace, sys::Place, sys::UsedSpace,
-    sys::stat::Stat, transfer::share::RenamedFiles, tree::Decision, tree::DestinationStat,
-    tree::OutputDir, tree::Patience, tree::Policy, tree::SourceEntry, tree::SourceStat, tree::Walk,
-    tree::WalkEvent, tree::WalkItem, tree::overwrite::decide, tree::overwrite::leave_out,
-    tree::overwrite::refuse_large, volume::times::TimeMatch,
+    io::Reflink, io::Sparse, manifest::NextLine, path::Shown, state::Knowledge, state::Trace,
+    state::rescues::ENDING, sys, sys::Cloned, sys::Dir, sys::DirListing, sys::FreeSpace,
+    sys::Place, sys::UsedSpace, sys::stat::Stat, transfer::share::RenamedFiles, tree::Decision,
+    tree::DestinationStat, tree::OutputDir, tree::Patience, tree::Policy, tree::SourceEntry,
+    tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite::decide,
+    tree::overwrite::leave_out, tree::overwrite::refuse_large, volume::times::TimeMatch,
 };
 
 /// The space that a run needs.
@@ -134,7 +134,7 @@ impl SpaceCheck<'_> {
                 }
                 WalkEvent::Item(WalkItem::HardLink(..) | WalkItem::Symlink(..)) => self.count(1, 0),
                 WalkEvent::Item(WalkItem::Done(output)) => {
-                    need.add_parts(output);
+                    need.add_parts(output, self.look.job.rescue);
                 }
                 WalkEvent::Item(WalkItem::Failed(_)) => missed.store(true, Relaxed),
                 WalkEvent::Item(_) => {}
@@ -230,12 +230,14 @@ impl Need {
             .saturating_add(least(&entry.stat, free, !output.is_fat()).saturating_sub(freed));
     }
 
-    /// Adds the part files in a directory.
-    fn add_parts(&mut self, output: &OutputDir) {
+    /// Adds the part files in a directory, and where they are gone on with what a rescue has.
+    fn add_parts(&mut self, output: &OutputDir, rescues: bool) {
         let Some(dir) = output.handle.as_ref().filter(|_| output.volume.with_root) else { return };
         let Some(tag) = output.volume.parts.output else { return };
         let listed = DirListing::of(dir).into_iter().flatten().map_while(Result::ok);
-        for part in listed.filter(|listed| tag.is_in(&listed.name)) {
+        let is_rescued =
+            |name: &OsStr| rescues && name.as_encoded_bytes().ends_with(ENDING.as_bytes());
+        for part in listed.filter(|it| tag.is_in(&it.name) || is_rescued(&it.name)) {
             let part = dir.stat(&part.name, false);
             self.parts = self.parts.saturating_add(part.map_or(0, |part| part.allocated));
         }

@@ -332,19 +332,26 @@ impl<'a> Accounting<'a> {
         if is_of_output && self.health.is_lost(&self.root, cause) {
             self.give_up(Error::io(GO_ON_WRITING, self.root.path(), copy_of(cause)));
         }
-        if is_of_source && self.source.is_gone(cause) {
+        if is_of_source {
+            self.is_source_gone(cause);
+        }
+    }
+
+    /// True if the source gave this error because nothing of it can be read any more: then the run is given up.
+    pub fn is_source_gone(&mut self, cause: &io::Error) -> bool {
+        let is_gone = self.source.is_gone(cause);
+        if is_gone {
             self.give_up(self.source_gone());
         }
+        is_gone
     }
 
     /// A file that is copied could not be read a second time.
     pub fn unconfirmed(&mut self, error: &Error) {
         self.counts.unconfirmed += 1;
         self.events.tell(&Event::Failed(error));
-        if let Cause::Io(cause) = error.cause()
-            && self.source.is_gone(cause)
-        {
-            self.give_up(self.source_gone());
+        if let Cause::Io(cause) = error.cause() {
+            self.is_source_gone(cause);
         }
     }
 

@@ -65,6 +65,11 @@ impl Group {
         self.files.push(file);
     }
 
+    /// Number of directories that its files may be in.
+    pub fn most_dirs(&self) -> usize {
+        self.most_dirs
+    }
+
     /// True if it is large enough to be committed.
     pub fn is_full(&self) -> bool {
         self.files.len() >= FILES || self.bytes >= BYTES || self.dirs >= self.most_dirs

@@ -5,6 +5,7 @@ mod carry_over;
 pub mod finish;
 pub mod group;
 mod health;
+mod put_off;
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 use std::{cell::OnceCell, io, time::Duration, time::Instant};
@@ -15,14 +16,14 @@ use crate::{
     copy::Link, copy::commit::accounting::Accounting, copy::commit::accounting::copy_of,
     copy::commit::finish::SyncState, copy::commit::group::Answer, copy::commit::group::Group,
     copy::commit::group::ReadBackQueue, copy::commit::health::is_in_place,
-    copy::hard_link::HardLinks, copy::record::PendingRows, copy::record::Recording,
-    copy::record::row_of, copy::report::GO_ON_WRITING, error::Error, event::Done, event::Stop,
-    event::Timer, hash::Digest, io::Durability, manifest::ManifestFile, part, part::Transfer,
-    part::content::CopyTarget, part::content::Method, state::Row, sys, sys::Dir, sys::stat::Inode,
-    transfer::CheckedCopy, transfer::CommitterMessage, transfer::Context, transfer::Labels,
-    transfer::Outcome, transfer::PendingPublish, transfer::ReadBackVerdict,
-    transfer::SecondReading, transfer::TransferResult, transfer::WrittenPart, transfer::labels,
-    tree::OutputDir, tree::WalkItem,
+    copy::commit::put_off::PutOffFiles, copy::hard_link::HardLinks, copy::record::PendingRows,
+    copy::record::Recording, copy::record::row_of, copy::report::GO_ON_WRITING, error::Error,
+    event::Done, event::Stop, event::Timer, hash::Digest, io::Durability, manifest::ManifestFile,
+    part, part::Transfer, part::content::CopyTarget, part::content::Method, state::Row, sys,
+    sys::Dir, sys::stat::Inode, transfer::CheckedCopy, transfer::CommitterMessage,
+    transfer::Context, transfer::Labels, transfer::Outcome, transfer::PendingPublish,
+    transfer::ReadBackVerdict, transfer::SecondReading, transfer::TransferResult,
+    transfer::WrittenPart, transfer::labels, tree::OutputDir, tree::WalkItem,
 };
 
 // The committer: the one thread in which outcomes come together. It makes finished files durable in
@@ -56,6 +57,8 @@ pub struct Committer<'a> {
     group: Group,
     /// Copies that are being read back.
     verifying: ReadBackQueue,
+    /// Files that are rescued when all others are done.
+    put_off: PutOffFiles,
     /// The files with several names, where these are kept.
     pub(crate) links: Option<HardLinks>,
     pub(crate) syncs: SyncState,
@@ -83,6 +86,7 @@ impl<'a> Committer<'a> {
         let (links, syncs) = (links.then(HardLinks::default), SyncState::default());
         let timer = Timer::start(&context.control.timings.commit.waited);
         let (rows, recording) = (PendingRows::default(), None);
+        let put_off = PutOffFiles::new(group.most_dirs());
         Self {
             accounting,
             context,
@@ -91,6 +95,7 @@ impl<'a> Committer<'a> {
             recording,
             group,
             verifying,
+            put_off,
             links,
             syncs,
             late_dirs: Vec::new(),
@@ -128,6 +133,7 @@ impl<'a> Committer<'a> {
                 self.record_standing();
             }
         }
+        self.rescue();
         // Once for the content and the names of the last group, once more for its lines.
         self.commit();
         self.verifying.close();
@@ -229,6 +235,13 @@ impl<'a> Committer<'a> {
         self.accounting.is_broken() || self.context.control.stop.is_requested()
     }
 
+    /// True if so many entries are all that were met, and nothing was made or changed.
+    pub(crate) fn has_kept_all(&self, found: u64) -> bool {
+        let control = &self.context.control;
+        let is_all = self.accounting.counts.unchanged == found;
+        is_all && !control.gate.was_asked() && !control.stop.is_requested()
+    }
+
     fn walked(&mut self, found: WalkItem) {
         match found {
             WalkItem::HardLink(output, entry) => self.further_name(Link { output, entry }),
@@ -254,6 +267,9 @@ impl<'a> Committer<'a> {
     fn settle(&mut self, result: TransferResult) {
         let labelled = result.is_labelled();
         let TransferResult { transfer, outcome, warnings, resumed } = result;
+        let Some(outcome) = self.put_off(&transfer, outcome) else {
+            return warnings.iter().for_each(|warning| self.accounting.warn(warning));
+        };
         let Transfer { source, mut target } = transfer;
         target.labelled = labelled;
         let CopyTarget { output, entry, .. } = &target;
@@ -291,6 +307,7 @@ impl<'a> Committer<'a> {
                 }
                 self.accounting.kept(output, entry, row, &labels, proof.is_some());
                 self.context.pass(&target);
+                self.forget_rescue(&target);
                 let stands = self.look_again(&target, &stands);
                 let is_left = matches!(labels, Labels::Differ);
                 self.done_as(&target, digest, stands.as_ref(), is_left);
@@ -309,7 +326,7 @@ impl<'a> Committer<'a> {
                 self.failed(&target, &error);
                 self.accounting.miscomputed(&error);
             }
-            Outcome::Abandoned => self.abandoned(&target),
+            Outcome::PutOff { .. } | Outcome::Abandoned => self.abandoned(&target),
             Outcome::Suspended(bytes) => {
                 self.accounting.suspended(output, &entry.name, bytes);
                 self.abandoned(&target);
@@ -429,6 +446,7 @@ impl<'a> Committer<'a> {
             self.accounting.warn(&labels::lost(target));
         }
         self.will_be_synced(output);
+        self.forget_rescue(target);
         self.accounting.stands(output, entry, digest, row, done);
         self.done(target, digest, stands.as_ref());
     }

@@ -12,10 +12,10 @@ use crate::{
     copy::mirror::departures::MovedFiles, copy::mirror::search::DepartureSearch, error::Deed,
     error::Error, error::Result, event::Event, event::EventListener, event::Stop, path::RelPath,
     path::Shown, state::Departing, state::FinishedManifest, state::Knowledge, state::Missing,
-    state::Mounts, state::Note, state::PrivateDir, state::SourceMark, state::closing::FINISHED,
-    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::DirListing, sys::stat::Kind,
-    sys::stat::Stat, sys::stat::Time, tree::Classifier, tree::walk::most_levels,
-    volume::alike::form_of,
+    state::Mounts, state::Note, state::PrivateDir, state::Rescues, state::SourceMark,
+    state::closing::FINISHED, state::private_dir::NAME, state::private_dir::TRASH, sys,
+    sys::DirListing, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Classifier,
+    tree::walk::most_levels, volume::alike::form_of,
 };
 
 /// The inputs of the look.
@@ -134,7 +134,9 @@ impl DepartureLook<'_> {
         let private = self.private()?;
         let last = private.as_ref().and_then(SourceMark::read);
         let lists = EarlierLists::default();
+        let rescues = private.as_ref().map(|private| Rescues::read(private, false));
         let search = DepartureSearch {
+            is_rescued: &|path| rescues.as_ref().is_some_and(|rescues| rescues.have(path)),
             source,
             output,
             classifier: self.classifier,

@@ -30,6 +30,8 @@ pub struct DepartureSearch<'a> {
     pub is_listed: &'a dyn Fn(&[u8]) -> bool,
     /// True if no run made the entry at a path, which is this, though it goes.
     pub is_planted: &'a dyn Fn(&[u8], &Stat) -> bool,
+    /// True if the file at a path is what runs read of one that they could not read as a whole.
+    pub is_rescued: &'a dyn Fn(&RelPath) -> bool,
     /// True if entries that were not listed go too.
     pub all: bool,
     /// The source as the last complete run knew it.
@@ -321,7 +323,7 @@ impl DepartureSearch<'_> {
         }
         let path = top.rel.join(&name);
         // A killed run left it. In a directory that is in the source the copy cleans up.
-        let is_leftover = is_part_name(&name) || is_journal_name(&name);
+        let is_leftover = is_part_name(&name) || is_journal_name(&name) || (self.is_rescued)(&path);
         if !is_there && is_leftover && !(self.is_listed)(path.as_bytes()) {
             top.has_leftovers = true;
             return Ok(());

@@ -7,13 +7,13 @@ use crate::{
     copy::CopyJob, copy::Counts, copy::Prepared, copy::commit::Committer, copy::mirror::Removal,
     copy::mirror::departures::Departures, copy::mirror::look::BackgroundLook,
     copy::mirror::look::LookResult, copy::run::OutputRun, error::Deed, error::Error, error::Result,
-    event::Event, event::EventListener, event::Gate, event::Stop, hash::Algorithm, io::Reflink,
-    io::Renamed, io::Sparse, path::DirPath, path::RelPath, state::CountedRun, state::Knowledge,
-    state::Mounts, state::NewRoot, state::NotAll, state::Note, state::PrivateDir,
-    state::SourceMark, state::Unlisted, state::plugs::Replugged, sys::name_from_bytes,
-    transfer::OtherTree, transfer::RecordedTree, transfer::baseline::Baseline,
-    transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion, tree::OutputDir,
-    tree::SourceDir,
+    event::Event, event::EventListener, event::Gate, event::Stop, hash::Algorithm, io::Options,
+    io::Reflink, io::Renamed, io::Sparse, path::DirPath, path::RelPath, state::CountedRun,
+    state::Knowledge, state::Mounts, state::NewRoot, state::NotAll, state::Note, state::PrivateDir,
+    state::Rescues, state::SourceMark, state::Unlisted, state::plugs::Replugged,
+    sys::name_from_bytes, transfer::OtherTree, transfer::RecordedTree,
+    transfer::baseline::Baseline, transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion,
+    tree::OutputDir, tree::SourceDir,
 };
 
 /// The records of earlier runs, as far as this run needs them.
@@ -54,6 +54,13 @@ impl EarlierRecords {
     pub fn may_miss_mounts(&self) -> bool {
         let last = self.private.as_ref().and_then(SourceMark::read);
         last.is_none_or(|last| last.mounts != Mounts::default())
+    }
+
+    /// What earlier runs rescued at the output.
+    pub fn rescues(&self, job: &CopyJob, options: &Options<'_>) -> Option<Rescues<'_>> {
+        let are_wanted = job.rescue && options.journaling.is_some();
+        let private = self.private.as_ref().filter(|_| job.is_of_itself())?;
+        Some(Rescues::read(private, are_wanted))
     }
 
     /// Tells what only shows when all entries of `source`, if that is a directory, have been met.

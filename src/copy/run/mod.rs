@@ -280,15 +280,16 @@ impl OutputRun<'_> {
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let EarlierRecords { baseline, known, .. } = earlier;
         let (methods, baseline) = (&CopyMethods::new(&job.options), baseline.as_ref());
-        let states = StatesFile::default();
-        let states = job.keeps_states().then_some(&states);
+        let states = job.keeps_states().then(StatesFile::default);
         let expected = job.besides(baseline.map(Baseline::algorithms).unwrap_or_default());
         let (further, options) = FurtherDigests::of_run(options, expected, job.lists());
         let further = further.is_any().then_some(&further);
         let renamed = earlier.renamed(job, &prepared.source, &prepared.output, stop);
-        let (known, renamed) = (known.as_ref(), renamed.as_ref());
+        let (known, renamed, states) = (known.as_ref(), renamed.as_ref(), states.as_ref());
         let changed = job.names.as_ref().and_then(NameList::changed);
-        let alone = Shared { read: Some(read), ..Shared::alone(methods) };
+        let rescues = earlier.rescues(job, &options);
+        let alone =
+            Shared { read: Some(read), rescues: rescues.as_ref(), ..Shared::alone(methods) };
         let shared = Shared { known, baseline, slot, states, further, renamed, changed, ..alone };
         let (progress, helpers) = (&*observer.progress, &Helpers::of_processors());
         let control = Control { progress, stop, rate, timings, resident: &resident, helpers, gate };
@@ -309,8 +310,7 @@ impl OutputRun<'_> {
         let rotation = Rotation::of(job, &source);
         let all = CopyThreads::new(job, &context, &walk, workers);
         let ThreadResults { workers, found } = all.run(prepared, threads, &mut committer);
-        let is_all = committer.accounting.counts.unchanged == found && !gate.was_asked();
-        let is_same = is_all && names_met.has_no_others(found) && !stop.is_requested();
+        let is_same = committer.has_kept_all(found) && names_met.has_no_others(found);
         if !earlier.is_permitted(mirror, is_same.then_some(found)) || gate.is_shut() {
             committer.withdraw();
         }

@@ -383,6 +383,11 @@ pub fn cached(file: &File, range: Range<u64>) -> CachedBytes {
     })
 }
 
+/// Asks the kernel to read of a file what is asked for, and no more: what is beside it may take minutes to fail.
+pub fn read_no_more_than_asked(file: &File) {
+    let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
+}
+
 /// Asks the kernel to drop what it holds of `range` and what is on the device already; to the end
 /// of the file if the range has no end. It need not heed it.
 pub fn drop_pages(file: &File, from: u64, len: Option<NonZeroU64>) {

@@ -27,7 +27,7 @@ mod volume;
 mod volumes;
 
 pub use attributes::Attributes;
-pub use cache::{OutputPages, SourcePages};
+pub use cache::{OutputPages, SourcePages, read_no_more_than_asked};
 pub use data_place::{data_sharing, place_all_data, shared_place};
 pub use dir::{Dir, LinkTarget, name_from_bytes, names_device, swallowed_quote, unusable};
 pub use durable::durable;

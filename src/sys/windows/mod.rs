@@ -33,8 +33,8 @@ pub use plain::{
 };
 pub use portable::{
     Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, pending_calls,
-    permit_threads, pipe, place_all_data, plugged_in, reserve, set_io_priority, shared_place,
-    splice, subject_of, tee, what_protects, widen,
+    permit_threads, pipe, place_all_data, plugged_in, read_no_more_than_asked, reserve,
+    set_io_priority, shared_place, splice, subject_of, tee, what_protects, widen,
 };
 pub use process::{
     Helper, Manager, address_space_left, descriptors_are_wanted, heed_memory_limit, host_name,

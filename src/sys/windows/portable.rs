@@ -12,6 +12,9 @@ use crate::{
     sys::types::ResidentBytes, sys::types::Spliced,
 };
 
+/// Does nothing here.
+pub fn read_no_more_than_asked(_: &File) {}
+
 impl CachePolicy {
     /// Nothing suits: the system is not asked to let go of anything.
     pub fn of<T>(_: T) -> Self {

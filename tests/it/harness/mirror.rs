@@ -43,6 +43,8 @@ pub struct Call<'a> {
     pub deed: Deed,
     /// Below the root; where to, if it is a rename.
     pub path: &'a Path,
+    /// From where to where, if something is read.
+    pub bytes: (u64, u64),
     /// How many of this deed there were with it.
     pub number: u32,
     /// A thread of whoever calls.
@@ -348,6 +350,11 @@ impl Shown {
     }
 
     fn act(&self, request: &Request, deed: Deed, path: &Path) -> Result<Act> {
+        self.act_on(request, deed, path, (0, 0))
+    }
+
+    /// The same for what is done to these bytes.
+    fn act_on(&self, request: &Request, deed: Deed, path: &Path, bytes: (u64, u64)) -> Result<Act> {
         // What runs keep for themselves is left out of account, as by the judges; so is what they try out, in
         // directories that are called as part files are.
         let is_trial = |dir: &Path| {
@@ -361,7 +368,7 @@ impl Shown {
         let mut state = self.state.lock().unwrap();
         let number = state.numbers.entry(deed).or_insert(0);
         *number += 1;
-        let call = Call { deed, path, number: *number, caller: request.pid() };
+        let call = Call { deed, path, bytes, number: *number, caller: request.pid() };
         let act = (state.hook)(&call);
         if act != Act::Pass {
             self.fired.fetch_add(1, Ordering::Relaxed);
@@ -469,7 +476,8 @@ impl Shown {
         (offset, size): (u64, u32),
     ) -> Result<Vec<u8>> {
         let file = self.file(file)?;
-        let act = self.act(request, Deed::Read, &self.path(node)?)?;
+        let bytes = (offset, offset + u64::from(size));
+        let act = self.act_on(request, Deed::Read, &self.path(node)?, bytes)?;
         let most = if let Act::Short(most) = act { most } else { usize::MAX };
         let mut data = vec![0; (size as usize).min(most)];
         if self.has(Habit::DatesToReading) {

@@ -5,3 +5,4 @@ mod interrupt;
 mod kill;
 mod large_files;
 mod leftovers;
+mod rescue;

@@ -1,0 +1,129 @@
+//! The files of which a run read what could be read, and which are not whole: `rescues` in the private directory.
+//!
+//! What there is of such a file lies beside where it is to be, as `NAME.dircopy-rescue`. The note says which file that
+//! is, and of which version of the source's: so what was planted under the name, or came with a source, is not gone on
+//! with, and a run that has the whole file by other means knows what to remove.
+
+use std::{collections::BTreeMap, io, sync::Mutex, sync::MutexGuard, sync::PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    path::RelPath, state::Note, state::PrivateDir, sys::stat::Inode, sys::stat::Stat,
+    sys::stat::Time,
+};
+
+/// The endings of the names of what was read, and of the map of what is missing.
+pub const ENDING: &str = ".dircopy-rescue";
+pub const MAP_ENDING: &str = ".dircopy-rescue.map";
+
+/// More are not begun, nor of longer paths together; files and bytes.
+const MOST: usize = 4096;
+const MOST_BYTES: usize = 1 << 20;
+
+/// What is known of a rescue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rescue {
+    /// The source's file. Not its number, which on a card is another one each time.
+    size: u64,
+    mtime: Time,
+    ctime: Time,
+    /// The file at the output: its number, and when it was made, where the system tells.
+    ino: u64,
+    birth: Option<Time>,
+}
+
+impl Rescue {
+    /// That of the file `source` in the new file `made`.
+    pub fn new(source: &Stat, made: &Inode) -> Self {
+        let Stat { size, mtime, ctime, .. } = *source;
+        Self { size, mtime, ctime, ino: made.stat.id.ino, birth: made.birth }
+    }
+
+    /// True if it is of this version of the source's file.
+    pub fn is_of(&self, source: &Stat) -> bool {
+        (self.size, self.mtime, self.ctime) == (source.size, source.mtime, source.ctime)
+    }
+
+    /// True if `there` is its file; where the system does not tell, if it is as large.
+    pub fn is_in(&self, there: &Inode, keeps_numbers: bool) -> bool {
+        let birth = there.birth.filter(|_| keeps_numbers).zip(self.birth);
+        let is_it = |(birth, made)| birth == made && there.stat.id.ino == self.ino;
+        birth.map_or(there.stat.size == self.size, is_it)
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Noted(BTreeMap<RelPath, Rescue>);
+
+impl Note for Noted {
+    const FILE: &str = "rescues";
+    const HEAD: &str = "dircopy rescues 1";
+}
+
+/// The rescues at an output.
+#[derive(Debug)]
+pub struct Rescues<'a> {
+    private: &'a PrivateDir,
+    /// True if files that cannot be read are to be rescued.
+    pub are_wanted: bool,
+    noted: Mutex<Noted>,
+}
+
+impl<'a> Rescues<'a> {
+    /// Those that earlier runs noted.
+    pub fn read(private: &'a PrivateDir, are_wanted: bool) -> Self {
+        let noted = Noted::read(private).unwrap_or_default();
+        Self { private, are_wanted, noted: Mutex::new(noted) }
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// That of the file at `path`.
+    pub fn of(&self, path: &RelPath) -> Option<Rescue> {
+        self.noted().0.get(path).copied()
+    }
+
+    /// True if the file at `path` is one of a rescue.
+    pub fn have(&self, path: &RelPath) -> bool {
+        let text = path.as_bytes();
+        let whole =
+            [ENDING, MAP_ENDING].into_iter().find_map(|end| text.strip_suffix(end.as_bytes()));
+        whole
+            .and_then(|path| RelPath::parse(path).ok())
+            .is_some_and(|path| self.of(&path).is_some())
+    }
+
+    /// Notes one, on the device.
+    ///
+    /// # Errors
+    /// It cannot be written, or there are too many.
+    pub fn add(&self, path: &RelPath, rescue: Rescue) -> io::Result<()> {
+        let mut noted = self.noted();
+        noted.0.insert(path.clone(), rescue);
+        let bytes: usize = noted.0.keys().map(|path| path.as_bytes().len()).sum();
+        let written = match noted.0.len() > MOST || bytes > MOST_BYTES {
+            true => Err(io::Error::other("too many files are begun: rescue or remove those first")),
+            false => noted.write(self.private, true),
+        };
+        if written.is_err() {
+            noted.0.remove(path);
+        }
+        written
+    }
+
+    /// Forgets one.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn forget(&self, path: &RelPath) -> io::Result<()> {
+        let mut noted = self.noted();
+        match noted.0.remove(path) {
+            None => Ok(()),
+            Some(_) if noted.0.is_empty() => Noted::forget(self.private),
+            Some(_) => noted.write(self.private, false),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What there is of a file that is rescued, at the output: the file that takes what is read, and its map.
+
+use std::{ffi::OsStr, ffi::OsString, fs::File, io, io::Read, path::PathBuf, sync::Arc};
+
+use crate::{
+    error::Deed, error::Error, error::Result, hash::Sha256, part::Transfer, staged::StagedFile,
+    state::Rescue, state::Rescues, state::rescues::ENDING, state::rescues::MAP_ENDING, sys,
+    sys::Dir, sys::Uninterrupted, transfer::rescue::Rescuer, transfer::rescue::map::MOST_TEXT,
+    transfer::rescue::map::Map, tree::OutputDir,
+};
+
+/// The open file of a rescue.
+pub struct Kept {
+    output: Arc<OutputDir>,
+    pub file: File,
+    pub name: OsString,
+    map: OsString,
+    /// What its map is sealed with.
+    seal: Sha256,
+}
+
+/// What there is of a file.
+pub struct Begun {
+    pub kept: Kept,
+    pub map: Map,
+}
+
+fn name_of(name: &OsStr, ending: &str) -> OsString {
+    [name, OsStr::new(ending)].into_iter().collect()
+}
+
+impl Kept {
+    /// Where it is, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.output.path_of(&self.name)
+    }
+
+    /// Makes what was read durable, and then says so in the map.
+    ///
+    /// # Errors
+    /// The system's. The map before stays.
+    pub fn save(&self, map: &Map) -> Result<()> {
+        let write = || {
+            sys::persist_content(&self.file)?;
+            let dir = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
+            StagedFile::in_tree(dir, self.output.volume.parts)?.write(
+                dir,
+                true,
+                |file| sys::write_all(&*file, map.text(&self.seal).as_bytes()),
+                |staged| staged.give_name(dir, &self.map, true),
+            )
+        };
+        write().deed_at("write", || self.output.path_of(&self.map))
+    }
+
+    /// The map that an earlier run wrote, or another program, of a file of `size` bytes.
+    fn read_map(&self, dir: &Dir, size: u64) -> Result<Map, String> {
+        let Some((file, _)) = dir.open_ours(&self.map).map_err(|error| error.to_string())? else {
+            // A run was killed before it wrote one.
+            return match dir.stat(&self.map, false) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Map::new(size)),
+                _ => Err("it is no file of this user".into()),
+            };
+        };
+        let mut text = Vec::new();
+        let read = Uninterrupted(&file).take(MOST_TEXT + 1).read_to_end(&mut text);
+        match read.map_err(|error| error.to_string())? as u64 > MOST_TEXT {
+            true => Err("it is too long".into()),
+            false => Map::parse(&String::from_utf8_lossy(&text), size, &self.seal),
+        }
+    }
+}
+
+impl Rescuer<'_> {
+    /// The file of an earlier run, or a new one, and its map.
+    ///
+    /// # Errors
+    /// What is there is not known to be of this user's runs, or it cannot be made or read.
+    pub(super) fn begin(&self, transfer: &Transfer, warnings: &mut Vec<Error>) -> Result<Begun> {
+        let (target, stat) = (&transfer.target, &transfer.entry().stat);
+        let (output, name, path) = (&target.output, &transfer.entry().name, target.rel_path());
+        let names = [name_of(name, ENDING), name_of(name, MAP_ENDING)];
+        let refuse =
+            |name: &OsStr, why: String| Error::finding("rescue into", output.path_of(name), why);
+        let dir = output.handle.as_ref().ok_or_else(|| refuse(name, "it is not there".into()))?;
+        if target.look()?.is_some() && !target.replaces {
+            return Err(refuse(name, "it is there, and is not to be replaced".into()));
+        }
+        let is_in_source = |name: &&OsString| transfer.source.handle.stat(name, false).is_ok();
+        if let Some(name) = names.iter().find(is_in_source) {
+            return Err(refuse(name, "the source has a file of this name".into()));
+        }
+        let is_there = |name: &&OsString| dir.stat(name, false).is_ok();
+        let noted = self.rescues.of(&path).filter(|_| is_there(&&names[0]));
+        let Some(rescue) = noted else {
+            return match names.iter().find(is_there) {
+                Some(name) => {
+                    let why = "it is not known to be of this user's runs; move or remove it";
+                    Err(refuse(name, why.into()))
+                }
+                None => self.make(transfer, dir, names),
+            };
+        };
+        let opened = dir.open_ours(&names[0]).deed_at("open", || output.path_of(&names[0]))?;
+        let Some((file, _)) = opened.filter(|(file, _)| is_that(&rescue, file, output)) else {
+            let why = "it is not the file that an earlier run made; move or remove it";
+            return Err(refuse(&names[0], why.into()));
+        };
+        if !rescue.is_of(stat) {
+            let finding = "the source's file has changed since, so it is read from its beginning";
+            warnings.push(Error::finding("go on with", output.path_of(&names[0]), finding));
+            forget(self.rescues, output, name)?;
+            return self.make(transfer, dir, names);
+        }
+        let kept = self.kept(transfer, file, names);
+        let map = kept.read_map(dir, stat.size).map_err(|why| refuse(&kept.map, why))?;
+        Ok(Begun { kept, map })
+    }
+
+    /// Makes a new one. It has a temporary name until it is noted which file it is.
+    fn make(&self, transfer: &Transfer, dir: &Dir, names: [OsString; 2]) -> Result<Begun> {
+        let (output, entry) = (&transfer.target.output, transfer.entry());
+        let make = || {
+            let staged = StagedFile::in_tree(dir, output.volume.parts)?;
+            let file = staged.file()?.try_clone()?;
+            let staged =
+                staged.fill(dir, |file| file.set_len(entry.stat.size))?.close(dir, true)?;
+            let rescue = Rescue::new(&entry.stat, &Dir::inode_of(&file)?);
+            staged.publish_by(dir, |staged| {
+                self.rescues.add(&transfer.target.rel_path(), rescue)?;
+                staged.give_name(dir, &names[0], false)
+            })?;
+            Ok(file)
+        };
+        let file = make().deed_at("create", || output.path_of(&names[0]))?;
+        Ok(Begun { kept: self.kept(transfer, file, names), map: Map::new(entry.stat.size) })
+    }
+
+    fn kept(&self, transfer: &Transfer, file: File, names: [OsString; 2]) -> Kept {
+        let [name, map] = names;
+        let path = transfer.target.rel_path();
+        let seal = Sha256::of(&[b"rescue", &self.secret.0, path.as_bytes()]);
+        Kept { output: Arc::clone(&transfer.target.output), file, name, map, seal }
+    }
+}
+
+/// True if an open file is that of a rescue, as far as the system tells.
+fn is_that(rescue: &Rescue, file: &File, output: &OutputDir) -> bool {
+    let keeps_numbers = output.volume.tried.traits.keeps_numbers;
+    Dir::inode_of(file).is_ok_and(|there| rescue.is_in(&there, keeps_numbers))
+}
+
+/// Removes what earlier runs rescued of a file, and forgets it.
+///
+/// # Errors
+/// It stays behind.
+pub fn forget(rescues: &Rescues<'_>, output: &OutputDir, name: &OsStr) -> Result<()> {
+    let path = output.rel.join(name);
+    let Some((rescue, dir)) = rescues.of(&path).zip(output.handle.as_ref()) else { return Ok(()) };
+    for ending in [ENDING, MAP_ENDING] {
+        let name = name_of(name, ending);
+        let is_ours =
+            |(file, _): &(File, _)| ending == MAP_ENDING || is_that(&rescue, file, output);
+        let remove = || match dir.open_ours(&name)?.filter(is_ours) {
+            Some(_) => dir.remove(&name),
+            None => Ok(()),
+        };
+        remove().deed_at("remove", || output.path_of(&name))?;
+    }
+    rescues.forget(&path).deed_at("forget the rescue of", || output.path_of(name))
+}

@@ -1,0 +1,402 @@
+//! Files that cannot be read as a whole: what can be read is kept, and gone on with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use rustix::process::Signal;
+
+use crate::harness::{
+    Act, Call, Deed, Judge, Mirror, Need, Random, Run, Scene, content, have, need, shell,
+};
+
+const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
+
+/// The kernel reads from FUSE page by page.
+const PAGE: u64 = 4096;
+
+/// No page is asked for more often in a run: the ordinary copy, a long read, and for each of its sectors five more.
+const MOST_READS: u32 = 2 + 8 * 5;
+
+#[derive(Default)]
+struct Medium {
+    /// The pages that cannot be read.
+    bad: BTreeSet<(PathBuf, u64)>,
+    /// How often each page was read.
+    read: BTreeMap<(PathBuf, u64), u32>,
+}
+
+/// A source with bad pages.
+struct BadSource {
+    scene: Scene,
+    medium: Arc<Mutex<Medium>>,
+    shown: PathBuf,
+    _mirror: Mirror,
+}
+
+impl BadSource {
+    /// With these files, and bad pages of them.
+    fn new(files: &[(&str, usize, &[u64])]) -> Self {
+        let scene = Scene::new();
+        let medium = Arc::new(Mutex::new(Medium::default()));
+        for (name, len, bad) in files {
+            scene.src.file(name, content(*len));
+            let bad = bad.iter().map(|page| (PathBuf::from(name), *page));
+            medium.lock().unwrap().bad.extend(bad);
+        }
+        let (shown, of_hook) = (scene.path("shown"), Arc::clone(&medium));
+        let hook = move |call: &Call<'_>| {
+            if call.deed != Deed::Read {
+                return Act::Pass;
+            }
+            let mut medium = of_hook.lock().unwrap();
+            let pages = call.bytes.0 / PAGE..call.bytes.1.div_ceil(PAGE);
+            let keys: Vec<_> = pages.map(|page| (call.path.to_path_buf(), page)).collect();
+            keys.iter().for_each(|key| *medium.read.entry(key.clone()).or_default() += 1);
+            match keys.iter().any(|key| medium.bad.contains(key)) {
+                true => Act::Fail(EIO),
+                false => Act::Pass,
+            }
+        };
+        let _mirror = Mirror::mount(scene.src.root(), &shown, hook);
+        Self { scene, medium, shown, _mirror }
+    }
+
+    fn copy(&self, args: &[&str]) -> Run {
+        self.scene.command_to(&self.shown, &self.scene.dst, args).run()
+    }
+
+    /// From now on everything can be read.
+    fn heal(&self) {
+        self.medium.lock().unwrap().bad.clear();
+    }
+
+    /// How often pages were read since this was asked last.
+    fn reads(&self) -> BTreeMap<(PathBuf, u64), u32> {
+        std::mem::take(&mut self.medium.lock().unwrap().read)
+    }
+
+    fn is_bad(&self, name: &str, page: u64) -> bool {
+        self.medium.lock().unwrap().bad.contains(&(name.into(), page))
+    }
+
+    /// Nothing of this file has its name or is listed, what can be read of it is kept, and the map says so.
+    fn assert_kept(&self, judge: &Judge<'_>, name: &str) {
+        judge.lacks(name).does_not_list(name);
+        let source = self.scene.src.read(name);
+        let path = self.scene.dst.join(format!("{name}.dircopy-rescue"));
+        let (kept, map) = (fs::read(&path).unwrap(), read_map(&map_of(&path)));
+        assert_eq!(kept.len(), source.len());
+        for page in 0..source.len() as u64 / PAGE + 1 {
+            let from = (page * PAGE) as usize;
+            let to = source.len().min(from + PAGE as usize);
+            let is_bad = self.is_bad(name, page);
+            for at in (from..to).step_by(512) {
+                assert_eq!(map.contains(&(at as u64 / 512)), !is_bad, "{name} {at}");
+            }
+            if !is_bad {
+                assert!(kept[from..to] == source[from..to], "{name} {page}");
+            }
+        }
+        for path in [&path, &map_of(&path)] {
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+}
+
+fn map_of(rescued: &Path) -> PathBuf {
+    rescued.with_extension("dircopy-rescue.map")
+}
+
+/// The sectors that a map says were read.
+fn read_map(path: &Path) -> BTreeSet<u64> {
+    let text = fs::read_to_string(path).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#')).skip(1);
+    let mut read = BTreeSet::new();
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [at, len, status] = words[..] else { panic!("{line}") };
+        let number =
+            |word: &str| u64::from_str_radix(word.strip_prefix("0x").unwrap(), 16).unwrap();
+        let (at, len) = (number(at), number(len));
+        if status == "+" {
+            read.extend(at / 512..(at + len).div_ceil(512));
+        }
+    }
+    read
+}
+
+/// What is readable is kept byte by byte, as GNU ddrescue does; later runs read only what is missing.
+#[test]
+fn what_can_be_read_is_kept_and_the_rest_is_read_when_it_can_be() {
+    need!(Fuse);
+    let many: Vec<u64> = (200..260).chain((300..700).step_by(7)).collect();
+    let source = BadSource::new(&[
+        ("tiny", 3000, &[0]),
+        ("dir/small", 100_001, &[3]),
+        ("ends", 2_000_000, &[0, 488]),
+        ("large", 5_000_123, &many),
+        ("good", 700_000, &[]),
+        ("dir/also", 10, &[]),
+    ]);
+    let scene = &source.scene;
+    let bad = ["tiny", "dir/small", "ends", "large"];
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(1).assert_prints(&["put off", "4 files"]).assert_prints(&["failed", "4"]);
+    run.assert_says("large: ")
+        .assert_says("of its 100001 bytes cannot be read: from byte 12288 to 16384;");
+    let judge = scene.judge(&run);
+    judge.lists(&["good", "dir/also"]).verifies().no_temp_files();
+    for name in bad {
+        source.assert_kept(&judge, name);
+    }
+    let asked = source.reads();
+    let often: Vec<_> = asked.iter().filter(|(_, times)| **times > MOST_READS).collect();
+    assert!(often.is_empty(), "{often:?}");
+    for name in bad {
+        let map = map_of(&scene.dst.join(format!("{name}.dircopy-rescue")));
+        if have(&[Need::Program("ddrescue")]) {
+            let own = scene.path("own.map");
+            let _ = fs::remove_file(&own);
+            let line = format!(
+                "ddrescue -q -f {:?} {:?} {own:?}; ddrescuelog -t {map:?}",
+                source.shown.join(name),
+                scene.path("own"),
+            );
+            shell(scene, &line);
+            assert_eq!(read_map(&map), read_map(&own), "{name}");
+        }
+    }
+    source.reads();
+    source.copy(&["--rescue"]).assert_code(1);
+    for (path, page) in source.reads().into_keys() {
+        let name = path.to_str().unwrap();
+        assert!(!bad.contains(&name) || source.is_bad(name, page), "{name} {page}");
+    }
+    source.heal();
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(0);
+    scene.judge(&run).complete();
+    assert!(!scene.dst.join(".dircopy/rescues").exists());
+}
+
+const LARGE: usize = 3_000_000;
+
+/// A source with one file that has two bad pages, and one that is good.
+fn one_bad() -> BadSource {
+    BadSource::new(&[("d/film", LARGE, &[0, 300]), ("d/good", 5000, &[])])
+}
+
+fn kept(source: &BadSource) -> PathBuf {
+    source.scene.dst.join("d/film.dircopy-rescue")
+}
+
+/// Without the option all is as it was, but for a word about it.
+#[test]
+fn without_it_a_read_error_is_one_and_says_what_would_help() {
+    need!(Fuse);
+    let source = BadSource::new(&[("a", 100_000, &[3]), ("b", LARGE, &[7]), ("good", 10, &[])]);
+    let run = source.copy(&[]);
+    run.assert_code(1).assert_says("; --rescue keeps what can be read");
+    assert_eq!(run.err().matches("--rescue").count(), 1);
+    let judge = source.scene.judge(&run);
+    judge.lists(&["good"]).lacks("a").lacks("b").no_leftovers();
+}
+
+/// A copy that has the whole file by other means removes what was rescued of it.
+#[test]
+fn a_later_copy_of_the_whole_file_leaves_nothing_of_the_rescue() {
+    need!(Fuse);
+    let source = one_bad();
+    source.copy(&["--rescue"]).assert_code(1);
+    // Checks and mirrors pass it by.
+    let run = source.scene.bare(["verify", "--complete", source.scene.dst.to_str().unwrap()]).run();
+    run.assert_code(0);
+    source.copy(&["--mirror=all"]).assert_code(1);
+    assert!(kept(&source).exists() && map_of(&kept(&source)).exists());
+    source.heal();
+    let run = source.copy(&["--mirror=all"]);
+    run.assert_code(0);
+    source.scene.judge(&run).complete();
+    assert!(!source.scene.dst.join(".dircopy-trash").exists());
+}
+
+/// What another user put in its place, and what came with a source, is not gone on with, written to or removed.
+#[test]
+fn what_no_run_made_is_refused() {
+    need!(Root, Fuse, Setpriv);
+    for planted in ["film.dircopy-rescue", "film.dircopy-rescue.map"] {
+        let source = one_bad();
+        let path = source.scene.output().path("d").join(planted);
+        source.scene.output().file(format!("d/{planted}"), "planted");
+        for owner in [65534, 0] {
+            std::os::unix::fs::chown(&path, Some(owner), Some(owner)).unwrap();
+            let run = source.copy(&["--rescue"]);
+            run.assert_code(1).assert_says("it is not known to be of this user's runs");
+            assert_eq!(fs::read(&path).unwrap(), b"planted");
+            source.scene.judge(&run).lacks("d/film").lists(&["d/good"]);
+        }
+        fs::remove_file(&path).unwrap();
+        // In the place of what a run made.
+        source.copy(&["--rescue"]).assert_code(1);
+        fs::rename(&path, source.scene.path("aside")).unwrap();
+        fs::write(&path, vec![0; LARGE]).unwrap();
+        source.heal();
+        for owner in [65534, 0] {
+            std::os::unix::fs::chown(&path, Some(owner), Some(owner)).unwrap();
+            let run = source.copy(&["--rescue"]);
+            run.assert_code(1).assert_says("cannot rescue into");
+            assert_eq!(fs::read(&path).unwrap(), vec![0; LARGE]);
+            source.scene.judge(&run).lacks("d/film");
+        }
+        fs::rename(source.scene.path("aside"), &path).unwrap();
+        let run = source.copy(&["--rescue"]);
+        run.assert_code(0);
+        source.scene.judge(&run).complete();
+    }
+}
+
+/// A file of the source that has the name of a rescue is copied as any.
+#[test]
+fn a_file_of_the_source_has_the_right_to_its_name() {
+    need!(Fuse);
+    let source = BadSource::new(&[
+        ("film", LARGE, &[9]),
+        ("film.dircopy-rescue", 5000, &[]),
+        ("other.dircopy-rescue.map", 100, &[]),
+    ]);
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(1).assert_says("the source has a file of this name");
+    let judge = source.scene.judge(&run);
+    judge.lists(&["film.dircopy-rescue", "other.dircopy-rescue.map"]).verifies();
+    source.heal();
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(0);
+    source.scene.judge(&run).complete();
+}
+
+/// What was rescued of an earlier version is of no use.
+#[test]
+fn a_file_that_changed_is_rescued_from_its_beginning() {
+    need!(Fuse);
+    let source = one_bad();
+    source.copy(&["--rescue"]).assert_code(1);
+    let mut other = content(LARGE);
+    other.reverse();
+    source.scene.src.file("d/film", other);
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(1).assert_says("the source's file has changed since");
+    source.assert_kept(&source.scene.judge(&run), "d/film");
+    source.heal();
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(0);
+    source.scene.judge(&run).complete();
+}
+
+/// A map that is none is refused by its line; nothing is lost.
+#[test]
+fn a_damaged_map_is_refused() {
+    need!(Fuse);
+    let source = one_bad();
+    source.copy(&["--rescue"]).assert_code(1);
+    let map = map_of(&kept(&source));
+    let text = fs::read_to_string(&map).unwrap();
+    for (from, to, says) in [
+        ("0x00000000", "0x00000001", "line 6: it does not begin where the part before it ends"),
+        (" -\n", " =\n", "it has no status that is known"),
+    ] {
+        fs::write(&map, text.replace(from, to)).unwrap();
+        source.copy(&["--rescue"]).assert_code(1).assert_says(says);
+    }
+    fs::write(&map, text).unwrap();
+    source.heal();
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(0);
+    source.scene.judge(&run).complete();
+}
+
+/// GNU ddrescue goes on with what is missing; what it read is believed where it can be read again.
+#[test]
+fn ddrescue_can_go_on_with_it() {
+    need!(Fuse);
+    if !have(&[Need::Program("ddrescue")]) {
+        return;
+    }
+    let source = one_bad();
+    source.copy(&["--rescue"]).assert_code(1);
+    let ddrescue = |from: &Path| {
+        let (to, map) = (kept(&source), map_of(&kept(&source)));
+        shell(&source.scene, &format!("ddrescue -q -f -r1 {from:?} {to:?} {map:?}"));
+    };
+    // From a file that has all of it, but not all as the source has.
+    let mut wrong = content(LARGE);
+    wrong[5] ^= 1;
+    fs::write(source.scene.path("wrong"), &wrong).unwrap();
+    ddrescue(&source.scene.path("wrong"));
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(1)
+        .assert_says("8192 bytes that another program read cannot be read a second time");
+    source.scene.judge(&run).lacks("d/film");
+    assert!(fs::read(kept(&source)).unwrap() == wrong);
+    source.heal();
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(1).assert_says("is something else when it is read again");
+    source.scene.judge(&run).lacks("d/film");
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(0);
+    source.scene.judge(&run).complete();
+}
+
+/// A run that is killed at any moment leaves what the next one goes on with.
+#[test]
+fn a_killed_run_is_gone_on_with() {
+    need!(Fuse);
+    let mut random = Random::new(36);
+    let many: Vec<u64> = (0..700).step_by(3).collect();
+    let source = BadSource::new(&[("d/film", LARGE, &many), ("d/good", 5000, &[])]);
+    for round in 0..12 {
+        let running =
+            source.scene.command_to(&source.shown, &source.scene.dst, ["--rescue"]).spawn();
+        let signal = if round % 3 == 0 { Signal::TERM } else { Signal::KILL };
+        std::thread::sleep(std::time::Duration::from_millis(random.below(400) as u64));
+        running.signal(signal);
+        let run = running.wait();
+        let judge = source.scene.judge(&run);
+        judge.lacks("d/film");
+        // What the map says is there.
+        let (path, expected) = (kept(&source), source.scene.src.read("d/film"));
+        if map_of(&path).exists() {
+            let there = fs::read(&path).unwrap();
+            for sector in read_map(&map_of(&path)) {
+                let at = sector as usize * 512;
+                let end = expected.len().min(at + 512);
+                assert!(there[at..end] == expected[at..end], "{sector}");
+            }
+        }
+    }
+    source.heal();
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(0);
+    source.scene.judge(&run).complete();
+}
+
+/// Each of several outputs keeps what it can.
+#[test]
+fn each_output_has_a_rescue_of_its_own() {
+    need!(Fuse);
+    let source = one_bad();
+    let other = source.scene.tree("other");
+    let args = ["--rescue", "-o", other.root().to_str().unwrap()];
+    source.copy(&args).assert_code(1);
+    for root in [&source.scene.dst, other.root()] {
+        let map = map_of(&root.join("d/film.dircopy-rescue"));
+        assert_eq!(read_map(&map).len(), LARGE.div_ceil(512) - 16);
+    }
+    source.heal();
+    let run = source.copy(&args);
+    run.assert_code(0);
+    source.scene.judge(&run).complete();
+    Judge::new(&source.scene.src, other, &run).complete();
+}
