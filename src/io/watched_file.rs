@@ -1,6 +1,6 @@
 //! A file being read, and watched for changes meanwhile.
 
-use std::{cell::Cell, ffi::OsStr, fs::File, io, path::PathBuf};
+use std::{cell::Cell, ffi::OsStr, fs::File, io, path::PathBuf, time::Duration, time::Instant};
 
 use crate::{
     error::Error, error::Result, event::Stop, io::RateLimit, io::read_back::ResidentTotal, sys,
@@ -21,7 +21,12 @@ pub struct WatchedFile<'a> {
     /// True if its times tell that it was changed.
     times_tell: bool,
     rate: Option<(&'a RateLimit, &'a Stop)>,
+    /// True if a read that takes too long is an error.
+    is_impatient: bool,
 }
+
+/// A disk that has to spin up takes a few seconds.
+const TOO_LONG: Duration = Duration::from_secs(10);
 
 /// An open file between two threads that read it in turn.
 pub struct PausedFile(File, SourcePages);
@@ -75,6 +80,7 @@ impl<'a> WatchedFile<'a> {
             rate: None,
             has_exact_size: false,
             times_tell: true,
+            is_impatient: false,
         }
     }
 
@@ -151,6 +157,12 @@ impl<'a> WatchedFile<'a> {
         self
     }
 
+    /// From now on a read that takes too long is an error (`TimedOut`) if `is_impatient`: others go first then.
+    pub fn with_patience(mut self, is_impatient: bool) -> Self {
+        self.is_impatient = is_impatient;
+        self
+    }
+
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -165,8 +177,12 @@ impl<'a> WatchedFile<'a> {
     pub fn read(&self, room: &mut [u8]) -> Result<usize> {
         let most = self.rate.map_or(usize::MAX, |(rate, _)| rate.portion());
         let most = most.min(room.len());
+        let begin = self.is_impatient.then(Instant::now);
         let read = sys::uninterrupted(|| self.pages.read(&self.file, &mut room[..most]))
             .map_err(|error| self.error("read", error))?;
+        if begin.is_some_and(|begin| begin.elapsed() > TOO_LONG) {
+            return Err(self.error("read", io::ErrorKind::TimedOut.into()));
+        }
         self.pace(read);
         Ok(read)
     }

@@ -199,6 +199,8 @@ fn open_file<'a>(
     if follow && sys::is_synthetic(file.file()) && !sys::is_synthetic(dir) {
         return Err(Error::finding("copy", path(), MADE_UP));
     }
+    let is_impatient = context.shared.rescues.is_some_and(|rescues| rescues.are_wanted);
+    let file = file.with_patience(is_impatient);
     Ok(file.at_rate(context.control.rate, context.control.stop))
 }
 

@@ -125,10 +125,11 @@ impl Committer<'_> {
     }
 }
 
-/// True if a part of a file of the source could not be read.
+/// True if a part of a file of the source could not be read, or took too long.
 fn is_unreadable(transfer: &Transfer, error: &Error) -> bool {
-    let is_of_device = matches!(error.cause(), Cause::Io(cause) if sys::is_device_error(cause));
-    is_of_device && error.path() == transfer.source_path()
+    let is_slow = error.kind() == Some(io::ErrorKind::TimedOut);
+    let is_bad = matches!(error.cause(), Cause::Io(cause) if sys::is_device_error(cause));
+    (is_bad || is_slow) && error.path() == transfer.source_path()
 }
 
 /// The outcome of a file that is not rescued in this run.

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use rustix::process::Signal;
 
 use crate::harness::{
-    Act, Call, Deed, Judge, Mirror, Need, Random, Run, Scene, content, have, need, shell,
+    Act, Call, Deed, Judge, Mirror, Need, Random, Run, Scene, Strace, content, have, long, need,
+    shell,
 };
 
 const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
@@ -399,4 +400,113 @@ fn each_output_has_a_rescue_of_its_own() {
     run.assert_code(0);
     source.scene.judge(&run).complete();
     Judge::new(&source.scene.src, other, &run).complete();
+}
+
+/// A file whose device answers after many seconds waits until all others are done, and is whole then.
+#[test]
+fn a_slow_file_lets_the_others_go_first() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a-slow", content(400_000)).file("good", content(300_000)).file("small", "1");
+    let (shown, dst) = (scene.path("shown"), scene.dst.clone());
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&order);
+    let hook = move |call: &Call<'_>| {
+        if call.deed == Deed::Read && call.path == Path::new("a-slow") {
+            let mut order = seen.lock().unwrap();
+            order.push(dst.join("good").exists() && dst.join("small").exists());
+            if order.len() == 1 {
+                std::thread::sleep(std::time::Duration::from_secs(11));
+            }
+        }
+        Act::Pass
+    };
+    let _mirror = Mirror::mount(scene.src.root(), &shown, hook);
+    let run = scene.command_to(&shown, &scene.dst, ["--rescue", "--workers", "1"]).run();
+    run.assert_code(0).assert_prints(&["put off", "1 file"]);
+    scene.judge(&run).complete();
+    assert!(order.lock().unwrap().last().unwrap());
+}
+
+/// A run that is killed at one of its calls, or in which one fails, is made up for by the next.
+#[test]
+fn a_fault_at_any_call_is_made_up_for() {
+    need!(Fuse, Strace);
+    let source = BadSource::new(&[("d/film", 300_000, &[0, 30]), ("d/good", 5000, &[])]);
+    let scene = &source.scene;
+    let step = if long() { 1 } else { 5 };
+    let (mut kills, mut faults) = (0, 0);
+    for fault in ["signal=KILL", "error=EIO", "error=ENOSPC"] {
+        for calls in ["renameat2", "fdatasync,fsync", "openat", "ftruncate", "unlinkat", "write"] {
+            for when in (1..200).step_by(step) {
+                let _ = fs::remove_dir_all(&scene.dst);
+                let strace = Strace::inject(scene, calls, &format!("{fault}:when={when}"));
+                // The first that a process opens are its libraries.
+                let strace = match calls {
+                    "openat" => strace.exactly_on(scene.dst.join("d")),
+                    _ => strace,
+                };
+                let run = strace.run(scene.command_to(&source.shown, &scene.dst, ["--rescue"]));
+                if !strace.log().contains("INJECTED") && !strace.log().contains("killed by SIGKILL")
+                {
+                    break;
+                }
+                match fault {
+                    "signal=KILL" => kills += 1,
+                    _ => {
+                        faults += 1;
+                        run.assert_no_crash();
+                    }
+                }
+                scene.judge(&run).lacks("d/film");
+                let run = source.copy(&["--rescue"]);
+                run.assert_code(1);
+                let judge = scene.judge(&run);
+                source.assert_kept(&judge, "d/film");
+                judge.lists(&["d/good"]).no_temp_files();
+            }
+        }
+    }
+    println!("{kills} kills, {faults} faults");
+    assert!(kills > 3 && faults > 3, "{kills} {faults}");
+    source.heal();
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(0);
+    scene.judge(&run).complete();
+}
+
+/// Any number of files with bad places at random.
+#[test]
+fn bad_places_at_random() {
+    need!(Fuse);
+    let mut random = Random::new(5);
+    let number = if long() { 500 } else { 60 };
+    let files: Vec<(String, usize, Vec<u64>)> = (0..number)
+        .map(|file| {
+            let len = 1 + random.below(400_000);
+            let pages = len.div_ceil(PAGE as usize);
+            let bad = (0..random.below(6)).map(|_| random.below(pages) as u64).collect();
+            (format!("{}/{file}", file % 7), len, bad)
+        })
+        .collect();
+    let borrowed: Vec<_> = files.iter().map(|(name, len, bad)| (&**name, *len, &**bad)).collect();
+    let source = BadSource::new(&borrowed);
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(1);
+    let judge = source.scene.judge(&run);
+    judge.verifies().no_temp_files();
+    for (name, _, bad) in &borrowed {
+        match bad.is_empty() {
+            true => drop(judge.has(name)),
+            false => source.assert_kept(&judge, name),
+        }
+    }
+    let of_kept = |(path, _): &(&(PathBuf, u64), &u32)| {
+        borrowed.iter().any(|(name, _, bad)| path.0 == Path::new(name) && !bad.is_empty())
+    };
+    assert!(source.reads().iter().filter(of_kept).all(|(_, times)| *times <= MOST_READS));
+    source.heal();
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(0);
+    source.scene.judge(&run).complete();
 }
