@@ -251,7 +251,9 @@ impl Rewalk<'_> {
             let same_time = compared != TimeMatch::Other;
             let destination = DestinationStat { stat, same_time };
             let decision = decide(Policy::Never, SourceStat(&entry.stat), Some(destination));
-            if decision != Decision::Keep || compared == TimeMatch::Same {
+            // A program may have set its time back.
+            let is_older = entry.stat.ctime < stat.ctime || !output.has_change_times();
+            if decision != Decision::Keep || compared == TimeMatch::Same && is_older {
                 return Ok(decision);
             }
             let both = BothFiles { source, output, entry, there: stat };

@@ -6,14 +6,16 @@ use std::{
     sync::atomic::Ordering::Relaxed,
 };
 
-use crate::state::{Knowledge, Missing, Note, OpenedDir, Origin, PrivateDir, private_dir::NAME};
+use crate::state::{
+    Knowledge, Missing, Note, OpenedDir, Origin, PrivateDir, Trace, private_dir::NAME,
+};
 use crate::{
     chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
     hash::Digest, heal::FileCopy, heal::parents::DirPlace, heal::parents::Parents,
-    manifest::archive::mhl::is_chain, path::RelPath, path::Shown, staged::StagedFile, sys::Dir,
-    sys::is_on_turning_disk, sys::stat::Identity, tree::Patience, verify::Finding,
-    verify::ManifestLines, verify::Mend, verify::NameHasher, verify::PartOf, verify::Rival,
-    verify::SeenNames, verify::Target, verify::TargetSpec, verify::Verdict,
+    manifest::NextLine, manifest::archive::mhl::is_chain, path::RelPath, path::Shown,
+    staged::StagedFile, sys::Dir, sys::is_on_turning_disk, sys::stat::Identity, tree::Patience,
+    verify::Finding, verify::ManifestLines, verify::Mend, verify::NameHasher, verify::PartOf,
+    verify::Rival, verify::SeenNames, verify::Target, verify::TargetSpec, verify::Verdict,
 };
 
 /// Bytes of what is remembered of bad files. What is left out is told, and is found again by the next run.
@@ -344,13 +346,24 @@ impl Tree {
 
     /// Why the file that is there, and not as listed, must not be touched, if a later run may have made it.
     pub fn newer(&self, bad: &BadFile) -> Option<String> {
-        let load = || {
-            let private = self.private.as_ref();
-            Knowledge::load(private, &self.dir, &self.root, &|_| false, &|| false).0
-        };
-        let known = self.known.get_or_init(load);
+        let known = self.known();
         let (recorded, from) = known.digest(bad.path.as_bytes(), bad.digest.algorithm())?;
         (recorded != bad.digest && from != Origin::There).then(|| MAY_BE_NEWER.to_owned())
+    }
+
+    /// As what a run left the file at its path that was as listed, if that is on record.
+    pub fn recorded(&self, bad: &BadFile) -> Option<Trace> {
+        let (path, known) = (bad.path.as_bytes(), self.known());
+        let (digest, _) = known.digest(path, bad.digest.algorithm())?;
+        let trace = known.recorded_trace(path, &mut NextLine::default());
+        trace.filter(|trace| digest == bad.digest && *trace != Trace::UNKNOWN)
+    }
+
+    fn known(&self) -> &Knowledge {
+        self.known.get_or_init(|| {
+            let private = self.private.as_ref();
+            Knowledge::load(private, &self.dir, &self.root, &|_| false, &|| false).0
+        })
     }
 
     /// The private directory, which keeps other runs out, and notes for later ones.

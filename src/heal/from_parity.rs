@@ -5,14 +5,15 @@
 
 use std::{cell::RefCell, fs::File, io::Seek, io::SeekFrom};
 
+use crate::error::is_absent;
 use crate::{
     error::Deed, error::Error, error::Result, event::Stop, heal::FileCopy, heal::bad::Case,
     heal::bad::Mended, heal::bad::Tree, heal::bad::Unmended, heal::mend::Mender,
     heal::new_file::NewFile, heal::protect::Protecting, heal::protect::remove_leftovers,
     parity::Listed, parity::ParityDir, parity::ParityIndex, parity::Repair, parity::StoredSet,
-    parity::bad_slices, parity::is_of_nothing, staged::StagedFile, sys, sys::Dir, sys::Medium,
-    sys::stat::Kind, sys::stat::Stat, verify::Finding, verify::FindingObserver, verify::Mend,
-    verify::Target, verify::VerifyReport,
+    parity::bad_slices, parity::is_of_nothing, path::RelPath, staged::StagedFile, sys, sys::Dir,
+    sys::Medium, sys::stat::Kind, sys::stat::Stat, tree::LastDir, verify::Finding,
+    verify::FindingObserver, verify::Mend, verify::Target, verify::VerifyReport,
 };
 
 /// Sets that are repaired and wait for the next of their files.
@@ -259,6 +260,8 @@ impl Mender<'_> {
         let first = files.iter().take(file).map(|file| file.sums.len()).sum();
         let slices = SlicesOf { set, file, first };
         let (size, listed) = (slices.size(), files[file].listed);
+        let listed =
+            listed.filter(|listed| case.own().is_some() || self.is_labelled_so(case, listed));
         let recorded = recorded(&set.file, &parity.dir, bad.tree, size, listed)?;
         let own = case.own();
         self.by_slices(case, &parity.dir, &recorded, slices.bytes(), |new| {
@@ -274,6 +277,27 @@ impl Mender<'_> {
             slices.write(new, again.as_ref().map(|again| &again.file), is_cloned)?;
             Ok(is_cloned)
         })
+    }
+
+    /// True if no run gave a missing file another label after this was noted of it, and no other user can have put
+    /// another directory in the place of one above it. Otherwise it is its owner's alone.
+    fn is_labelled_so(&self, case: &Case<'_>, listed: &Listed) -> bool {
+        let tree = &self.trees[case.bad.tree];
+        let left = tree.recorded(case.bad).map(|recorded| recorded.ctime);
+        let above = |path: &RelPath| path.split().map(|(above, _)| above);
+        let is_kept = |above: &RelPath| {
+            let stat = LastDir::default().enter(&tree.dir, above).and_then(Dir::stat_self);
+            // Missing ones are made, closed.
+            stat.map_or_else(|error| is_absent(&error), |stat| Dir::is_kept_by_us(&stat))
+        };
+        let mut above =
+            std::iter::successors(above(&case.bad.path), above).filter(|above| !above.is_root());
+        let is_so = left.is_some() && left <= listed.ctime && above.all(|above| is_kept(&above));
+        if !is_so {
+            let finding = "they, or a directory above, may be others since its parity was made: it is yours alone";
+            (self.warn)(Error::finding("set the permissions of", case.path, finding));
+        }
+        is_so
     }
 
     /// Makes an empty file, of which there is nothing to repair.

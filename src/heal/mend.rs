@@ -414,6 +414,10 @@ impl Mender<'_> {
     ) -> Result<(), Unmended> {
         let Case { bad, path, .. } = case;
         let mut label = label_of(like, good);
+        // The time of the damage would make it look edited.
+        let of_other = || good.iter().find(|it| it.tree != like.tree).map(|it| it.stat.mtime);
+        let recorded = self.trees[bad.tree].recorded(bad).map(|recorded| recorded.mtime);
+        label.stat.mtime = recorded.or_else(of_other).unwrap_or(label.stat.mtime);
         if label.owner.tree != like.tree {
             let finding =
                 "it belonged to another user than the good copy, and belongs to that one's now";

@@ -247,7 +247,7 @@ impl Run<'_> {
         if has_parity {
             self.report.files += 1;
         }
-        if has_parity || !is_known && !self.by.is_all {
+        if !self.by.is_all && (has_parity || !is_known) {
             return;
         }
         let wanted = Wanted { path, digest, line: number };
@@ -262,6 +262,9 @@ impl Run<'_> {
             Ok(stat) => stat.size,
             Err(error) => return self.unfit(wanted, Unfit::Io(error)),
         };
+        if has_parity {
+            return;
+        }
         if size == 0 {
             // Nothing of it can be lost but its name.
             return match is_of_nothing(&wanted.digest) {

@@ -64,20 +64,23 @@ pub struct Listed {
     pub uid: u32,
     pub gid: u32,
     pub mtime: Time,
+    /// When anything of it had changed; earlier versions do not tell.
+    pub ctime: Option<Time>,
 }
 
 impl Listed {
     /// That of a file with this digest.
     pub fn new(digest: Digest, stat: &Stat) -> Self {
-        let Stat { mode, uid, gid, mtime, .. } = *stat;
-        Self { digest, mode, uid, gid, mtime }
+        let Stat { mode, uid, gid, mtime, ctime, .. } = *stat;
+        Self { digest, mode, uid, gid, mtime, ctime: Some(ctime) }
     }
 
     fn line(&self) -> String {
-        let Self { digest, mode, uid, gid, mtime } = self;
-        let Time { secs, nanos } = mtime;
+        let Self { digest, mode, uid, gid, mtime, ctime } = self;
+        let time = |Time { secs, nanos }| format!(" {secs} {nanos}");
+        let times = [Some(*mtime), *ctime].into_iter().flatten().map(time).collect::<String>();
         let digest = format!("{} {digest}", digest.algorithm().name());
-        format!("{digest} {mode:o} {uid} {gid} {secs} {nanos}")
+        format!("{digest} {mode:o} {uid} {gid}{times}")
     }
 
     fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
@@ -85,8 +88,9 @@ impl Listed {
         let digest = Digest::parse(algorithm, words.next()?.as_bytes())?;
         let mode = u32::from_str_radix(words.next()?, 8).ok()?;
         let (uid, gid) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let mtime = Time { secs: words.next()?.parse().ok()?, nanos: words.next()?.parse().ok()? };
-        Some(Self { digest, mode, uid, gid, mtime })
+        let mut time =
+            || Some(Time { secs: words.next()?.parse().ok()?, nanos: words.next()?.parse().ok()? });
+        Some(Self { digest, mode, uid, gid, mtime: time()?, ctime: time() })
     }
 }
 
@@ -449,7 +453,7 @@ mod tests {
     fn file(name: &str, size: u64, slice: u64) -> SetFile {
         let digest = Digest::sha256([7; 32]);
         let mtime = Time { secs: -5, nanos: 9 };
-        let listed = Listed { digest, mode: 0o640, uid: 1, gid: 2, mtime };
+        let listed = Listed { digest, mode: 0o640, uid: 1, gid: 2, mtime, ctime: Some(mtime) };
         let sums = vec![SliceSum { md5: [3; 16], crc: 4 }; size.div_ceil(slice) as usize];
         let path = RelPath::parse(name.as_bytes()).unwrap();
         SetFile { path, size, md5: [1; 16], head: [2; 16], sums, listed: Some(listed) }

@@ -11,7 +11,7 @@ use crate::{
     sys, sys::Medium, sys::stat::Stat, transfer, transfer::Action, transfer::Context,
     transfer::KeptRow, transfer::Labels, transfer::Outcome, transfer::baseline::Baseline,
     transfer::prepare::ChainedCopy, transfer::prepare::CheckControl, tree::Decision,
-    tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry,
+    tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry, volume::times::TimeMatch,
 };
 
 // A file that is at the output already, with the size and time of the source's: is it kept?
@@ -91,7 +91,8 @@ impl ExistingFile<'_> {
         match source {
             Some(source) if source != found && self.is_known() && !is_as_known => {
                 return Ok(match self.is_source(source, read_back)? {
-                    Some(true) => self.differs(&source),
+                    Some(true) if self.shows_time_of_source() => self.differs(&source),
+                    Some(true) => self.unlike(&source),
                     Some(false) if self.if_unlike.is_some() => self.unlike(&source),
                     Some(false) => Action::Settled(Outcome::Left(ALL_DIFFER)),
                     None => Action::Settled(Outcome::Abandoned),
@@ -110,6 +111,14 @@ impl ExistingFile<'_> {
             Some(self.row(found, origin, source.is_some())),
             asked.verifies_kept().then_some(proof),
         )
+    }
+
+    /// True if the copy has the time that the output makes of the source's. One that is merely alike may be that of an
+    /// edit at the output.
+    fn shows_time_of_source(&self) -> bool {
+        let target = &self.transfer.target;
+        let compared = target.output.compare_times_alone(target.entry.stat.mtime, self.there.mtime);
+        self.if_unlike.is_none() || compared == TimeMatch::Same
     }
 
     /// The origin to be recorded for a content that the source has, too.

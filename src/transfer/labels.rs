@@ -128,11 +128,8 @@ impl ExistingFile<'_> {
     /// True if the label of the source's file may be another than that of its copy, which stands so.
     fn may_be_unlike(&self, stands: &Stat) -> bool {
         let stat = &self.transfer.entry().stat;
-        // The change time of a file that no record knows says little, since a rename sets it; it is read anyway.
-        let Some(row) = self.belief.row() else {
-            let has_no_records = self.context.options.asked.algorithm == Algorithm::None;
-            return !has_no_records || Attributes::may_differ(stands, stat);
-        };
+        // The change time of a file that no record knows says little, since a rename sets it.
+        let Some(row) = self.belief.row() else { return true };
         match row.seen.label() {
             Some(at) => at != stat.ctime || !Attributes::are_labelled(stands, stat),
             None => {

@@ -200,3 +200,18 @@ fn a_root_with_another_label_since_is_named() {
     shell(&cluster.scene, "chmod 700 src");
     rewalk(&cluster).assert_code(1).assert_says("out: its permissions or its owner changed since");
 }
+
+/// A program may set the time of what it edited back: its change time is later than that of the copy.
+#[test]
+fn an_edit_that_keeps_size_and_time_is_named() {
+    let cluster = Cluster::new(2);
+    let shards = cluster.plan();
+    (0..shards).for_each(|shard| drop(cluster.shard(shard).assert_code(0)));
+    let edit =
+        "sleep 0.05; touch -r src/d0/f2 time; printf X | dd of=src/d0/f2 conv=notrunc status=none
+         touch -r time src/d0/f2; chmod 600 src/d0/f3; chmod 640 src/d0/f3";
+    shell(&cluster.scene, edit);
+    let run = rewalk(&cluster);
+    run.assert_code(1);
+    assert_eq!(told(&run), BTreeSet::from(["changed d0/f2".into()]), "{}", run.err());
+}

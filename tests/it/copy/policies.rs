@@ -414,3 +414,38 @@ fn what_another_disk_has_under_the_same_name_is_not_replaced() {
     copy("moved", &["--exclude=lost+found"]).assert_code(0);
     assert_eq!(fs::read(scene.dst.join("shorter")).unwrap(), content(1800));
 }
+
+/// An edit at the output whose time could be that of the source, cut, is no damage: also where only a manifest says what
+/// the copy was.
+#[test]
+fn an_edit_at_the_output_with_a_time_that_looks_cut_stays() {
+    for (policy, is_left) in [("default", true), ("never", true), ("update", false)] {
+        let scene = Scene::new();
+        scene.src.file("a", "hello").mtime("a", TIME, 500_000_000);
+        scene.copy(&[]).assert_code(0);
+        let mine = TIME - 1 - TIME % 2;
+        shell(&scene, &format!("rm -r dst/.dircopy; printf MINE! >dst/a; touch -d @{mine} dst/a"));
+        let run = scene.copy(&["--overwrite-policy", policy]);
+        run.assert_code(i32::from(is_left));
+        assert_eq!(shell(&scene, "cat dst/a"), if is_left { "MINE!" } else { "hello" }, "{policy}");
+    }
+}
+
+/// Without records nothing tells that the access list is the one that was copied.
+#[test]
+fn a_list_that_was_dropped_is_dropped_where_nothing_is_recorded() {
+    need!(Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("a", "secret");
+    shell(&scene, "chmod 640 src/a; setfacl -m u:65534:r src/a");
+    scene.copy(&["--hash=none"]).assert_code(0);
+    shell(
+        &scene,
+        "sleep 0.05; setfacl -b src/a; chmod 640 src/a; sleep 0.05; chmod 600 dst/a; chmod 640 dst/a",
+    );
+    scene.copy(&["--hash=none", "--overwrite-policy=update"]).assert_code(0);
+    assert_eq!(shell(&scene, "getfacl -n dst/a | grep -c 65534 || true"), "0\n");
+    // Under other policies it is named.
+    shell(&scene, "setfacl -m u:65534:r dst/a");
+    scene.copy(&["--hash=none"]).assert_code(1);
+}

@@ -487,3 +487,24 @@ fn a_part_file_that_was_given_away_is_removed() {
         is_whole(&scene.path("A"));
     }
 }
+
+/// The time of the damage would make the healed file look edited: a copy would leave it, and list it no longer.
+#[test]
+fn a_healed_file_has_the_time_that_it_had() {
+    for has_record in [true, false] {
+        let scene = Scene::new();
+        scene.src.file("a", content(9000)).mtime("a", 1_400_000_000, 7).file("b", "b");
+        for name in ["A", "B"] {
+            scene.command_to(scene.src.root(), scene.path(name), ["-q"]).run().assert_code(0);
+        }
+        if !has_record {
+            shell(&scene, "rm -r A/.dircopy");
+        }
+        shell(&scene, "printf X | dd of=A/a conv=notrunc status=none");
+        scene.bare(["heal", "A", "B"]).run().assert_code(0).assert_says("healed: A/a");
+        assert_eq!(shell(&scene, "stat -c %.9Y A/a"), "1400000000.000000007\n");
+        let run = scene.command_to(scene.src.root(), scene.path("A"), ["--verify"]).run();
+        run.assert_code(0).assert_prints(&["done: 2 files"]);
+        assert_eq!(shell(&scene, "cat $(ls A/*.sha256sum | tail -n 1) | wc -l"), "2\n");
+    }
+}

@@ -10,7 +10,7 @@ fn other_programs_verify_and_repair_by_it() {
     }
     let scene = copied();
     let run = protect(&scene, &["--parity", "20%"]);
-    run.assert_code(0).assert_prints(&["good: every listed file has parity"]);
+    run.assert_code(0).assert_prints(&["done: every listed file has parity"]);
     assert_par2(&scene, "verify", "dst");
     shell(
         &scene,
@@ -94,4 +94,16 @@ fn a_tree_without_a_manifest_gets_none() {
     assert!(!scene.path("dst/.dircopy").exists());
     protect(&scene, &["--parity", "0%"]).assert_code(2);
     protect(&scene, &["--parity", "101%"]).assert_code(2);
+}
+
+/// What has parity already is not read, but that it is missing is seen.
+#[test]
+fn a_file_that_is_missing_is_named_though_it_has_parity() {
+    let scene = copied();
+    protect(&scene, &[]).assert_code(0);
+    std::fs::remove_file(scene.path("dst/d1/f4")).unwrap();
+    let run = protect(&scene, &[]);
+    run.assert_code(4).assert_says("missing: dst/d1/f4").assert_prints(&["3 kept"]);
+    scene.bare(["heal", "dst"]).run().assert_code(0);
+    protect(&scene, &[]).assert_code(0).assert_prints(&["sets that were kept were not read"]);
 }
