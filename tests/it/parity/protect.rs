@@ -100,7 +100,7 @@ fn a_tree_without_a_manifest_gets_none() {
 #[test]
 fn a_file_that_is_missing_is_named_though_it_has_parity() {
     let scene = copied();
-    protect(&scene, &[]).assert_code(0);
+    protect(&scene, &["--parity", "30%"]).assert_code(0);
     std::fs::remove_file(scene.path("dst/d1/f4")).unwrap();
     let run = protect(&scene, &[]);
     run.assert_code(4).assert_says("missing: dst/d1/f4").assert_prints(&["3 kept"]);
