@@ -49,6 +49,7 @@ pub fn copy(
         Err(exit) => return exit,
     };
     match names {
+        Ok(None) => {}
         Ok(names) => jobs.iter_mut().for_each(|job| job.names.clone_from(&names)),
         Err(refused) => return session.end_refused(&refused),
     }

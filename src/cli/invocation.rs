@@ -13,9 +13,9 @@ use crate::{
     cli::cluster::PlanArgs, cli::cluster::ShardArgs, cli::habits::explain_habit,
     cli::habits::explain_want, cli::habits::refuse_foreign, cli::habits::refuse_loose_value,
     cli::habits::refuse_new_name, cli::habits::refuse_second_source, cli::restore::ProvenTree,
-    cli::restore::refuse_others, cli::words::OutputName, cli::words::located, copy::CopyJob,
-    error::Error, path::Shown, stream::StreamJob, stream::input::is_stream, sys, tree::Filter,
-    tree::Pattern,
+    cli::restore::named_paths, cli::restore::refuse_others, cli::words::OutputName,
+    cli::words::located, copy::CopyJob, error::Error, path::Shown, stream::StreamJob,
+    stream::input::is_stream, sys, tree::Filter, tree::NameEnd, tree::NameList, tree::Pattern,
 };
 
 /// The command that a command line gives.
@@ -171,14 +171,26 @@ fn restore(matches: &ArgMatches, command: &mut Command) -> Result<Invocation, Us
 impl CopyInvocation {
     /// Makes it one that brings back the tree that was found.
     fn restore(&mut self, matches: &ArgMatches, found: &ProvenTree) -> Result<(), String> {
-        let own = found.own.iter().map(|name| Pattern::Exclude(format!("/{name}")));
-        let patterns = patterns(matches, &self.args.include, &self.args.exclude);
-        let filter = Filter::new(&patterns.into_iter().chain(own).collect::<Vec<_>>())?;
+        // Of what is asked for by its path, only the directories above are made.
+        let names = named_paths(&self.args.include).filter(|_| self.args.exclude.is_empty());
+        let patterns = match names {
+            Some(_) => Vec::new(),
+            None => {
+                let own = found.own.iter().map(|name| Pattern::Exclude(format!("/{name}")));
+                let given = patterns(matches, &self.args.include, &self.args.exclude);
+                given.into_iter().chain(own).collect()
+            }
+        };
+        let names =
+            names.map(|names| NameList::read(&*names, NameEnd::Nul, Path::new("--include")));
+        let names = names.transpose().map_err(|error| error.to_string())?;
+        let filter = Filter::new(&patterns)?;
         self.args.input = vec![found.source.clone()];
         for job in &mut self.jobs {
             job.source.clone_from(&found.source);
             job.options.restore = true;
             job.options.selection.filter = filter.clone();
+            job.names.clone_from(&names);
             // A dry run reads no file.
             job.expect = Some(found.manifest.clone()).filter(|_| !job.dry_run);
             job.expect_all = true;

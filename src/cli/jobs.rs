@@ -82,6 +82,9 @@ pub fn check(
     for problem in &problems {
         console.err(&format!("dircopy: {problem}"));
     }
+    if problems.is_empty() {
+        console.out("# nothing is in its way");
+    }
     if problems.is_empty() && console.all_written() { Exit::Complete } else { Exit::Incomplete }
 }
 

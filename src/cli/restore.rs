@@ -70,10 +70,8 @@ impl ProvenTree {
     /// # Errors
     /// There is nothing; where older ones have it, the newest of these.
     pub fn refuse_lost(&self, path: &Path, include: &[String]) -> Result<()> {
-        let is_path =
-            |pattern: &String| pattern.starts_with('/') && !pattern.contains(['*', '?', '[', '\\']);
         let is_generation = self.source.parent() == Some(path);
-        if !is_generation || include.is_empty() || !include.iter().all(is_path) {
+        if !is_generation || named_paths(include).is_none() {
             return Ok(());
         }
         let has_any = |tree: &Path| {
@@ -100,6 +98,17 @@ impl ProvenTree {
         };
         Err(Error::finding("restore", path, finding))
     }
+}
+
+/// What is included, each ended with NUL, if all of it is named by its path.
+pub fn named_paths(include: &[String]) -> Option<Vec<u8>> {
+    let is_path = |pattern: &String| {
+        let is_named = pattern.starts_with('/') && !pattern.trim_matches('/').is_empty();
+        is_named && !pattern.contains(['*', '?', '[', '\\'])
+    };
+    let names = include.iter().flat_map(|pattern| [pattern.trim_matches('/'), "\0"]);
+    let is_any = !include.is_empty() && include.iter().all(is_path);
+    is_any.then(|| names.collect::<String>().into_bytes())
 }
 
 const NO_MANIFEST: &str = "it has no manifest of dircopy that would prove it: --expect LIST names one of another \

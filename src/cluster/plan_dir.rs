@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The version of all formats in the directory.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 
 /// No file but a list is longer; bytes.
 const MOST_JSON: u64 = 16 << 20;

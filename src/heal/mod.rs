@@ -171,7 +171,10 @@ impl HealJob {
             Dir::open(path).is_ok_and(|root| matches!(ParityDir::open(&root, path), Ok(Some(_))))
         };
         if dirs.len() + self.from.len() < 2 && !dirs.iter().any(has_parity) {
-            return refuse(&dirs[0], "there is no other tree to take from, and no parity of it");
+            return refuse(
+                &dirs[0],
+                "there is no other tree to take from, and no parity of it; name a copy of it after it",
+            );
         }
         let mut opened = OpenedTrees { trees: Vec::new(), listed: Vec::new() };
         for (number, dir) in dirs.iter().chain(&self.from).enumerate() {

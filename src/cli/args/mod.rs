@@ -157,8 +157,9 @@ dircopy [OPTIONS] <SRC> <DST>...
 pub fn dircopy() -> Command {
     let verify = dirverify().name("verify").display_name("dircopy-verify");
     let is_tuning = |arg: &Arg| TUNING.split(' ').any(|id| arg.get_id() == id);
+    let hide = |arg: Arg| if is_tuning(&arg) { arg.hide_long_help(true) } else { arg };
     CopyArgs::command()
-        .mut_args(|arg| if is_tuning(&arg) { arg.hide_long_help(true) } else { arg })
+        .mut_args(hide)
         .subcommand(verify)
         .subcommand(restore::restore())
         .subcommand(HealArgs::command().display_name("dircopy-heal"))
@@ -166,7 +167,7 @@ pub fn dircopy() -> Command {
         .subcommand(ReportArgs::command().display_name("dircopy-report"))
         .subcommand(GenerationsArgs::command().display_name("dircopy-generations"))
         .subcommand(jobs())
-        .subcommand(PlanArgs::command().display_name("dircopy-plan"))
+        .subcommand(PlanArgs::command().mut_args(hide).display_name("dircopy-plan"))
         .subcommand(ShardArgs::command().display_name("dircopy-shard"))
         .subcommand(FinishArgs::command().display_name("dircopy-finish"))
         .subcommand(manifest())

@@ -48,7 +48,13 @@ impl<'a> Task<'a> {
     pub(crate) fn names(&self) -> Vec<String> {
         let shown = |path: &Path| Shown::path(path).to_string();
         match self {
-            Task::Copy { outputs, .. } => outputs.iter().map(|output| shown(output)).collect(),
+            Task::Copy { outputs, given, .. } => {
+                let name = |(output, given): (&PathBuf, &PathBuf)| match is_on_named_disk(given) {
+                    true => shown(given),
+                    false => shown(output),
+                };
+                outputs.iter().zip(*given).map(name).collect()
+            }
             // All outputs of a stream, and all directories of a check, have one progress.
             Task::Stream { outputs, .. } => {
                 let names: Vec<_> = outputs.iter().map(|output| shown(output.path())).collect();

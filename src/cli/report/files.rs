@@ -171,7 +171,7 @@ fn listing(list: &FileList, manifest: &JsonName) -> Markup {
                         tr {
                             td { (name_of(path.as_bytes())) }
                             td .number { (shown(*bytes)) }
-                            td .digest .long[digest.len() > SHORT_DIGEST] { (digest) }
+                            td .digest .long[digest.len() > SHORT_DIGEST] data-label=(list.algorithm.shown()) { (digest) }
                         }
                     }
                 }

@@ -328,13 +328,13 @@ impl CopySummary<'_> {
         let source = self.args.input.first().filter(|_| !was_held)?;
         if source.join(DECLARATION).is_file() {
             let command = format!("--expect {}", typed(source));
-            return Some(format!("the source is a bag, and was not held against that: {command}"));
+            return Some(format!("the source is a bag; to hold the copy against it: {command}"));
         }
         let lists = lists_by_name(&Dir::open(source).ok()?);
         let first = lists.iter().find(|name| ManifestName::of_any(name.as_ref()).is_none())?;
         let command = format!("--expect {} --expect-all", typed(&source.join(first)));
         let first = Shown::path(Path::new(first));
-        Some(format!("{first} in the source, which was not held against that: {command}"))
+        Some(format!("{first} came along; to hold the copy against it: {command}"))
     }
 }
 

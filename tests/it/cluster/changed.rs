@@ -96,10 +96,10 @@ fn a_shard_does_not_look_where_the_plan_looked() {
 fn a_plan_of_an_earlier_version_is_refused() {
     let cluster = planned();
     let path = cluster.plan_dir().join("plan.json");
-    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 6", "\"format\": 5");
+    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 7", "\"format\": 6");
     fs::write(&path, text).unwrap();
     for run in [cluster.shard(0), cluster.finish(), cluster.status()] {
-        run.assert_code(2).assert_says("format 5").assert_says("make a new plan");
+        run.assert_code(2).assert_says("format 6").assert_says("make a new plan");
     }
     assert_eq!(fs::metadata(cluster.out()).unwrap().nlink(), 4, "only its directories are there");
 }
@@ -113,7 +113,7 @@ fn a_plan_with_other_options_is_refused() {
     let changes = [
         ("\"sync\": true", "\"sync\": true, \"retries\": 3", "unknown field `retries`"),
         ("\"sync\": true,", "", "missing field `sync`"),
-        ("\"verify\": null,", "", "missing field `verify`"),
+        ("\"verify\": false,", "", "missing field `verify`"),
         ("\"links\": true,", "", "missing field `links`"),
     ];
     for (old, new, why) in changes {

@@ -43,7 +43,17 @@ fn a_copy_comes_back_without_records() {
     // One file of it.
     let one = ["restore", "dst", "one", "--include", "/2025/snow.jpg"];
     scene.bare(one).run().assert_code(0);
-    assert_eq!(shell(&scene, "cd one && find . -type f"), "./2025/snow.jpg\n");
+    // No other directory of it is made.
+    assert_eq!(shell(&scene, "cd one && find . -mindepth 1 | sort"), "./2025\n./2025/snow.jpg\n");
+    let run = scene.bare(["restore", "dst", "none", "--include", "/2025/rain.jpg"]).run();
+    run.assert_code(1).assert_says("2025/rain.jpg");
+    shell(
+        &scene,
+        "cp -a dst bad; printf X | dd of=bad/2025/snow.jpg bs=1 seek=9 conv=notrunc; rm -r bad/.dircopy",
+    );
+    let run = scene.bare(["restore", "bad", "none", "--include", "/2025/snow.jpg"]).run();
+    run.assert_code(4).assert_says("2025/snow.jpg");
+    assert_eq!(shell(&scene, "find none -type f"), "");
     let run = scene.bare(["restore", "dst/2025/snow.jpg", "one"]).run();
     run.assert_code(2).assert_says("dircopy restore dst DST --include /2025/snow.jpg");
     // A directory of it, also from within, and a name that means something in a pattern.

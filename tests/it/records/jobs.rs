@@ -121,7 +121,7 @@ fn a_check_of_a_job_tells_what_it_would_run_and_touches_nothing() {
         job(&scene, "exclude = [\"*.tmp\", \"x\"]\ninclude = \"y\"\nnice = 5\nhard-links = true");
     let before = names_below(scene.root(), "f");
     let good = run(&scene, &["jobs", "check", "job.toml"]);
-    good.assert_code(0);
+    good.assert_code(0).assert_prints(&["# nothing is in its way"]);
     assert_eq!(names_below(scene.root(), "f"), before);
     assert!(!scene.dst.exists());
     let said = good.out();
