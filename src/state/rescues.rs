@@ -81,6 +81,11 @@ impl<'a> Rescues<'a> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// True if nothing was begun.
+    pub fn are_none(&self) -> bool {
+        self.noted().0.is_empty()
+    }
+
     /// That of the file at `path`.
     pub fn of(&self, path: &RelPath) -> Option<Rescue> {
         self.noted().0.get(path).copied()

@@ -40,7 +40,9 @@ pub fn prepare(
         // What was read of it is not read again.
         Action::Copy { replaces, .. }
             if context.shared.rescues.is_some_and(|rescues| {
-                rescues.are_wanted && rescues.of(&transfer.target.rel_path()).is_some()
+                rescues.are_wanted
+                    && !rescues.are_none()
+                    && rescues.of(&transfer.target.rel_path()).is_some()
             }) =>
         {
             Action::Settled(Outcome::PutOff { replaces })

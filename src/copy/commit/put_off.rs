@@ -117,7 +117,7 @@ impl Committer<'_> {
 
     /// A file stands complete: what was rescued of it goes.
     pub(super) fn forget_rescue(&mut self, target: &CopyTarget) {
-        if let Some(rescues) = self.context.shared.rescues
+        if let Some(rescues) = self.context.shared.rescues.filter(|rescues| !rescues.are_none())
             && let Err(error) = rescue::forget(rescues, &target.output, &target.entry.name)
         {
             self.accounting.warn(&error);

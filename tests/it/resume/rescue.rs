@@ -31,10 +31,10 @@ struct Medium {
 
 /// A source with bad pages.
 struct BadSource {
+    _mirror: Mirror,
     scene: Scene,
     medium: Arc<Mutex<Medium>>,
     shown: PathBuf,
-    _mirror: Mirror,
 }
 
 impl BadSource {
@@ -62,7 +62,7 @@ impl BadSource {
             }
         };
         let _mirror = Mirror::mount(scene.src.root(), &shown, hook);
-        Self { scene, medium, shown, _mirror }
+        Self { _mirror, scene, medium, shown }
     }
 
     fn copy(&self, args: &[&str]) -> Run {
@@ -509,4 +509,103 @@ fn bad_places_at_random() {
     let run = source.copy(&["--rescue"]);
     run.assert_code(0);
     source.scene.judge(&run).complete();
+}
+
+/// A rescue goes with what else is asked of a copy.
+#[test]
+fn it_goes_with_other_options() {
+    need!(Fuse);
+    for args in [
+        &["--verify"][..],
+        &["--verify-source", "--workers", "1"],
+        &["--hash", "sha256,md5", "--hard-links"],
+        &["--mirror=all", "--checkpoint", "1M"],
+        &["--follow-links", "--sparse", "always", "--limit-rate", "20M"],
+        &["--hash", "sha256,sha512", "--state", "state"],
+    ] {
+        let source = one_bad();
+        source.scene.src.file("d/plain", content(10));
+        fs::create_dir(source.scene.path("state")).unwrap();
+        fs::hard_link(source.scene.src.path("d/film"), source.scene.src.path("d/name")).unwrap();
+        let bad = [0, 300].map(|page| (PathBuf::from("d/name"), page));
+        source.medium.lock().unwrap().bad.extend(bad);
+        let args = [args, &["--rescue"]].concat();
+        let run = source.copy(&args);
+        run.assert_code(1).assert_says("cannot rescue all of");
+        source.scene.judge(&run).lacks("d/film").has("d/plain").no_temp_files();
+        source.heal();
+        let run = source.copy(&args);
+        run.assert_code(0);
+        assert_eq!(shell(&source.scene, "diff -r src/d dst/d; ls dst/d | wc -l").trim(), "4");
+    }
+}
+
+/// A file that is not what is expected of it is not published when it is whole, and stays beside its place.
+#[test]
+fn what_is_expected_judges_what_was_rescued() {
+    need!(Fuse);
+    let source = one_bad();
+    let list = source.scene.path("list.sha256sum");
+    fs::write(&list, format!("{}  d/film\n", "ab".repeat(32))).unwrap();
+    let args = ["--rescue", "--expect", list.to_str().unwrap(), "--expect-all"];
+    source.copy(&args).assert_code_in(&[1, 4]);
+    source.heal();
+    let run = source.copy(&args);
+    run.assert_code(4);
+    source.scene.judge(&run).lacks("d/film").does_not_list("d/film");
+    assert!(fs::read(kept(&source)).unwrap() == source.scene.src.read("d/film"));
+}
+
+/// So it is on a file system of a disk with bad sectors, where reads are proven to come from the device.
+#[test]
+fn a_file_system_on_a_bad_disk_is_rescued() {
+    need!(Fuse, Loop);
+    let source = BadSource::new(&[("image", 64 << 20, &[])]);
+    let (scene, below) = (&source.scene, source.scene.src.path("image"));
+    let mount = scene.tree("mount");
+    let film = content(9_000_000);
+    fs::write(scene.path("film"), &film).unwrap();
+    let line = "mkfs.ext4 -q -F -O ^has_journal src/image && mount -o loop src/image mount && mkdir mount/d \
+                && cp film mount/d/film && cp film mount/d/other && echo good > mount/d/good && umount mount";
+    shell(scene, line);
+    // Where the second file lies, by its content.
+    let image = fs::read(&below).unwrap();
+    let places: Vec<usize> = [5 * 4096, 1000 * 4096, 1003 * 4096]
+        .into_iter()
+        .map(|at| {
+            let block = &film[at..at + 4096];
+            image.chunks(4096).position(|it| it == block).unwrap()
+        })
+        .collect();
+    let bad = places.iter().map(|page| (PathBuf::from("image"), *page as u64));
+    source.medium.lock().unwrap().bad.extend(bad);
+    shell(scene, "mount -o ro,loop shown/image mount");
+    let run = scene.command_to(mount.root(), &scene.dst, ["--rescue"]).run();
+    let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        run.assert_code(1);
+        let name = if scene.dst.join("d/film").exists() { "other" } else { "film" };
+        let path = scene.dst.join(format!("d/{name}.dircopy-rescue"));
+        let (read, there) = (read_map(&map_of(&path)), fs::read(&path).unwrap());
+        // Each bad block of the disk may cost its neighbour, as it does GNU ddrescue.
+        let missing = film.len().div_ceil(512) - read.len();
+        assert!((3 * 8..=6 * 8).contains(&missing), "{missing}");
+        if have(&[Need::Program("ddrescue")]) {
+            shell(scene, &format!("ddrescue -q -f mount/d/{name} own own.map"));
+            assert_eq!(read, read_map(&scene.path("own.map")));
+        }
+        assert!(read.iter().all(|at| {
+            let at = *at as usize * 512;
+            let end = film.len().min(at + 512);
+            there[at..end] == film[at..end]
+        }));
+        source.heal();
+        let run = scene.command_to(mount.root(), &scene.dst, ["--rescue"]).run();
+        run.assert_code(0);
+        for name in ["film", "other"] {
+            assert!(fs::read(scene.dst.join("d").join(name)).unwrap() == film);
+        }
+        scene.judge(&run).verifies();
+    }));
+    shell(scene, "umount mount");
+    judged.unwrap();
 }
