@@ -38,7 +38,8 @@ pub struct ParityDir {
 }
 
 impl ParityDir {
-    /// That of the tree whose root is `root`, at `path`, if it has one.
+    /// That of the tree whose root is `root`, at `path`, if it has one of this user's: what another one put there may
+    /// take for ever to read.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -48,7 +49,11 @@ impl ParityDir {
         let opened = opened.and_then(|private| {
             private.map_or(Ok(None), |it| it.open_dir(PARITY.as_ref(), false).if_there())
         });
-        let dir = opened.deed("open the directory of the parity", &path)?;
+        let ours = opened.and_then(|dir| match dir {
+            Some(dir) if dir.is_ours()? => Ok(Some(dir)),
+            _ => Ok(None),
+        });
+        let dir = ours.deed("open the directory of the parity", &path)?;
         Ok(dir.map(|dir| Self { dir, path }))
     }
 

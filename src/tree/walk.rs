@@ -11,11 +11,11 @@ use crate::{
     error::Deed, error::Error, event::Gate, event::Stop, manifest::LONGEST_DIR, path::RelPath,
     state::Knowledge, state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes,
     sys::Dir, sys::DirReader, sys::ListedEntry, sys::stat::Identity, sys::stat::Kind,
-    tree::Classifier, tree::Cleanup, tree::Inclusion, tree::Leftovers, tree::NameCount,
-    tree::NameList, tree::OutputDir, tree::Protected, tree::SourceDir, tree::Unclassified,
-    tree::UnknownParts, tree::WalkItem, tree::classify::DirMemory, tree::classify::PendingLinks,
-    tree::classify::Subdir, tree::cleanup, tree::dirs::LiveDirs, tree::dirs::OTHERS_MAY_WRITE,
-    tree::found::Emit,
+    sys::stat::Stat, tree::Classifier, tree::Cleanup, tree::Inclusion, tree::Leftovers,
+    tree::NameCount, tree::NameList, tree::OutputDir, tree::Protected, tree::SourceDir,
+    tree::Unclassified, tree::UnknownParts, tree::WalkItem, tree::classify::DirMemory,
+    tree::classify::PendingLinks, tree::classify::Subdir, tree::cleanup, tree::dirs::LiveDirs,
+    tree::dirs::OTHERS_MAY_WRITE, tree::found::Emit,
 };
 
 /// Why a directory is not entered that lies deeper than [`LONGEST_DIR`] allows.
@@ -436,9 +436,10 @@ impl Walk<'_> {
             let _ = emit.item(WalkItem::Warning(error));
             Attributes::default()
         });
+        let label = label_of(&stat, from, emit);
         let mut output = OutputDir::below(&parent.output, name, &stat);
         output.ways = output.ways.with_lists(&attributes);
-        output.finish = Some((Dir::label_of_copy(&stat), attributes)).filter(|_| !self.leaves_dirs);
+        output.finish = Some((label, attributes)).filter(|_| !self.leaves_dirs);
         if let Some(opened) = self.open_output(&parent.output, name)? {
             let is_source = |id| id == stat.id || stack.iter().any(|above| above.id == id);
             self.take_output(&mut output, &parent.output, opened, &stat, &is_source, emit)?;
@@ -470,4 +471,14 @@ impl Walk<'_> {
             memory: DirMemory::default(),
         })
     }
+}
+
+/// The label that the copy of the directory `stat` at this path gets. What is not known of it is told.
+fn label_of(stat: &Stat, path: impl FnOnce() -> PathBuf, emit: &mut impl Emit) -> Stat {
+    if Dir::is_closed_in_place(stat) {
+        let finding = "a run closed it, and was cut short: it is its owner's alone until that copy is made again";
+        let error = Error::finding("know the permissions of", path(), finding);
+        let _ = emit.item(WalkItem::Warning(error));
+    }
+    Dir::label_of_copy(stat)
 }

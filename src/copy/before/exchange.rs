@@ -404,7 +404,7 @@ impl CopyJob {
             None if self.options.restore && !self.options.selection.filter.is_empty() => {
                 "nothing in that tree matches --include; a path begins at its root: --include /DIR/FILE"
             }
-            None if !self.options.selection.filter.is_empty() => {
+            _ if !self.options.selection.filter.is_empty() => {
                 "nothing in the source matches --include and --exclude; if that is meant, give --allow-empty"
             }
             // It was not when the run began. What cannot be listed now was told.

@@ -5,8 +5,8 @@ use std::{ffi::OsStr, io, os::fd::BorrowedFd};
 use rustix::{fs::Gid, fs::Mode, fs::Uid};
 
 use crate::{
-    sys::Attributes, sys::stat::Stat, sys::unix::dir::Dir, sys::unix::process::acting_as,
-    sys::unix::process::is_root,
+    sys::Attributes, sys::stat::Kind, sys::stat::Stat, sys::unix::dir::Dir,
+    sys::unix::process::acting_as, sys::unix::process::is_root,
 };
 
 /// The permission bit of a directory from which new entries take their group.
@@ -117,12 +117,13 @@ pub(super) fn is_labelled(there: &Stat, source: &Stat) -> bool {
 }
 
 /// The permissions that an entry of another owner, and of the group `gid`, gets from `source`. A set-user-ID program
-/// that changes hands does not keep the bit. Of another group, neither that nor those who are in neither get more than
-/// both had at the source.
+/// that changes hands does not keep the bit; a directory's set-group-ID bit is of its group. Of another group, neither
+/// that nor those who are in neither get more than both had at the source.
 pub(super) fn mode_of_another(source: &Stat, gid: u32) -> u32 {
     let mode = source.mode & 0o1777;
     let both = mode >> 3 & mode & 0o007;
-    if gid == source.gid { mode } else { mode & !0o077 | both << 3 | both }
+    let of_group = if source.kind == Kind::Dir { source.mode & SET_GROUP } else { 0 };
+    if gid == source.gid { mode | of_group } else { mode & !0o077 | both << 3 | both }
 }
 
 /// The same for an open entry of this user, which gets `source`'s group where that makes a difference and this user is

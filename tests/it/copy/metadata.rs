@@ -340,6 +340,27 @@ fn labels_of_another_group_are_compared_with_what_was_made_of_them() {
     assert_eq!(shell(&scene, "stat -c %a out/o/closed"), "4700\n");
 }
 
+/// The set-group-ID bit of a directory is of its group, whoever copies it.
+#[test]
+fn an_ordinary_users_directories_keep_their_set_group_id_bits() {
+    need!(Setpriv);
+    let scene = Scene::on_disk();
+    scene.src.file("d/f", "x").file("of group/f", "x");
+    shell(
+        &scene,
+        "mkdir out; chmod 755 . src; chown -R 1001:100 src out; chgrp 2000 'src/of group'; chmod 2775 'src/of group'",
+    );
+    let run = || {
+        let user = ["setpriv", "--reuid", "1001", "--regid", "100", "--groups", "100,2000"];
+        let args = ["src", "out/o", "--overwrite-policy", "update"];
+        scene.bare(args).under(user).run().assert_code(0);
+        shell(&scene, "cd out/o; stat -c '%n %a %g' d 'of group'")
+    };
+    assert_eq!(run(), "d 755 100\nof group 2775 2000\n");
+    shell(&scene, "chmod 2750 src/d; chmod 2755 'src/of group'");
+    assert_eq!(run(), "d 2750 100\nof group 2755 2000\n");
+}
+
 /// Who may not give files away still gets a copy, and exit 0.
 #[test]
 fn owners_that_cannot_be_kept_do_not_cost_the_copy() {

@@ -231,3 +231,14 @@ fn an_output_keeps_its_own_records() {
     scene.bare(["restore", "dst", "plain"]).run().assert_code(0);
     scene.bare(["plain", "src"]).run().assert_code(2).assert_says("exchanged");
 }
+
+/// Who might use the directories of a run that was killed is not known.
+#[test]
+fn directories_that_a_killed_run_left_closed_are_named() {
+    need!(Root);
+    let scene = copied(&[]);
+    shell(&scene, "chmod 755 dst; chmod 4700 dst/2025");
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(0).assert_says("cannot know the permissions of dst/2025: a run closed it");
+    assert_eq!(shell(&scene, "stat -c %a back/2025"), "700\n");
+}

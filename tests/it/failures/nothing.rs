@@ -119,6 +119,9 @@ fn what_leaves_out_everything_says_so() {
     let run = scene.copy(&["--include", "*.jpg", "-n"]);
     run.assert_code(1).assert_prints(&["NOTHING WAS DONE (exit 1): ", why]);
     scene.copy(&["--include", "*.jpg", "--allow-empty"]).assert_code(0);
+    fs::write(scene.path("names"), "d/b.raw\n").unwrap();
+    let run = scene.copy(&["--files-from", "names", "--include", "*.jpg"]);
+    run.assert_code(1).assert_prints(&["NOTHING COPIED (exit 1): ", why]);
     fs::write(scene.path("names"), "\n").unwrap();
     let run = scene.copy(&["--files-from", "names"]);
     run.assert_code(1).assert_prints(&["NOTHING COPIED (exit 1): ", "the list of names has none"]);

@@ -165,3 +165,21 @@ fn a_missing_file_that_was_closed_since_stays_closed() {
     is_whole(&scene);
     assert_eq!(shell(&scene, "stat -c %a.%u dst/d1/f4 dst/d0/f0"), "600.0\n600.0\n");
 }
+
+/// Who owns the tree, and not its parity, may put there what takes for ever to read.
+#[test]
+fn parity_of_another_user_is_not_read() {
+    need!(Root);
+    let scene = copied();
+    protect(&scene, &[]).assert_code(0);
+    shell(
+        &scene,
+        "for set in dst/.dircopy/parity/*; do truncate -s 4T $set; done; chown -R 65534 dst/.dircopy",
+    );
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(0);
+    flip(&scene.path("dst/d1/f7"), 2);
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(4);
+    assert!(!run.err().contains("repairable from parity"), "{}", run.err());
+}
