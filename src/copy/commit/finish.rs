@@ -195,6 +195,9 @@ impl Committer<'_> {
                 Shown::path(&output.path_below(&stranger))
             );
             self.accounting.closed(&Error::finding(OPEN, output.path(), finding));
+        } else if let Err(error) = Attributes::set_time(handle, &over.before, source) {
+            // Its owner and permissions were not to change.
+            self.accounting.warn(&Error::io("set the modification time of", output.path(), error));
         }
         if let Some(above) = over.above.as_ref().filter(|_| shown_mode & 0o077 != 0)
             && let Some(over) = &above.work.hand_over

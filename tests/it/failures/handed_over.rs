@@ -67,6 +67,22 @@ fn a_file_that_is_left_keeps_its_directory_closed() {
     assert_eq!(std::fs::read(scene.dst.join("d/key")).unwrap(), b"mine\n");
 }
 
+/// One below that keeps its label has its time, whatever else is in it.
+#[test]
+fn a_directory_that_keeps_its_label_gets_its_time() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("x/q/a", "a");
+    shell(&scene, "chmod 700 src/x/q");
+    scene.copy(&[]).assert_code(0);
+    shell(
+        &scene,
+        "chown 1001 src/x; touch dst/x/q/extra; echo A2 >src/x/q/a; touch -d 2020-01-01 src/x/q",
+    );
+    scene.copy(&["--overwrite-policy=update"]).assert_code(0);
+    assert_eq!(shell(&scene, "stat -c %Y src/x/q"), shell(&scene, "stat -c %Y dst/x/q"));
+}
+
 /// A mirror moves what has left at the end of the run: until then the directory is closed.
 #[test]
 fn a_mirror_hands_a_directory_over_when_what_has_left_is_out_of_it() {
