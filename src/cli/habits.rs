@@ -205,6 +205,9 @@ pub fn explain_habit(error: clap::Error, args: &[OsString], command: &mut Comman
                 None => return without_value_tip(error),
             }
         }
+        ErrorKind::ValueValidation if error.to_string().contains("invalid digit") => {
+            format!("{option} wants a whole number")
+        }
         ErrorKind::InvalidValue if option.starts_with("--progress") => {
             "--progress says when: auto, always or never\n\n  tip: leave it out: on a terminal it is shown".into()
         }

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, ffi::OsString, path::Path, path::PathBuf};
 
-use clap::{ArgMatches, Command, FromArgMatches, error::ErrorKind};
+use clap::{ArgMatches, Command, FromArgMatches, error::ErrorKind, parser::ValueSource};
 use strsim::levenshtein;
 
 use crate::{
@@ -81,7 +81,14 @@ impl From<Vec<Error>> for UsageError {
 /// Reads the command line of `dircopy`. The error may be the help.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, UsageError> {
     let mut command = args::dircopy();
-    let args = refuse_swallowed_quotes(args, &mut command)?;
+    let mut args = refuse_swallowed_quotes(args, &mut command)?;
+    // `--help verify` asks for the help of that command.
+    if let [_, help, name] = &mut *args
+        && (*help == "--help" || *help == "-h")
+        && command.find_subcommand(&*name).is_some()
+    {
+        std::mem::swap(help, name);
+    }
     let mut command = args::with_short_help(command, &args);
     let matches = command.try_get_matches_from_mut(args.clone());
     let matches = matches.map_err(|error| {
@@ -281,7 +288,8 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
         let text = format!("there is no command and no file {word}\n\n  tip: dircopy {meant}");
         return Err(command.error(ErrorKind::InvalidSubcommand, text));
     }
-    take_positionals(&mut args, command.get_name() == "restore")
+    let eaten = || swallowed(matches, command);
+    take_positionals(&mut args, command.get_name() == "restore", eaten)
         .map_err(|text| command.error(ErrorKind::MissingRequiredArgument, text))?;
     let paths = || args.input.iter().chain(&args.output);
     refuse_foreign(paths()).map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
@@ -329,8 +337,25 @@ fn meant_command<'c>(word: &OsStr, command: &'c Command) -> Option<&'c str> {
     names.find(|name| levenshtein(word, name) <= 2 || (word == "check" && *name == "verify"))
 }
 
-/// Takes `SRC DST…` for `-i SRC -o DST…`.
-fn take_positionals(args: &mut CopyArgs, is_restore: bool) -> Result<(), String> {
+/// An option whose value is there, so that SRC or DST may have been meant by it, and that value.
+fn swallowed(matches: &ArgMatches, command: &Command) -> Option<String> {
+    let options = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+    let mut options = options.filter(|arg| !arg.is_positional());
+    options.find_map(|arg| {
+        let (id, option) = (arg.get_id().as_str(), arg.get_long()?);
+        let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);
+        let mut values = matches.get_raw(id).filter(|_| is_given)?;
+        let value = values.find(|value| std::fs::symlink_metadata(value).is_ok())?;
+        Some(format!("--{option} took {} as its value", Shown::path(Path::new(value))))
+    })
+}
+
+/// Takes `SRC DST…` for `-i SRC -o DST…`; `swallowed` tells of an option that may have taken one of them.
+fn take_positionals(
+    args: &mut CopyArgs,
+    is_restore: bool,
+    swallowed: impl Fn() -> Option<String>,
+) -> Result<(), String> {
     let (input, output) = (args.input.first(), args.output.first());
     let shown = |path: &PathBuf| Shown::path(path).to_string();
     match (&args.source, &*args.destinations) {
@@ -342,6 +367,9 @@ fn take_positionals(args: &mut CopyArgs, is_restore: bool) -> Result<(), String>
         (Some(source), []) if input.is_none() && output.is_none() => {
             let source = shown(source);
             let verb = if is_restore { "restore " } else { "" };
+            if let Some(swallowed) = swallowed() {
+                return Err(format!("SRC or DST is missing: {swallowed}, and {source} is left"));
+            }
             return Err(format!(
                 "there is no output\n\n  tip: name it after the source: dircopy {verb}{source} DST"
             ));

@@ -8,8 +8,9 @@ use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 use crate::{
     cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
     copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
-    manifest::ManifestName, manifest::Parsed, state::private_dir, sys, sys::Dir, sys::DirListing,
-    sys::PlainUse, verify::has_own_manifest, verify::output_near, verify::own_manifest,
+    manifest::ManifestName, manifest::Parsed, path::directory_of, state::private_dir, sys,
+    sys::Dir, sys::DirListing, sys::PlainUse, verify::has_own_manifest, verify::output_near,
+    verify::own_manifest,
 };
 
 /// A tree that can be proven.
@@ -33,7 +34,8 @@ impl ProvenTree {
         if path.is_file() {
             return fail(part_of_tree(path).unwrap_or_else(|| NO_MANIFEST.to_owned()));
         }
-        let root = Dir::open(path).deed("open", path)?;
+        let root = Dir::open(path).deed("open", path);
+        let root = root.map_err(|error| no_such_generation(path).unwrap_or(error))?;
         if given.is_none() && path.join("bagit.txt").is_file() {
             let source = path.join("data");
             return Ok(Self { source, manifest: path.to_path_buf(), own: Vec::new() });
@@ -109,6 +111,25 @@ pub fn named_paths(include: &[String]) -> Option<Vec<u8>> {
     let names = include.iter().flat_map(|pattern| [pattern.trim_matches('/'), "\0"]);
     let is_any = !include.is_empty() && include.iter().all(is_path);
     is_any.then(|| names.collect::<String>().into_bytes())
+}
+
+/// What is said of a path where nothing is, beside generations.
+fn no_such_generation(path: &Path) -> Option<Error> {
+    let above = directory_of(path);
+    let is_absent = path.symlink_metadata().is_err();
+    let set = GenerationSet::read(&Dir::open(above).ok().filter(|_| is_absent)?, above).ok()?;
+    let (first, last) = (set.complete.first()?, set.newest()?);
+    let is_of_date = |c: char| c.is_ascii_digit() || c == '-';
+    let day = path.file_name()?.to_str()?.get(..10).filter(|day| day.chars().all(is_of_date))?;
+    let names = set.complete.iter().map(ToString::to_string);
+    let that_day: Vec<_> = names.filter(|name| name.starts_with(day)).collect();
+    let finding = match &*that_day {
+        [] => {
+            format!("there is none of that day, of {} from {first} to {last}", set.complete.len())
+        }
+        names => format!("there is no generation of that name; of that day: {}", names.join(", ")),
+    };
+    Some(Error::finding("restore", path, finding))
 }
 
 const NO_MANIFEST: &str = "it has no manifest of dircopy that would prove it: --expect LIST names one of another \

@@ -15,8 +15,8 @@ use crate::{
     copy::generations::set::UNFINISHED, copy::generations::set::latest,
     copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
     event::Stop, manifest::read::escape, path::directory_of, sys, sys::Dir, sys::PlainUse,
-    sys::Uninterrupted, verify::Finding, verify::FindingObserver, verify::Target, verify::Verdict,
-    verify::VerifyJob, verify::VerifyReport, verify::has_own_manifest,
+    sys::Uninterrupted, verify::Finding, verify::FindingObserver, verify::Rival, verify::Target,
+    verify::Verdict, verify::VerifyJob, verify::VerifyReport, verify::has_own_manifest,
 };
 
 /// The setup of a check, whether it makes files whole or not.
@@ -203,6 +203,7 @@ impl Checking<'_> {
             failed,
             gathered,
             unusable: AtomicU64::new(0),
+            is_of_part: AtomicBool::new(false),
         };
         let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
         let stop = session.stop.clone();
@@ -219,6 +220,7 @@ impl Checking<'_> {
             Ok(report) => report,
             Err(refused) => return session.end_refused(refused),
         };
+        let is_of_part = reporter.is_of_part.load(Relaxed);
         let list_written = reporter.close_list();
         let says = detail != Detail::Quiet;
         if says {
@@ -226,7 +228,11 @@ impl Checking<'_> {
         }
         let exit = Exit::of_check(report, list_written && session.console.all_written());
         session.end(&RunResult::Checked(report), exit, !says, |exit, amiss| {
-            verdict(report, check, exit, amiss)
+            let verdict = verdict(report, check, exit, amiss);
+            match is_of_part && exit == Exit::Complete {
+                true => format!("{verdict}, but the last copy was not complete"),
+                false => verdict,
+            }
         })
     }
 }
@@ -243,6 +249,8 @@ struct VerifyReporter<'a> {
     gathered: Gathered,
     /// Lines that are of no use so far.
     unusable: AtomicU64,
+    /// True if a copy that is checked was not complete.
+    is_of_part: AtomicBool,
 }
 
 impl VerifyReporter<'_> {
@@ -276,6 +284,9 @@ impl VerifyReporter<'_> {
     fn finding(&self, target: &Target, finding: &Finding) {
         if !self.is_told(finding) {
             return;
+        }
+        if matches!(finding, Finding::Rival(Rival::NotAll(_))) {
+            self.is_of_part.store(true, Relaxed);
         }
         let line = self.messages.of(target, finding);
         self.session.records.finding(target, finding, line.as_ref());

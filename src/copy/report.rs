@@ -150,18 +150,19 @@ impl Counts {
     /// Files that are at the output as in the source, each name by itself.
     pub fn files(&self) -> u64 {
         let Counts { copied, replaced, linked, unchanged, unchanged_links, .. } = self;
-        let others = unchanged_links + self.unchanged_specials;
-        (copied + replaced + linked + unchanged).saturating_sub(others)
+        let all = [copied, replaced, linked, unchanged].into_iter();
+        let all = all.fold(0, |sum: u64, some| sum.saturating_add(*some));
+        all.saturating_sub(unchanged_links.saturating_add(self.unchanged_specials))
     }
 
     /// FIFOs, sockets and devices that are.
     pub fn all_specials(&self) -> u64 {
-        self.specials + self.unchanged_specials
+        self.specials.saturating_add(self.unchanged_specials)
     }
 
     /// Symbolic links that are.
     pub fn links(&self) -> u64 {
-        self.symlinks + self.unchanged_links
+        self.symlinks.saturating_add(self.unchanged_links)
     }
 
     /// True if nothing is amiss: everything is at the output, and everything that is expected was of use.

@@ -31,6 +31,8 @@ pub struct Progress {
     pub total_bytes: AtomicU64,
     /// Entries that there are to do, as far as counted.
     pub total_entries: AtomicU64,
+    /// True once a check has read everything, and looks what parity can repair.
+    pub is_repair_looked_for: AtomicBool,
     /// True if the two totals are final.
     pub counted: AtomicBool,
     /// True if a thread counts the totals, or has: a second would add the same once more.

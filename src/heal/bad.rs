@@ -201,6 +201,10 @@ impl Conflicts {
     ) -> Result<Self> {
         let (mut seen, key) = (SeenNames::default(), NameHasher::default());
         let mut conflicts = Self::default();
+        // Of one tree nothing is to be said.
+        let mut is_any_shared =
+            listed.windows(2).all(|pair| pair[0].target.root_id == pair[1].target.root_id);
+        let last = listed.last().map(|it| Arc::clone(&it.target));
         for ListedTree { target, manifest } in listed {
             let mut lines = ManifestLines::new(&target, manifest);
             while let Some(line) = lines.next_file().deed("read the manifest", &target.manifest)? {
@@ -208,10 +212,19 @@ impl Conflicts {
                     return Ok(conflicts);
                 }
                 let before = seen.note(key.of(&line.path), line.number, &line.digest);
+                is_any_shared |= before.is_some();
                 if matches!(before, Some((_, false))) && conflicts.note(&line.path) {
                     tell(&target, Finding::Conflict(line.path));
                 }
             }
+        }
+        if let Some(target) = last.filter(|_| !is_any_shared) {
+            let finding =
+                "none of its files is listed by another of these trees: is it a copy of them?";
+            tell(
+                &target,
+                Finding::Notice(Error::finding("heal from other trees", &target.root, finding)),
+            );
         }
         Ok(conflicts)
     }

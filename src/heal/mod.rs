@@ -69,7 +69,8 @@ impl HealJob {
         let OpenedTrees { trees, listed } = self.open(listen, stop)?;
         let told = Mutex::new(0);
         let tell = |target: &Target, finding: Finding| {
-            *told.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            let is_conflict = matches!(finding, Finding::Conflict(_));
+            *told.lock().unwrap_or_else(PoisonError::into_inner) += u64::from(is_conflict);
             listen(target, &finding);
         };
         // Of one tree the check tells what contradicts itself.

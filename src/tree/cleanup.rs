@@ -410,7 +410,7 @@ fn holder(dir: &Dir) -> String {
 
 /// The process that holds the lock and when it started, if the system tells.
 pub fn known_holder(dir: &Dir) -> Option<String> {
-    let holder = sys::lock_holder(dir)?;
+    let holder = sys::lock_holder(dir).filter(|holder| holder.process != std::process::id())?;
     let (process, name) = (holder.process, Shown::bytes(&holder.name));
     Some(match Timestamp::from_second(holder.since) {
         Ok(since) => format!("another dircopy (process {process}, {name}, since {since})"),

@@ -77,7 +77,8 @@ pub struct OpenWork {
 }
 
 /// The notice about an output that has a directory to which another user may write.
-pub const OTHERS_MAY_WRITE: &str = "other users may write to it: what they change there behind this run, only the next check finds";
+pub const OTHERS_MAY_WRITE: &str = "other users may write to it: what they change there behind this run, only the next check finds (chmod \
+                                    go-w, at the source too, keeps them out)";
 
 /// The directories of the output that the run is in, each with the path that it was met under.
 #[derive(Debug, Default)]

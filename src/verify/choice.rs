@@ -13,9 +13,9 @@ use std::{collections::HashSet, fs::File, io, io::Seek, path::Path, path::PathBu
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Sha256, io::ReadBack,
     manifest::Entries, manifest::ManifestName, manifest::Parsed, manifest::Scanner, manifest::Text,
-    manifest::lists, path::RelPath, state::BagNote, state::FinishedManifest, state::LastReceipt,
-    state::Missing, state::NotAll, state::Note, state::PrivateDir, state::Unlisted,
-    state::closing::FINISHED, state::private_dir::NAME, state::record::FIRST,
+    manifest::lists, path::RelPath, path::Shown, state::BagNote, state::FinishedManifest,
+    state::LastReceipt, state::Missing, state::NotAll, state::Note, state::PrivateDir,
+    state::Unlisted, state::closing::FINISHED, state::private_dir::NAME, state::record::FIRST,
     state::record::measure, sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir,
     verify::nearby::at_work, verify::nearby::remedy,
 };
@@ -101,12 +101,16 @@ impl OwnManifests {
     /// It cannot be read. A private record that cannot be read, or is another user's, is as good as none.
     pub fn look(dir: &Path, state: Option<&Path>) -> Result<Self> {
         let fail = |error: io::Error| {
-            let is_file = error.kind() == io::ErrorKind::NotADirectory;
-            let hint = "; a manifest is given with --manifest";
             let is_absent = error.kind() == io::ErrorKind::NotFound;
             let deed = if is_absent { "find the directory" } else { "look for a manifest in" };
-            let error = Error::io(deed, dir, error);
-            error.with_note(if is_file { hint } else { "" })
+            match error.kind() {
+                io::ErrorKind::NotADirectory if dir.is_file() => {
+                    let file = Shown::path(dir);
+                    let hint = format!("it is a file; by the list in it: dircopy verify -m {file}");
+                    Error::finding(deed, dir, hint)
+                }
+                _ => Error::io(deed, dir, error),
+            }
         };
         let here = Dir::open(dir).map_err(fail)?;
         let record = Recorded::Nothing;

@@ -26,10 +26,12 @@ pub fn remedy(dir: &Path) -> String {
     let at = |name: &String| Shown::path(&dir.join(name)).to_string();
     match &lists[..] {
         [] => match &outputs_near(dir)[..] {
-            [] => "another is given with --manifest".to_owned(),
-            [near] => format!("there is one in {0}: dircopy verify {0}", Shown::path(near)),
+            [] => "dircopy verify --manifest LIST checks it by another, dircopy heal TREE --from-tree takes \
+                   from it"
+                .to_owned(),
+            [near] => format!("there is one in {}: name that", Shown::path(near)),
             [near, ..] => format!(
-                "there is one in {}, and there are others: dircopy verify {}",
+                "there is one in {}, and there are others: name each ({})",
                 Shown::path(near),
                 Shown::path(&dir.join("*"))
             ),

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap, collections::BTreeSet, collections::HashMap, fs::File, sync::Arc,
-    sync::Mutex, sync::PoisonError,
+    sync::Mutex, sync::PoisonError, sync::atomic::Ordering::Relaxed,
 };
 
 use crate::{
@@ -66,6 +66,7 @@ impl VerifyJob {
         let checking = Observer { progress, stop: stop_too, listen: hear };
         let mut report = self.run_on(expanded, false, &checking)?;
         let bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
+        observer.progress.is_repair_looked_for.store(true, Relaxed);
         for spec in specs.iter().filter(|_| !stop.is_requested()) {
             // What cannot be opened was told by the check.
             let Ok(OpenTarget { target, found }) = spec.open() else { continue };

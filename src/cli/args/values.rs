@@ -74,9 +74,13 @@ pub fn algorithms(text: &str) -> Result<Algorithms, String> {
     if text == Algorithm::None.name() {
         return Ok(Algorithms::default());
     }
+    let plain = |word: &str| word.to_lowercase().replace(['-', '_'], "");
     let named = |word: &str| {
-        let found = Algorithm::listed().find(|algorithm| algorithm.name() == word);
-        found.ok_or_else(|| format!("{word:?} is none of {}", all_algorithms()))
+        let found = |is_it: &dyn Fn(&str) -> bool| Algorithm::listed().find(|it| is_it(it.name()));
+        let meant = || found(&|name| name == plain(word));
+        let meant = || meant().map_or(String::new(), |it| format!("; did you mean {}?", it.name()));
+        let none = || format!("{word:?} is none of {}{}", all_algorithms(), meant());
+        found(&|name| name == word).ok_or_else(none)
     };
     text.split(',').map(named).collect()
 }

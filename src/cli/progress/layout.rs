@@ -242,6 +242,7 @@ mod tests {
             rate: 112 << 20,
             left: Some(Duration::from_secs(25)),
             read_back: None,
+            is_repair_looked_for: false,
             end: None,
         }
     }

@@ -52,6 +52,8 @@ pub struct OutputSnapshot {
     pub left: Option<Duration>,
     /// Where everything was written and is being read back: how much of it was, in percent.
     pub read_back: Option<u64>,
+    /// True if a check has read everything, and looks what parity can repair.
+    pub is_repair_looked_for: bool,
     /// The end of the run, once it is there.
     pub end: Option<RunEnd>,
 }
@@ -137,6 +139,7 @@ impl OutputSnapshot {
             rate: rates.bytes.per_second() as u64,
             left: rest.and_then(|rest| rates.work.left(rest)),
             read_back: (is_read && read_back > 0).then(|| percent(read_back, new)),
+            is_repair_looked_for: progress.is_repair_looked_for.load(Relaxed),
             end,
         }
     }
@@ -169,7 +172,10 @@ impl OutputSnapshot {
             (None, Some(left), _) => format!("{} left", clock(left)),
             (None, None, Some(percent)) => format!("read back {percent}%"),
             _ if self.total_bytes.is_some_and(|total| total > 0 && self.bytes >= total) => {
-                "syncing".into()
+                match self.is_repair_looked_for {
+                    true => "looking what parity can repair".into(),
+                    false => "syncing".into(),
+                }
             }
             _ => String::new(),
         }

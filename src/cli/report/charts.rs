@@ -234,7 +234,16 @@ fn missed(runs: &[RunFigures]) -> Vec<(Timestamp, u64, u64)> {
 /// The section of several runs, the oldest first.
 pub fn section(runs: &[RunFigures], left_out: usize) -> Markup {
     let amiss = runs.iter().filter(|run| run.class != "good").count();
+    let missed = missed(runs);
     html! {
+        @if !missed.is_empty() {
+            section .verdict .bad {
+                p .title { "Runs are missing" }
+                @for (after, missing, hours) in missed {
+                    p { (counted(missing, "run")) " missing after " (moment(&after.to_string())) "; one came every " (hours) " h." }
+                }
+            }
+        }
         section {
             h2 { "All runs" }
             p {
@@ -243,11 +252,6 @@ pub fn section(runs: &[RunFigures], left_out: usize) -> Markup {
                     " from " (moment(&first.started)) " to " (moment(&last.started))
                 }
                 @if amiss == 0 { ", all good." } @else { ", " (number(amiss as u64)) " not good." }
-                @for (at, (after, missing, hours)) in missed(runs).into_iter().enumerate() {
-                    @if at == 0 { " One came every " (hours) " h: " } @else { " " }
-                    (counted(missing, "run")) " missing after "
-                    (moment(&after.to_string())) "."
-                }
                 @if left_out > 0 { " The oldest are left out: " (number(left_out as u64)) "." }
             }
             figure {
@@ -305,9 +309,12 @@ fn bars(
     let top = runs.iter().map(value).fold(0.0, f64::max).max(1e-9);
     let most = runs.iter().max_by(|one, other| value(one).total_cmp(&value(other))).map(words);
     let (places, width) = places(runs);
-    let day = |run: Option<&RunFigures>| {
-        run.and_then(|run| moment(&run.started).get(..10).map(str::to_owned)).unwrap_or_default()
+    let started = |run: Option<&RunFigures>, len| {
+        run.and_then(|run| moment(&run.started).get(..len).map(str::to_owned)).unwrap_or_default()
     };
+    // Of runs of one day the time of day, too.
+    let is_of_day = started(runs.first(), 10) == started(runs.last(), 10);
+    let day = |run: Option<&RunFigures>| started(run, if is_of_day { 16 } else { 10 });
     let label = format!("up to {}", most.unwrap_or_default());
     html! {
         svg viewBox=(format!("0 -26 {HISTORY_WIDTH} {}", HISTORY_HEIGHT + 64.0)) role="img" aria-label=(label) {

@@ -10,7 +10,7 @@ use crate::cli::report::{
     receipt_read::Receipt, receipt_read::ReceiptEntry, receipt_read::ReceiptOutput, size, text,
 };
 use crate::{
-    cli::record::log::JsonName, cli::show::rows::typed,
+    cli::record::log::JsonName, cli::show::rows::contents, cli::show::rows::typed,
     cli::show::verify_messages::NOTHING_CHECKED, copy::Counts, path::Shown,
 };
 
@@ -55,6 +55,11 @@ pub fn verdict(receipt: &Receipt) -> ShownVerdict {
             "The source or an output could not be used any more. Connect it, or make room, and run the same command: it \
              goes on.",
         ),
+        (4, "untrue") if receipt.command.kept.iter().any(|word| word.0 == "--expect-all") => shown(
+            "bad",
+            "Not as listed",
+            "Files of the source differ from the list, or are missing.",
+        ),
         (4, "untrue") => {
             shown("bad", "Not as it should be", "Files differ from what was written or listed.")
         }
@@ -89,6 +94,7 @@ pub fn run(receipt: &Receipt) -> Markup {
         section .verdict .(verdict.class) {
             p .title { (verdict.title) }
             p { (verdict.sentence) " Exit code " (receipt.exit_code) " (" (text(&receipt.ending.0)) ")." }
+            @if let Some(amount) = amount(receipt) { p { (amount) } }
             @if let Some(read_back) = read_back(receipt) { p { "Read back: " (read_back) "." } }
             @if let Some(error) = &receipt.error { p { (sentence(error)) } }
             @for output in &receipt.outputs.kept {
@@ -119,6 +125,17 @@ pub fn run(receipt: &Receipt) -> Markup {
         (entries(receipt))
         @if receipt.kind.0 == "copy" { (manifests(receipt)) (files::section(receipt)) }
     }
+}
+
+/// What is at the output that has the least of it.
+fn amount(receipt: &Receipt) -> Option<String> {
+    let counts = receipt.outputs.kept.iter().map(|output| output.counts);
+    let counts = counts.collect::<Option<Vec<Counts>>>()?;
+    let least = counts.iter().min_by_key(|counts| counts.files())?;
+    let bytes = least.bytes.saturating_add(least.unchanged_bytes);
+    let there = contents(least.files(), least.links(), least.all_specials(), bytes);
+    let at = if counts.len() > 1 { "each output" } else { "the output" };
+    Some(format!("{there} at {at}."))
 }
 
 /// True if a check made files whole, or was to.
@@ -204,7 +221,7 @@ fn what_is_amiss(output: &ReceiptOutput) -> Markup {
             (None, _) if missing > 0 => {
                 "not as in the source: " (counted(missing, "entry"))
             }
-            (None, Some(ending)) => (text(&ending.0)),
+            (None, Some(ending)) => (text(in_words(&ending.0))),
             (None, None) => "not known",
         }
     }
@@ -298,6 +315,16 @@ fn expected(receipt: &Receipt) -> Markup {
     }
 }
 
+/// The name of an ending, for people.
+fn in_words(ending: &str) -> &str {
+    match ending {
+        "untrue" => "not as it should be",
+        "unusable" => "not proven",
+        "time-is-up" => "time was up",
+        other => other,
+    }
+}
+
 /// The proof that the written content has.
 fn proof(counts: &Counts) -> String {
     match (counts.from_device, counts.from_cache, counts.copied.saturating_add(counts.replaced)) {
@@ -334,7 +361,7 @@ fn results(receipt: &Receipt) -> Markup {
                     th { "Output" } th { "Ending" } th .number { "Copied" } th .number { "Bytes" }
                     th .number { "Time" } th .number { "Rate" } th { "Read back" } th { "Proof" }
                     th .number { "Unchanged" }
-                    th .number { "Failed or left" }
+                    th .number { "Failed, left or missing" }
                 } }
                 tbody {
                     @for output in &receipt.outputs.kept {
@@ -343,7 +370,7 @@ fn results(receipt: &Receipt) -> Markup {
                         @let seconds = output.elapsed_seconds.unwrap_or(receipt.elapsed_seconds);
                         tr {
                             th scope="row" { (name(&output.name())) }
-                            td data-label="Ending" { (text(&ending(output))) }
+                            td data-label="Ending" { (text(in_words(&ending(output)))) }
                             @if let Some(counts) = &output.counts {
                                 td .number data-label="Copied" { (number(counts.copied.saturating_add(counts.replaced))) }
                                 td .number data-label="Bytes" { (size(counts.bytes)) }
@@ -356,7 +383,9 @@ fn results(receipt: &Receipt) -> Markup {
                                 }
                                 td data-label="Proof" { (proof_words(output, counts)) }
                                 td .number data-label="Unchanged" { (number(counts.unchanged)) }
-                                td .number data-label="Failed or left" { (number(counts.failed.saturating_add(counts.left))) }
+                                td .number data-label="Failed, left or missing" {
+                                    (number(counts.failed.saturating_add(counts.left).saturating_add(counts.lost)))
+                                }
                             } @else {
                                 td colspan="8" {
                                     "nothing was copied"

@@ -11,7 +11,8 @@ use crate::{
     cli::show::stream_summary::limit, cli::show::stream_summary::waiting, copy::Counts,
     copy::Ending, copy::Report, error::Error, error::Result, io::HashedFrom,
     manifest::ManifestName, manifest::archive::bag::DECLARATION, part::Tally,
-    part::content::Method, path::Shown, sys::Dir, sys::ResidentBytes, verify::lists_by_name,
+    part::content::Method, path::Shown, sys::Dir, sys::ResidentBytes, tree::Policy,
+    verify::lists_by_name,
 };
 
 /// Below this, the shares of the stages say nothing.
@@ -139,6 +140,11 @@ impl CopySummary<'_> {
                 if self.args.dry_run { "to copy" } else { "copied" },
                 match counts.replaced {
                     0 => copied,
+                    replaced
+                        if self.args.overwrite_policy == Policy::Default && counts.anew == 0 =>
+                    {
+                        format!("{copied} ({replaced} in place of shorter ones; -v names each)")
+                    }
                     replaced => format!("{copied} ({replaced} in place of others)"),
                 },
             );
@@ -156,11 +162,8 @@ impl CopySummary<'_> {
                 },
             );
         }
-        count_rows(&mut rows, counts);
-        if is_cut_short(report) {
-            let left = counts.seen.saturating_sub(counts.settled());
-            rows.counted(&[Counted("not reached", left, "entry", "of those found so far")]);
-        }
+        count_rows(&mut rows, counts, if self.args.expect_all { "differ" } else { "rotten" });
+        self.unreached_row(&mut rows, report);
         if report.expected {
             let unlisted = counts.files().saturating_sub(counts.as_expected + counts.edited);
             let text = "not listed there, held against nothing (-v names each)";
@@ -203,6 +206,18 @@ impl CopySummary<'_> {
             rows.row("manifest", Shown::path(manifest));
         }
         rows
+    }
+
+    /// The row for what a run that was cut short did not come to.
+    fn unreached_row(&self, rows: &mut Rows, report: &Report) {
+        if !is_cut_short(report) {
+            return;
+        }
+        let seen = report.counts.seen;
+        let all = self.total().map(|total| total.max(seen));
+        let of = all.map_or("of those found so far".into(), |all| format!("of {all}"));
+        let left = all.unwrap_or(seen).saturating_sub(report.counts.settled());
+        rows.counted(&[Counted("not reached", left, "entry", &of)]);
     }
 
     /// The rows for copy methods, unless all bytes were read and written.
@@ -351,7 +366,7 @@ fn is_cut_short(report: &Report) -> bool {
 }
 
 /// The rows for the fates of the entries.
-fn count_rows(rows: &mut Rows, counts: &Counts) {
+fn count_rows(rows: &mut Rows, counts: &Counts, rotten: &str) {
     rows.counted(&[Counted(
         "resumed",
         counts.resumed,
@@ -392,7 +407,7 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
             "that a second reading of the source does not confirm",
         ),
         Counted("miscomputed", counts.miscomputed, "file", "of these with two digests"),
-        Counted("rotten", counts.rotten, "file", "of these, not what is expected; not copied"),
+        Counted(rotten, counts.rotten, "file", "of these, not what is expected; not copied"),
         Counted(
             "decayed",
             counts.decayed,

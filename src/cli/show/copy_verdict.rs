@@ -38,7 +38,7 @@ impl CopySummary<'_> {
             [Ok(report), rest @ ..] if rest.is_empty() || self.is_of_nothing() => {
                 let output = self.outputs.first().map_or(Path::new(""), |output| output);
                 let called = self.called.first().map_or("", |called| called);
-                let Ended { title, text, .. } = ended(report, output, called, self.again(report));
+                let Ended { title, text, .. } = self.ended(report, output, called);
                 warn(title, exit, &format!("{text}{}", self.no_generation()))
             }
             reports => {
@@ -184,7 +184,7 @@ impl CopySummary<'_> {
             let name = name.clone();
             let this = match report {
                 Ok(Report { ending: Ending::Complete, .. }) => continue,
-                Ok(report) => ended(report, output, &name, self.again(report)),
+                Ok(report) => self.ended(report, output, &name),
                 Err(_) => Ended {
                     text: format!("nothing was copied to {name}"),
                     names_output: true,
@@ -204,6 +204,51 @@ impl CopySummary<'_> {
             names => format!("{}: {text}", names.join(", ")),
         };
         endings.iter().map(text).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Number of entries that there were to do, if that is known of one of the outputs: it is the same for all. A run
+    /// that came to its end found all.
+    pub fn total(&self) -> Option<u64> {
+        let ended = |it: &&Report| matches!(it.ending, Ending::Complete | Ending::Incomplete);
+        let reports = || self.reports.iter().flatten();
+        let found = reports().filter(ended).map(|report| report.counts.seen).max();
+        reports().find_map(|report| report.total).or(found)
+    }
+
+    fn ended(&self, report: &Report, output: &Path, called: &str) -> Ended {
+        let (title, text) = ending(report, self.args.expect_all);
+        let Some(lost) = report.lost() else { return Ended { title, text, names_output: false } };
+        let others = report.counts.links() + report.counts.all_specials();
+        let there = report.counts.files() + others;
+        let noun = if others == 0 { "file" } else { "entry" };
+        let is_output = matches!(lost, Lost::Disk(path, _) if path.starts_with(output));
+        let doubt = match is_output && there > 0 {
+            true => " written, which may not all be on it",
+            false => "",
+        };
+        let there = match self.total() {
+            Some(total) => format!("{there} of {}{doubt}", count(total, noun)),
+            // Not all were found yet.
+            None => format!("{}{doubt}", count(there, noun)),
+        };
+        match lost {
+            Lost::Disk(path, how) => Ended {
+                title,
+                text: format!(
+                    "the disk of {} is {how}: {there}; connect it and {}",
+                    if is_output { called.to_owned() } else { Shown::path(path).to_string() },
+                    self.again(report)
+                ),
+                names_output: is_output,
+            },
+            Lost::Room => Ended {
+                title,
+                text: format!(
+                    "{called} is full: {there} are done; make room and run the same command"
+                ),
+                names_output: true,
+            },
+        }
     }
 
     /// True if the source has nothing to copy, to whatever output.
@@ -228,7 +273,8 @@ impl CopySummary<'_> {
         match exit {
             Exit::Complete => "nothing was done: this was a dry run".into(),
             _ if self.is_of_nothing() => {
-                let why = self.reports.iter().flatten().map(|report| ending(report).1).next();
+                let why =
+                    self.reports.iter().flatten().map(|report| ending(report, false).1).next();
                 let text = format!("this was a dry run; {}", why.unwrap_or_default());
                 warn("NOTHING WAS DONE", exit, &text)
             }
@@ -248,43 +294,6 @@ struct Ended {
     names_output: bool,
 }
 
-fn ended(report: &Report, output: &Path, called: &str, again: &str) -> Ended {
-    let (title, text) = ending(report);
-    let Some(lost) = report.lost() else { return Ended { title, text, names_output: false } };
-    let others = report.counts.links() + report.counts.all_specials();
-    let there = report.counts.files() + others;
-    let noun = if others == 0 { "file" } else { "entry" };
-    let is_all = matches!(report.ending, Ending::Incomplete);
-    let total = report.total.or_else(|| is_all.then_some(report.counts.seen));
-    let is_output = matches!(lost, Lost::Disk(path, _) if path.starts_with(output));
-    let doubt = match is_output && there > 0 {
-        true => " written, which may not all be on it",
-        false => "",
-    };
-    let there = match total {
-        Some(total) => format!("{there} of {}{doubt}", count(total, noun)),
-        // Not all were found yet.
-        None => format!("{}{doubt}", count(there, noun)),
-    };
-    match lost {
-        Lost::Disk(path, how) => Ended {
-            title,
-            text: format!(
-                "the disk of {} is {how}: {there}; connect it and {again}",
-                if is_output { called.to_owned() } else { Shown::path(path).to_string() }
-            ),
-            names_output: is_output,
-        },
-        Lost::Room => Ended {
-            title,
-            text: format!(
-                "{called} is full: {there} are there; make room and run the same command"
-            ),
-            names_output: true,
-        },
-    }
-}
-
 /// What is said of listed files that the source does not have.
 fn lost_files(lost: u64) -> String {
     let is = if lost == 1 { "is" } else { "are" };
@@ -295,8 +304,22 @@ fn missing(report: &Report) -> u64 {
     report.counts.failed + report.counts.left
 }
 
-/// The end of an incomplete copy to an output, as a title and a sentence.
-fn ending(report: &Report) -> (&'static str, String) {
+/// What of a source is not as its list came, and whatever else is missing.
+fn not_as_listed(counts: &Counts, missing: u64) -> String {
+    let Counts { rotten, lost, .. } = *counts;
+    let (files, listed) = (count(rotten, "file"), count(lost, "listed file"));
+    let parts = [
+        (rotten, format!("{files} not copied, as the list has another content")),
+        (lost, format!("{listed} missing")),
+        (missing.saturating_sub(rotten), format!("in all {} not copied", count(missing, "entry"))),
+    ];
+    let parts = parts.into_iter().filter_map(|(number, text)| (number > 0).then_some(text));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// The end of an incomplete copy to an output, as a title and a sentence. What is held against a list `as_it_is`, as a
+/// delivery, may have come so: nothing says that it was good once.
+fn ending(report: &Report, as_it_is: bool) -> (&'static str, String) {
     let missing = missing(report);
     let differ = match missing {
         1 => "1 entry is not at the output as in the source".to_owned(),
@@ -340,6 +363,9 @@ fn ending(report: &Report) -> (&'static str, String) {
             let text =
                 format!("{files} of the source could not be read twice with the same result");
             ("NOT PROVEN", text)
+        }
+        Ending::Rotten if as_it_is && report.counts.rotten + report.counts.lost > 0 => {
+            ("NOT AS LISTED", not_as_listed(&report.counts, missing))
         }
         Ending::Rotten if report.counts.rotten == 0 && report.counts.lost > 0 => {
             ("NOT COMPLETE", lost_files(report.counts.lost))

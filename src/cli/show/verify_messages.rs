@@ -312,10 +312,9 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
             if files == 1 { "is" } else { "are" }
         ),
         Rival::NotAll(entries) => format!(
-            "the last copy here was not complete: {} of its source {} not here as there; the same command again names \
-             what that is, and brings over what can be",
-            count(entries, "entry"),
-            if entries == 1 { "is" } else { "are" }
+            "the last copy here was not complete: {} failed, or stayed as it was; the same command again names each, and \
+             brings over what can be",
+            count(entries, "entry")
         ),
         Rival::Unlisted => {
             "a later run here made no list (--hash none, or a plan that is not finished): what it \

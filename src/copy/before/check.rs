@@ -336,9 +336,10 @@ fn refuse(dir: &Dir, to: &Path) -> Result<()> {
     let fail = |finding: String| Err(Error::finding("copy to", to, finding));
     match sys::no_own_mount(dir) {
         Ok(None) => Ok(()),
-        Ok(Some(NoOwnMount::System)) => {
-            fail("its disk is not mounted: this is a directory of the system's own disk".into())
-        }
+        Ok(Some(NoOwnMount::System)) => fail(
+            "its disk is not mounted: this is, or would be, a directory of the system's own disk"
+                .into(),
+        ),
         Ok(Some(NoOwnMount::Bound { directory, source })) => fail(format!(
             "its disk is not mounted: this is the directory {} of {}, bound there",
             Shown::path(&directory),

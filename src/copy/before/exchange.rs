@@ -296,7 +296,10 @@ impl Pair<'_> {
         if let Opened::There(dir) = output
             && dir.identity().map_err(|error| cannot_look(to, error))? == source_stat.id
         {
-            return overlap("it is the same directory as the source, or holds the source file");
+            return overlap(match is_file {
+                true => "it holds the source file",
+                false => "it is the same directory as the source",
+            });
         }
         if !is_file && is_inside(output.dir(), source, source_stat.id, to)? {
             return overlap("it is inside the source; choose an output outside of");

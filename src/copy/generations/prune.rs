@@ -251,6 +251,11 @@ impl KeepRule {
     pub fn parse(text: &str) -> Result<Self, String> {
         let expected =
             "expected something like last=7,hourly=24,daily=14,weekly=8,monthly=12,yearly=5";
+        if text.parse::<u64>().is_ok() {
+            return Err(format!(
+                "of what? last={text} keeps the newest {text}, daily={text} one a day"
+            ));
+        }
         let mut counts: Vec<(Period, u64)> = Vec::new();
         for part in text.split(',') {
             let (word, number) = part.trim().split_once('=').ok_or(expected)?;

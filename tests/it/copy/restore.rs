@@ -123,6 +123,11 @@ fn generations_and_bags_come_back() {
     let first = shell(&scene, "ls -d dst/2*Z | head -1");
     scene.bare(["restore", first.trim(), "first"]).run().assert_code(0);
     assert_same(&scene, "old", "first");
+    let day = &first.trim()["dst/".len()..][..10];
+    let run = scene.bare(["restore", &format!("dst/{day}"), "none"]).run();
+    run.assert_code(2).assert_says(&format!("of that day: {}", &first.trim()["dst/".len()..]));
+    let run = scene.bare(["restore", "dst/2001-02-03", "none"]).run();
+    run.assert_code(2).assert_says("there is none of that day, of 2 from ");
     shell(&scene, "rm src/link");
     scene.bare(["src", "bag", "--bag"]).run().assert_code(0);
     scene.bare(["restore", "bag", "unpacked"]).run().assert_code(0);

@@ -53,11 +53,17 @@ fn an_output_that_filled_up_is_named_once_as_full() {
     let last = run.err().lines().chain(run.out().lines()).last().unwrap_or_default().to_owned();
     let full = format!("NOT COMPLETE (exit 1): {} is full: ", to.display());
     assert!(last.starts_with(&full), "{last}");
-    assert!(last.ends_with("of 12 files are there; make room and run the same command"), "{last}");
+    assert!(last.ends_with("of 12 files are done; make room and run the same command"), "{last}");
     Judge::new(&scene.src, Tree::of(&to), &run).sound();
     // A check of what is there says that it is not all, until it is.
     let check = || scene.bare(["verify".as_ref(), to.as_os_str()]).run();
-    check().assert_code(0).assert_says("the last copy here was not complete: ");
+    let run = check();
+    run.assert_code(0).assert_says("the last copy here was not complete: ");
+    assert!(
+        run.out().trim_end().ends_with(", but the last copy was not complete"),
+        "{}",
+        run.out()
+    );
     shell(&scene, "mount -o remount,size=128m mnt");
     scene.command_to(scene.src.root(), &to, NONE).run().assert_code(0);
     let run = check();

@@ -214,6 +214,8 @@ fn a_single_disk_that_was_pulled_is_to_be_asked_for() {
         let strace = Strace::inject(&scene, "close", "signal=STOP:when=1");
         let run = strace.exactly_on(scene.src.path("a")).run_stopped(command, || drop(other));
         run.assert_code(3);
+        // All were counted, and the numbers add up.
+        assert!(!run.out().contains("found so far"), "{}", run.out());
         run.out().lines().last().unwrap_or_default().to_owned()
     };
     let last = pulled(&[]);

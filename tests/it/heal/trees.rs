@@ -371,3 +371,22 @@ fn bags_are_healed_whole() {
     heal(&scene, &["A", "B"]).assert_code(0);
     scene.bare(["verify", "A", "B"]).run().assert_code(0);
 }
+
+/// Two trees of which none has a file of the other were good together, and that they are no copies was not said.
+#[test]
+fn trees_that_share_nothing_are_named() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    copies(&scene, &["A", "B"], &[]);
+    shell(&scene, "mkdir other; echo o > other/o");
+    scene.bare(["other", "C"]).run().assert_code(0);
+    let said = "none of its files is listed by another of these trees";
+    assert!(!heal(&scene, &["A", "B"]).err().contains(said));
+    assert!(!heal(&scene, &["A", "B", "C"]).err().contains(said));
+    heal(&scene, &["A", "C"]).assert_code(0).assert_says(said);
+    // A card has no manifest, and gives what is listed elsewhere.
+    let run = heal(&scene, &["A", "src"]);
+    run.assert_code(5);
+    assert!(!run.err().contains("another dircopy"), "{}", run.err());
+    heal(&scene, &["A", "--from-tree", "src"]).assert_code(0);
+}

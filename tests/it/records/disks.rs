@@ -321,10 +321,11 @@ fn an_output_that_is_named_by_its_label_is_called_so() {
     let run = scene.bare(["src", &*output, "--no-space-check"]).run();
     run.assert_code(1).assert_prints(&["output", &called]);
     let last = run.out().lines().last().unwrap_or_default().to_owned();
-    assert!(last.contains(&format!("{called} is full: 1 of 2 files are there")), "{last}");
-    // The report has the path, at each of several.
+    assert!(last.contains(&format!("{called} is full: 1 of 2 files are done")), "{last}");
+    // The report has the path, at each of several; how many there are is known of the other.
     let run = scene.bare(["src", &*output, "two", "--no-space-check", "--report", "r.json"]).run();
     run.assert_code(1).assert_says(&format!("dircopy: {called}: cannot "));
+    run.assert_prints(&[" is full: 1 of 2 files are done"]);
     let report = report(&scene);
     let path = &report["outputs"][0]["path"];
     let entries = report["entries"].as_array().unwrap();

@@ -316,3 +316,50 @@ fn a_missing_value_is_told_as_that() {
         scene.bare(["src", "dst", option]).run().assert_code(2).assert_says(said);
     }
 }
+
+/// The tip named what was to be copied as its own output, or what was to be copied to as the source.
+#[test]
+fn an_option_that_took_a_path_is_named() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    scene
+        .bare(["--exclude", "src", "dst"])
+        .run()
+        .assert_code(2)
+        .assert_says("SRC or DST is missing: --exclude took src as its value, and dst is left");
+    // What is no path was meant as the value.
+    scene.bare(["--exclude", "*.tmp", "src"]).run().assert_code(2).assert_says("dircopy src DST");
+}
+
+#[test]
+fn values_that_are_nearly_right_are_told() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    for (args, said) in [
+        (&["-j", "many"][..], "wants a whole number"),
+        (&["--hash", "SHA-256"], "did you mean sha256?"),
+        (&["--generations", "--keep", "7"], "last=7 keeps the newest 7"),
+    ] {
+        let run = scene.bare([&["src", "dst"], args].concat()).run();
+        run.assert_code(2).assert_says(said);
+    }
+    let help = |args: &[&str]| scene.bare(args.to_vec()).run().out();
+    assert_eq!(help(&["--help", "verify"]), help(&["verify", "--help"]));
+}
+
+#[test]
+fn paths_that_are_something_else_are_told_as_that() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    scene.copy(&[]).assert_code(0);
+    let run = scene.bare(["src", "src"]).run();
+    run.assert_code(2).assert_says("it is the same directory as the source src");
+    let run = scene.bare(["src/a", "src"]).run();
+    run.assert_code(2).assert_says("it holds the source file src/a");
+    shell(&scene, "cd src && md5sum a > ../list.md5; mkdir ../top; cp -a ../dst ../top/out");
+    let run = scene.bare(["verify", "list.md5"]).run();
+    run.assert_code(5).assert_says("it is a file; by the list in it: dircopy verify -m list.md5");
+    let run = scene.bare(["protect", "top"]).run();
+    run.assert_code(5).assert_says("there is one in top/out: name that");
+    assert!(!run.err().contains("dircopy verify"), "{}", run.err());
+}

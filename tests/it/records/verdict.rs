@@ -175,11 +175,18 @@ fn what_is_left_names_the_policy() {
     let older = "left as it is: small: it differs, and the output's is older (--overwrite-policy update \
                  replaces it)";
     let newer = "left as it is: dir/file: it differs, and the output's is newer (--overwrite-policy always \
-                 replaces it)";
+                 replaces it, with --include /PATH it alone)";
     scene.copy(&[]).assert_code(1).assert_says(older).assert_says(newer);
     let run = scene.copy(&["--overwrite-policy", "update"]);
     run.assert_code(1).assert_says(newer);
+    let alone = ["--overwrite-policy", "always", "--include", "/dir/file"];
+    let run = scene.copy(&alone);
+    run.assert_code(0).assert_prints(&["1 file, ", " (1 in place of others)"]);
     scene.copy(&["--overwrite-policy", "always"]).assert_code(0);
+    // What was cut off is replaced under every policy, and said.
+    shell(&scene, "truncate -s 3 dst/dir/file; touch -d '2001-01-01' dst/dir/file");
+    let run = scene.copy(&[]);
+    run.assert_code(0).assert_prints(&["1 file, ", " (1 in place of shorter ones; -v names each)"]);
 }
 
 /// A run that lost its output or its source says how far it came and what to do; a full disk has the lines of all
@@ -196,7 +203,7 @@ fn a_lost_disk_is_told_with_what_is_there() {
     run.assert_code(3);
     let last = last_line(&run);
     assert!(last.starts_with("STOPPED EARLY (exit 3): mnt/full is full: "), "{last}");
-    assert!(last.ends_with(" are there; make room and run the same command"), "{last}");
+    assert!(last.ends_with(" are done; make room and run the same command"), "{last}");
     let lines = "cat mnt/full/dircopy-*.sha256sum.part | wc -l";
     let files =
         "find mnt/full -path mnt/full/.dircopy -prune -o -type f -print | grep -vc dircopy-";

@@ -113,10 +113,14 @@ fn without_a_manifest_nothing_is_proven() {
     // The output is beside what was named.
     scene.bare(["dst", "disk"]).run().assert_code(0);
     shell(&scene, "mkdir -p top && mv disk top/out");
-    scene.bare(["verify", "top"]).run().assert_code(5).assert_says("dircopy verify top/out");
+    scene
+        .bare(["verify", "top"])
+        .run()
+        .assert_code(5)
+        .assert_says("there is one in top/out: name that");
     scene.bare(["verify", "top/out/dir"]).run().assert_code(5).assert_says("top/out");
     shell(&scene, "mkdir two && cp -a top/out two/a && cp -a top/out two/b");
-    scene.bare(["verify", "two"]).run().assert_code(5).assert_says("dircopy verify two/*");
+    scene.bare(["verify", "two"]).run().assert_code(5).assert_says("name each (two/*)");
     // One whose manifest went, and one that has only the tree of a generation that was cut short.
     shell(&scene, "rm top/out/dircopy-*");
     let run = scene.bare(["verify", "top/out"]).run();
