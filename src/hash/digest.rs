@@ -24,6 +24,11 @@ impl Digest {
         Self { algorithm, bytes }
     }
 
+    /// True for the digest of an empty file.
+    pub fn is_of_nothing(self) -> bool {
+        self.algorithm.start().finish() == Some(self)
+    }
+
     /// The digest of an algorithm, from exactly its bytes.
     pub fn of_bytes(algorithm: Algorithm, bytes: &[u8]) -> Option<Self> {
         (bytes.len() == algorithm.len()).then(|| Self { algorithm, bytes: padded(bytes) })

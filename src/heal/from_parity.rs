@@ -11,9 +11,9 @@ use crate::{
     heal::bad::Mended, heal::bad::Tree, heal::bad::Unmended, heal::mend::Mender,
     heal::new_file::NewFile, heal::protect::Protecting, heal::protect::remove_leftovers,
     parity::Listed, parity::ParityDir, parity::ParityIndex, parity::Repair, parity::StoredSet,
-    parity::bad_slices, parity::is_of_nothing, path::RelPath, staged::StagedFile, sys, sys::Dir,
-    sys::Medium, sys::stat::Kind, sys::stat::Stat, tree::LastDir, verify::Finding,
-    verify::FindingObserver, verify::Mend, verify::Target, verify::VerifyReport,
+    parity::bad_slices, path::RelPath, staged::StagedFile, sys, sys::Dir, sys::Medium,
+    sys::stat::Kind, sys::stat::Stat, tree::LastDir, verify::Finding, verify::FindingObserver,
+    verify::Mend, verify::Target, verify::VerifyReport,
 };
 
 /// Sets that are repaired and wait for the next of their files.
@@ -220,25 +220,6 @@ impl SlicesOf<'_> {
     }
 }
 
-/// A file that looks as one did when its parity was made. Who may do so is believed only if nobody else can have
-/// written it, and never more than permissions.
-fn recorded(
-    file: &File,
-    dir: &ParityDir,
-    tree: usize,
-    size: u64,
-    listed: Option<Listed>,
-) -> Result<FileCopy> {
-    let fail = |error| Error::io("look at", dir.path(), error);
-    let now = Dir::stat_file(file).map_err(fail)?;
-    let mut stat = Stat { size, allocated: size, kind: Kind::File, mode: 0o600, ..now };
-    if let Some(listed) = listed.filter(|_| dir.dir().is_private().unwrap_or(false)) {
-        let Listed { mode, uid, gid, mtime, .. } = listed;
-        stat = Stat { mode: mode & 0o777, uid, gid, mtime, ..stat };
-    }
-    Ok(FileCopy { tree, file: file.try_clone().map_err(fail)?, stat })
-}
-
 impl Mender<'_> {
     /// Makes a file from the parity of its tree.
     pub fn by_parity(&self, case: &Case<'_>) -> Result<Mended, Unmended> {
@@ -250,7 +231,7 @@ impl Mender<'_> {
         let sets = parity.index.entries(&bad.path, &bad.digest);
         let set = sets.filter(|(.., is_same)| *is_same).map(|(_, set, _)| set).next();
         let set = match set {
-            None if is_of_nothing(&bad.digest) => return self.as_empty(case, parity),
+            None if bad.digest.is_of_nothing() => return self.as_empty(case, parity),
             set => set.ok_or(Unmended::Nowhere)?,
         };
         parity.repair(set, self, tree)?;
@@ -260,9 +241,7 @@ impl Mender<'_> {
         let first = files.iter().take(file).map(|file| file.sums.len()).sum();
         let slices = SlicesOf { set, file, first };
         let (size, listed) = (slices.size(), files[file].listed);
-        let listed =
-            listed.filter(|listed| case.own().is_some() || self.is_labelled_so(case, listed));
-        let recorded = recorded(&set.file, &parity.dir, bad.tree, size, listed)?;
+        let recorded = self.recorded(case, &set.file, &parity.dir, size, listed)?;
         let own = case.own();
         self.by_slices(case, &parity.dir, &recorded, slices.bytes(), |new| {
             let is_cloned = own.map_or(Ok(false), |own| new.clone_of(&own.file))?;
@@ -279,20 +258,52 @@ impl Mender<'_> {
         })
     }
 
-    /// True if no run gave a missing file another label after this was noted of it, and no other user can have put
-    /// another directory in the place of one above it. Otherwise it is its owner's alone.
-    fn is_labelled_so(&self, case: &Case<'_>, listed: &Listed) -> bool {
+    /// A file that looks as the bad one does, or as a missing one did when its parity was made. That is believed only
+    /// if nobody else can have written it, and never more than permissions.
+    fn recorded(
+        &self,
+        case: &Case<'_>,
+        file: &File,
+        dir: &ParityDir,
+        size: u64,
+        listed: Option<Listed>,
+    ) -> Result<FileCopy> {
+        let fail = |error| Error::io("look at", dir.path(), error);
+        let now = Dir::stat_file(file).map_err(fail)?;
+        let mut stat = Stat { size, allocated: size, kind: Kind::File, mode: 0o600, ..now };
+        let listed = listed.filter(|_| dir.dir().is_private().unwrap_or(false));
+        match (self.is_labelled_so(case, listed.as_ref()), case.own(), listed) {
+            (true, Some(own), _) => {
+                let Stat { mode, uid, gid, .. } = own.stat;
+                stat = Stat { mode, uid, gid, ..stat };
+            }
+            (true, None, Some(Listed { mode, uid, gid, mtime, .. })) => {
+                stat = Stat { mode: mode & 0o777, uid, gid, mtime, ..stat };
+            }
+            _ => {}
+        }
+        Ok(FileCopy { tree: case.bad.tree, file: file.try_clone().map_err(fail)?, stat })
+    }
+
+    /// True if the label of a bad file is its own, or no run gave a missing one another than was noted of it: no other
+    /// user can have put another file, or another directory above it, in its place. Otherwise it is its owner's alone.
+    fn is_labelled_so(&self, case: &Case<'_>, listed: Option<&Listed>) -> bool {
         let tree = &self.trees[case.bad.tree];
-        let left = tree.recorded(case.bad).map(|recorded| recorded.ctime);
+        let left = tree.recorded(case.bad);
         let above = |path: &RelPath| path.split().map(|(above, _)| above);
-        let is_kept = |above: &RelPath| {
-            let stat = LastDir::default().enter(&tree.dir, above).and_then(Dir::stat_self);
+        let is_kept = |above: RelPath| {
+            let stat = LastDir::default().enter(&tree.dir, &above).and_then(Dir::stat_self);
             // Missing ones are made, closed.
             stat.map_or_else(|error| is_absent(&error), |stat| Dir::is_kept_by_us(&stat))
         };
         let mut above =
             std::iter::successors(above(&case.bad.path), above).filter(|above| !above.is_root());
-        let is_so = left.is_some() && left <= listed.ctime && above.all(|above| is_kept(&above));
+        let is_kept = above.all(is_kept);
+        let noted = listed.and_then(|listed| listed.ctime);
+        let is_so = match case.own() {
+            Some(own) => is_kept || left.is_some_and(|left| left.ino == own.stat.id.ino),
+            None => is_kept && left.is_some_and(|left| Some(left.ctime) <= noted),
+        };
         if !is_so {
             let finding = "they, or a directory above, may be others since its parity was made: it is yours alone";
             (self.warn)(Error::finding("set the permissions of", case.path, finding));
@@ -305,7 +316,7 @@ impl Mender<'_> {
         let name = &parity.index.sets.first().ok_or(Unmended::Nowhere)?.name;
         let file = parity.dir.dir().open_file(name, false);
         let file = file.deed("open the parity", parity.dir.path())?;
-        let recorded = recorded(&file, &parity.dir, case.bad.tree, 0, None)?;
+        let recorded = self.recorded(case, &file, &parity.dir, 0, None)?;
         self.by_slices(case, &parity.dir, &recorded, 0, |_| Ok(false))
     }
 

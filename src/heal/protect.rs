@@ -10,11 +10,11 @@ use std::{ffi::OsString, fs::File, io, io::Seek, path::PathBuf, sync::Arc, time:
 use crate::{
     error::Deed, error::Error, error::Result, event::Observer, event::Stop, io::HashedFrom,
     parity::AllUnfit, parity::MOST_SUMS, parity::Means, parity::ParityDir, parity::ParityIndex,
-    parity::Share, parity::Unfit, parity::Wanted, parity::is_of_nothing, state::Missing,
-    state::PrivateDir, sys, sys::DirListing, sys::stat::Kind, tree::LastDir, tree::Patience,
-    verify::Checked, verify::Finding, verify::FindingObserver, verify::Findings,
-    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::ParityReport,
-    verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport, verify::expand,
+    parity::Share, parity::Unfit, parity::Wanted, state::Missing, state::PrivateDir, sys,
+    sys::DirListing, sys::stat::Kind, tree::LastDir, tree::Patience, verify::Checked,
+    verify::Finding, verify::FindingObserver, verify::Findings, verify::ManifestLine,
+    verify::ManifestLines, verify::Meaning, verify::ParityReport, verify::Target, verify::Verdict,
+    verify::VerifyJob, verify::VerifyReport, verify::expand,
 };
 
 /// The share of parity where none is asked for.
@@ -267,7 +267,7 @@ impl Run<'_> {
         }
         if size == 0 {
             // Nothing of it can be lost but its name.
-            return match is_of_nothing(&wanted.digest) {
+            return match wanted.digest.is_of_nothing() {
                 true => self.fits(&wanted, 0),
                 false => self.unfit(wanted, Unfit::Differs(None)),
             };

@@ -164,11 +164,6 @@ impl ParityDir {
     }
 }
 
-/// True for the digest of an empty file, which has no slices: it needs no parity.
-pub fn is_of_nothing(digest: &Digest) -> bool {
-    digest.algorithm().start().finish() == Some(*digest)
-}
-
 /// What is known of a set without reading it again.
 #[derive(Debug)]
 pub struct KnownSet {

@@ -133,7 +133,7 @@ impl PartContent {
 
     /// The kernel moved so many bytes there.
     pub fn moved(&mut self, bytes: u64) -> io::Result<()> {
-        self.open_end = false;
+        self.open_end &= bytes == 0;
         self.pages.moved(&self.file, bytes)
     }
 
@@ -160,7 +160,8 @@ impl PartContent {
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.open_end = false;
+        // Nothing, where the source ends behind a hole, does not close that.
+        self.open_end &= bytes.is_empty();
         self.pages.write_all(&self.file, bytes)
     }
 }

@@ -1,13 +1,12 @@
 //! The knowledge about the files of an output before a run: by private records, and by manifests in the open.
 //!
-//! A file is *untouched* if a private record of this output has its very inode number, size and times,
-//! and if any change since would show in them. Then its digest needs no reading. Of any other file that
-//! was listed the digest is known and in *doubt*: the file is read and compared, and nothing is forgotten.
-//! Manifests in the open can raise doubt and never give belief.
+//! A file is *untouched* if a private record of this output has its very inode number, size and times, and if any
+//! change since would show in them. Then its digest needs no reading. Of any other file that was listed the digest is
+//! known and in *doubt*: the file is read and compared. Manifests in the open raise doubt and never give belief.
 //!
 //! A record may be older than what is in the open: it was put back, could not be written, or runs kept theirs
-//! elsewhere. So where a newer manifest lists another digest than the record, both count, and only the source tells.
-//! What the newest manifest left out, because it had rotted, is known by the older ones that no record covers.
+//! elsewhere. So where a newer manifest lists another digest, both count, and only the source tells. What that one left
+//! out, because it had rotted, is known by the older ones that no record covers.
 
 use std::{ffi::OsStr, ffi::OsString, io, path::Path, sync::OnceLock};
 
@@ -75,10 +74,9 @@ impl OpenRecord {
 }
 
 impl Knowledge {
-    /// Reads what is known of the output whose root is `root`, at `path`, and whose private directory is
-    /// `private`. What `is_in_source` was copied there, and tells of another tree. What cannot be read is
-    /// as good as none and is told as a warning. Once `is_to_stop` says so nothing more is read: the run
-    /// comes to nothing anyway.
+    /// Reads what is known of an output whose root is `root`, at `path`, and whose private directory `private` is. What
+    /// `is_in_source` was copied there, and tells of another tree. What cannot be read is as good as none and is told
+    /// as a warning. Once `is_to_stop` says so nothing more is read: the run comes to nothing anyway.
     pub fn load(
         private: Option<&PrivateDir>,
         root: &Dir,
@@ -328,6 +326,11 @@ impl Knowledge {
     /// True if a record lists a file at `path`.
     pub fn lists(&self, path: &[u8]) -> bool {
         self.records.iter().any(|record| record.index.lists(path))
+    }
+
+    /// True if a run copied the file at `path`, and did not only carry it over from an earlier list.
+    pub fn has_copied(&self, path: &[u8]) -> bool {
+        self.newest_row(path).is_some_and(|(row, _)| row.origin != Origin::There)
     }
 
     /// True if anything at all lists a file at `path`.
@@ -583,8 +586,7 @@ impl Unsettled {
     }
 }
 
-/// The digest that a manifest newer than the record lists, if the row has another or does not tell. One of the future
-/// may be older than the record.
+/// The digest that a manifest newer than the record lists, if the row does not. One of the future may be older.
 pub fn other_than(
     row: &Row,
     listed: OpenDigest,

@@ -168,8 +168,8 @@ impl ExistingFile<'_> {
         let seen = match is_compared {
             // Of the label nothing is known by that.
             true => now().labelled_as(before),
-            false if recorded.is_some_and(|row| row.digest == digest) => before,
-            false => SeenAt::default().labelled_as(before),
+            // It is what was recorded, perhaps by another algorithm.
+            false => before,
         };
         let row = Row { digest, origin, trace, given, sure, late: false, labelled, seen, epoch };
         match self.belief {

@@ -96,11 +96,10 @@ fn prepare_any(
     let output = &transfer.target.output;
     let as_stated = transfer.source.as_stated(source.0, &there);
     let time = compare_times(context.options.asked.algorithm, output, source, &as_stated, belief);
-    let decide_if = |same_time| {
-        let destination = DestinationStat { stat: &as_stated, same_time };
-        decide(context.options.asked.policy, source, Some(destination))
+    let decide_if = |stat: &Stat, same_time| {
+        decide(context.options.asked.policy, source, Some(DestinationStat { stat, same_time }))
     };
-    let decision = decide_if(time != TimeMatch::Other);
+    let mut decision = decide_if(&as_stated, time != TimeMatch::Other);
     let mut source_digest = None;
     if matches!(decision, Decision::Keep | Decision::Leave(_)) {
         match check_for_rot(context, transfer, read_back) {
@@ -116,15 +115,16 @@ fn prepare_any(
         || there.size != source.0.size
         || is_changed_since(context, transfer, &there, belief);
     if decision == Decision::Keep && is_unclear && source_digest.is_none() {
-        match transfer::hash(context, transfer, read_back) {
-            Ok(None) if context.options.asked.algorithm != Algorithm::None => {
-                return Action::Settled(Outcome::Abandoned);
-            }
-            Ok(digest) => source_digest = digest,
-            Err(error) => return failed(error),
+        source_digest = match hash_source(context, transfer, read_back) {
+            Ok(digest) => digest,
+            Err(why) => return why.map_or(Action::Settled(Outcome::Abandoned), failed),
+        };
+        // It states no size, and has none.
+        if there.size != as_stated.size && source_digest.is_some_and(Digest::is_of_nothing) {
+            decision = decide_if(&there, time != TimeMatch::Other);
         }
     }
-    let if_unlike = (time == TimeMatch::Unclear).then(|| decide_if(false));
+    let if_unlike = (time == TimeMatch::Unclear).then(|| decide_if(&as_stated, false));
     let existing =
         ExistingFile { context, transfer, there: &there, belief, source_digest, if_unlike };
     match decision {
@@ -139,6 +139,18 @@ fn prepare_any(
         Decision::Keep => existing
             .check(read_back, warnings)
             .map_or_else(failed, |action| with_labels(&existing, action, read_back, warnings)),
+    }
+}
+
+/// The digest of the source's file, where the run has digests; why there is none, but where the run is to stop.
+fn hash_source(
+    context: &Context<'_>,
+    transfer: &Transfer,
+    read_back: &mut ReadBack,
+) -> Result<Option<Digest>, Option<Error>> {
+    match transfer::hash(context, transfer, read_back) {
+        Ok(None) if context.options.asked.algorithm != Algorithm::None => Err(None),
+        hashed => hashed.map_err(Some),
     }
 }
 

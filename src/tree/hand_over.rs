@@ -121,7 +121,7 @@ pub fn is_of_another_user(
     let rel = output.rel.path();
     let is_known = |path: &RelPath| {
         let path = [rel.as_bytes(), path.as_bytes()].join(&b'/');
-        known.is_some_and(|known| known.lists(&path))
+        known.is_some_and(|known| known.has_copied(&path))
     };
     holds_only_unknown(handle, is_known, stop).deed_at("list", || output.path())
 }

@@ -8,8 +8,8 @@ use std::{
 
 use crate::{
     error::Deed, error::Error, error::Result, event::Observer, event::Stop, parity::ParityDir,
-    parity::ParityIndex, parity::Repair, parity::bad_slices, parity::is_of_nothing, path::RelPath,
-    sys::Dir, sys::stat::Identity, verify::Expanded, verify::Finding, verify::FindingObserver,
+    parity::ParityIndex, parity::Repair, parity::bad_slices, path::RelPath, sys::Dir,
+    sys::stat::Identity, verify::Expanded, verify::Finding, verify::FindingObserver,
     verify::ManifestLines, verify::Target, verify::TargetSpec, verify::Verdict, verify::VerifyJob,
     verify::VerifyReport, verify::target::OpenTarget,
 };
@@ -106,7 +106,7 @@ fn tell_of(
     while let Some(line) = lines.next_file().deed("read the manifest", &target.manifest)? {
         let entries = || index.entries(&line.path, &line.digest);
         let of_it = entries().find(|(.., is_same)| *is_same);
-        if bad.contains(&line.path) && is_of_nothing(&line.digest) {
+        if bad.contains(&line.path) && line.digest.is_of_nothing() {
             tell(Finding::Parity { path: line.path, bad: 0, left: 0, is_enough: true });
             continue;
         }

@@ -128,6 +128,34 @@ fn on_an_overlay() {
     }
 }
 
+/// A source whose stated sizes are not relied on is read to its end, which does not take away the hole that it ends in.
+#[test]
+fn a_hole_at_the_end_of_a_file_on_an_overlay_is_part_of_it() {
+    need!(Loop);
+    let scene = Scene::on_disk();
+    let _mount = Mount::of_kind("ext4", &scene.path("image"), &scene.path("below"));
+    let below = scene.tree("below");
+    below.dir("lower/src").dir("upper").dir("work");
+    below.sparse("lower/src/data first", 70_000, &[(5000, 5)]).sparse(
+        "lower/src/hole",
+        50_000,
+        &[],
+    );
+    below.sparse("lower/src/block", 8192, &[(100, 5)]).sparse(
+        "lower/src/large",
+        9 << 20,
+        &[(0, 9)],
+    );
+    let path = |name| below.path(name);
+    let at = scene.path("overlay");
+    let _overlay = Mount::overlay(&path("lower"), &path("upper"), &path("work"), &at);
+    for args in [&["--hash", "none"][..], &[], &["--hash", "none", "--holes", "read"]] {
+        let to = scene.path(&format!("to{}", args.len()));
+        scene.command_to(at.join("src"), to.clone(), args).run().assert_code(0);
+        shell(&scene, &format!("diff -r overlay/src {} -x 'dircopy-*' -x .dircopy", to.display()));
+    }
+}
+
 /// FUSE has no clones, no way to make all durable, and tells little.
 #[test]
 fn on_fuse() {

@@ -583,3 +583,17 @@ fn a_directory_that_another_user_filled_stays_that_users() {
     scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
     assert_eq!(label(&scene.dst.join("theirs")), (0, 0o755));
 }
+
+/// What was only carried from an earlier list does not make another user's directory this user's.
+#[test]
+fn a_directory_that_was_left_to_its_owner_is_left_again() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("Z/a", "x").file("y", "y");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "chmod 755 dst; touch dst/Z/mine; chown -R 1001 dst/Z; rm -r dst/.dircopy");
+    for _ in 0..3 {
+        scene.copy(&[]).assert_code(1);
+        assert_eq!(label(&scene.dst.join("Z")), (1001, 0o755));
+    }
+}

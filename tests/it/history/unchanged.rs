@@ -276,3 +276,19 @@ fn a_list_that_was_set_at_the_source_is_missed_where_no_record_is() {
     scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
     assert_eq!(shell(&scene, "getfacl -n dst/f | grep 65534"), "user:65534:---\n");
 }
+
+/// What a run saw of the source's files is known to later ones that compute other digests.
+#[test]
+fn what_was_seen_of_the_source_outlives_another_digest() {
+    let scene = Scene::on_disk();
+    scene.src.file("d/f", "AAAA").file("z", "z");
+    scene.tree("prepared").file("f", "BBBB");
+    shell(&scene, "touch -d 2020-01-01 src/d/f src/z prepared/f; sleep 0.05");
+    for hash in ["sha256", "xxh3", "sha256", "sha256"] {
+        scene.copy(&["--hash", hash]).assert_code(0);
+        shell(&scene, "sleep 0.05");
+    }
+    shell(&scene, "mv src/d away; mv prepared src/d");
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(scene.output().read("d/f"), b"BBBB");
+}

@@ -183,3 +183,23 @@ fn parity_of_another_user_is_not_read() {
     run.assert_code(4);
     assert!(!run.err().contains("repairable from parity"), "{}", run.err());
 }
+
+/// A bad file of ours keeps what it may do. One that another user put in its place gets the content for us alone.
+#[test]
+fn a_bad_file_keeps_its_label_unless_another_user_may_have_put_it_there() {
+    need!(Root);
+    let scene = copied();
+    shell(&scene, "chmod 755 src src/d* dst dst/d*; chmod 4755 src/d1/f7; sleep 0.05");
+    scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+    protect(&scene, &["--parity", "30%"]).assert_code(0);
+    flip(&scene.path("dst/d1/f7"), 3);
+    shell(
+        &scene,
+        "chown 65534 dst/d0; rm dst/d0/f0; printf rubbish >dst/d0/f0; chown 65534 dst/d0/f0",
+    );
+    shell(&scene, "chmod 644 dst/d0/f0");
+    let run = heal(&scene, &[]);
+    run.assert_code(0).assert_says("dst/d0/f0: they, or a directory above, may be others since");
+    is_whole(&scene);
+    assert_eq!(shell(&scene, "stat -c %a.%u dst/d1/f7 dst/d0/f0"), "4755.0\n600.0\n");
+}
