@@ -60,7 +60,9 @@ impl ExistingFile<'_> {
                 return kept(None, None);
             }
             (Belief::Untouched(row, place), source)
-                if !reads && self.take_recorded(row.digest, place) =>
+                if !reads
+                    && (source.is_some() || !is_of_copy_alone(row))
+                    && self.take_recorded(row.digest, place) =>
             {
                 return match source {
                     None => kept(Some(KeptRow::Recorded(row, place)), None),
@@ -79,7 +81,7 @@ impl ExistingFile<'_> {
         // A digest of the copy alone says nothing of the source: size and time are no proof that it is the same.
         let asks_source = match self.belief.remembered() {
             None => true,
-            Some(known) => !is_as_known || (reads && known.row.is_some_and(is_of_copy_alone)),
+            Some(known) => !is_as_known || known.row.is_some_and(is_of_copy_alone),
         };
         let source = match self.source_digest {
             None if asks_source => match self.hash_source(read_back)? {

@@ -292,3 +292,20 @@ fn what_was_seen_of_the_source_outlives_another_digest() {
     scene.copy(&[]).assert_code(0);
     assert_eq!(scene.output().read("d/f"), b"BBBB");
 }
+
+/// A line that was only carried from an earlier list says nothing of the source: not to the runs after that, either.
+#[test]
+fn what_was_carried_over_is_held_against_the_source() {
+    for first in ["--exclude=q", "--max-size=1", "--overwrite-policy=never"] {
+        let scene = Scene::on_disk();
+        scene.src.file("q", "old").file("z", "z");
+        shell(&scene, "touch -d 2020-01-01 src/q");
+        scene.copy(&[]).assert_code(0);
+        let edit = "sleep 0.05; printf new >src/q; touch -d 2020-01-01 src/q; sleep 0.05
+             rm -r dst/.dircopy; chmod 600 dst/q; chmod 644 dst/q; sleep 0.05";
+        shell(&scene, edit);
+        scene.copy(&[first]);
+        scene.copy(&["--overwrite-policy=update"]).assert_code(0);
+        assert_eq!(shell(&scene, "cat dst/q"), "new", "{first}");
+    }
+}
