@@ -128,8 +128,10 @@ impl ExistingFile<'_> {
     /// True if the label of the source's file may be another than that of its copy, which stands so.
     fn may_be_unlike(&self, stands: &Stat) -> bool {
         let stat = &self.transfer.entry().stat;
-        // The change time of a file that no record knows says little, since a rename sets it.
-        let Some(row) = self.belief.row() else { return true };
+        // The change time of a file that no record knows says little, since a rename sets it; so does a row of another
+        // file, as of one that was moved here without its access list.
+        let row = self.belief.row().filter(|row| row.trace.ino == stands.id.ino);
+        let Some(row) = row else { return true };
         match row.seen.label() {
             Some(at) => at != stat.ctime || !Attributes::are_labelled(stands, stat),
             None => {

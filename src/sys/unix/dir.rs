@@ -279,7 +279,7 @@ impl Dir {
     /// True if a file here is known to keep its inode number as long as it is there. Others make numbers up as files
     /// are met.
     pub fn keeps_numbers(&self) -> bool {
-        const KINDS: [u32; 8] = [EXT, XFS, BTRFS, F2FS, TMPFS, ZFS, BCACHEFS, NFS];
+        const KINDS: [u32; 9] = [EXT, XFS, BTRFS, F2FS, TMPFS, ZFS, BCACHEFS, NFS, OVERLAY];
         is_one_of(self, &KINDS)
     }
 

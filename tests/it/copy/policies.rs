@@ -448,3 +448,19 @@ fn a_list_that_was_dropped_is_dropped_where_nothing_is_recorded() {
     shell(&scene, "setfacl -m u:65534:r dst/a");
     scene.copy(&["--hash=none"]).assert_code(1);
 }
+
+/// An output that was moved by a program that leaves access lists behind: the permissions of the group were the list's mask.
+#[test]
+fn a_list_that_was_lost_on_the_way_is_brought_over() {
+    need!(Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("f", "secret");
+    shell(&scene, "chmod 600 src/f; setfacl -m u:1234:rw src/f");
+    scene.copy(&[]).assert_code(0);
+    shell(
+        &scene,
+        "cp -r --preserve=timestamps dst moved; rm -r dst; mv moved dst; chmod 660 dst/f; sleep 0.05",
+    );
+    scene.copy(&["--overwrite-policy=update"]).assert_code(0);
+    assert_eq!(shell(&scene, "getfacl -cn dst/f"), shell(&scene, "getfacl -cn src/f"));
+}
