@@ -413,7 +413,7 @@ pub fn decide(
         }
         (_, Policy::Never) => Decision::Leave("it differs, and nothing is to be replaced"),
         _ => Decision::Leave(
-            "something else is in its place (--overwrite-policy always replaces it, with --include /PATH it alone)",
+            "something else is in its place (--overwrite-policy always --include /PATH replaces it)",
         ),
     }
 }

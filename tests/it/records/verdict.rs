@@ -175,7 +175,7 @@ fn what_is_left_names_the_policy() {
     let older = "left as it is: small: it differs, and the output's is older (--overwrite-policy update \
                  replaces it)";
     let newer = "left as it is: dir/file: it differs, and the output's is newer (--overwrite-policy always \
-                 replaces it, with --include /PATH it alone)";
+                 --include /PATH replaces it)";
     scene.copy(&[]).assert_code(1).assert_says(older).assert_says(newer);
     let run = scene.copy(&["--overwrite-policy", "update"]);
     run.assert_code(1).assert_says(newer);
