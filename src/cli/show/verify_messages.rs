@@ -492,13 +492,13 @@ pub fn verdict(report: &VerifyReport, check: &VerifyJob, exit: Exit, amiss: &str
         return warn("NOT COMPLETE", exit, &format!("every file is as listed, but {amiss}"));
     } else {
         return match (report.covered, report.shard) {
-            _ if let Some(ParityReport { is_all: true, kept, .. }) = report.parity => match kept {
-                0 => "done: every listed file has parity".into(),
-                _ => {
-                    "done: every listed file has parity; files of sets that were kept were not read"
-                        .into()
-                }
-            },
+            _ if report.parity.is_some_and(|parity| parity.is_all && parity.kept > 0) => {
+                "done: every listed file has parity; files of sets that were kept were not read"
+                    .into()
+            }
+            _ if report.parity.is_some_and(|parity| parity.is_all) => {
+                "done: every listed file has parity".into()
+            }
             (None, None) if counts.unhashed > 0 => format!(
                 "good: every listed file is as listed, but {} no digest that can be checked",
                 match counts.unhashed {
