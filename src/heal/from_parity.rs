@@ -286,7 +286,9 @@ impl Mender<'_> {
     }
 
     /// True if the label of a bad file is its own, or no run gave a missing one another than was noted of it: no other
-    /// user can have put another file, or another directory above it, in its place. Otherwise it is its owner's alone.
+    /// user can have put another file, or another directory above it, in its place. Where one can, a bad file is to be
+    /// the one on record and open to no more than was noted: numbers of inodes are given again. Otherwise it is its
+    /// owner's alone.
     fn is_labelled_so(&self, case: &Case<'_>, listed: Option<&Listed>) -> bool {
         let tree = &self.trees[case.bad.tree];
         let left = tree.recorded(case.bad);
@@ -296,13 +298,17 @@ impl Mender<'_> {
             // Missing ones are made, closed.
             stat.map_or_else(|error| is_absent(&error), |stat| Dir::is_kept_by_us(&stat))
         };
-        let mut above =
-            std::iter::successors(above(&case.bad.path), above).filter(|above| !above.is_root());
-        let is_kept = above.all(is_kept);
-        let noted = listed.and_then(|listed| listed.ctime);
-        let is_so = match case.own() {
-            Some(own) => is_kept || left.is_some_and(|left| left.ino == own.stat.id.ino),
-            None => is_kept && left.is_some_and(|left| Some(left.ctime) <= noted),
+        let is_kept = std::iter::successors(above(&case.bad.path), above).all(is_kept);
+        let noted = listed.filter(|it| left.is_some_and(|left| Some(left.ctime) <= it.ctime));
+        let is_so = match case.own().map(|own| own.stat) {
+            Some(own) => {
+                let is_on_record = left.is_some_and(|left| left.ino == own.id.ino);
+                let is_within = |it: &Listed| {
+                    (own.uid, own.gid) == (it.uid, it.gid) && own.mode & !it.mode & 0o7777 == 0
+                };
+                is_kept || is_on_record && noted.is_some_and(is_within)
+            }
+            None => is_kept && noted.is_some(),
         };
         if !is_so {
             let finding = "they, or a directory above, may be others since its parity was made: it is yours alone";

@@ -115,7 +115,7 @@ fn prepare_any(
         || there.size != source.0.size
         || is_changed_since(context, transfer, &there, belief);
     if decision == Decision::Keep && is_unclear && source_digest.is_none() {
-        source_digest = match hash_source(context, transfer, read_back) {
+        source_digest = match digest_of_source(context, transfer, read_back) {
             Ok(digest) => digest,
             Err(why) => return why.map_or(Action::Settled(Outcome::Abandoned), failed),
         };
@@ -143,7 +143,7 @@ fn prepare_any(
 }
 
 /// The digest of the source's file, where the run has digests; why there is none, but where the run is to stop.
-fn hash_source(
+fn digest_of_source(
     context: &Context<'_>,
     transfer: &Transfer,
     read_back: &mut ReadBack,

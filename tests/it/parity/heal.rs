@@ -203,3 +203,28 @@ fn a_bad_file_keeps_its_label_unless_another_user_may_have_put_it_there() {
     is_whole(&scene);
     assert_eq!(shell(&scene, "stat -c %a.%u dst/d1/f7 dst/d0/f0"), "4755.0\n600.0\n");
 }
+
+/// So it is with a file in the root of the tree, where that is another user's; rot alone leaves a file as it is.
+#[test]
+fn a_file_that_was_put_into_the_root_of_a_tree_gets_the_content_for_us_alone() {
+    need!(Root);
+    let scene = copied();
+    scene.src.file("secret", "known to root").file("shown", "s".repeat(9000));
+    shell(&scene, "chmod 600 src/secret; chmod 644 src/shown; chown 65534 src; chmod 755 src");
+    scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+    shell(&scene, "chown 65534 dst; chmod 755 dst");
+    protect(&scene, &["--parity", "100%"]).assert_code(0);
+    // The one on record, and another one: numbers of inodes are given again.
+    for put in ["true", "mv dst/secret moved"] {
+        let rubbish = "printf rubbish >dst/secret; chown 65534 dst/secret; chmod 644 dst/secret";
+        shell(&scene, &format!("{put}; {rubbish}"));
+        flip(&scene.path("dst/shown"), 3);
+        let run = heal(&scene, &[]);
+        run.assert_code(0)
+            .assert_says("dst/secret: they, or a directory above, may be others since");
+        shell(&scene, "rm -f dst/moved; cmp src/secret dst/secret; cmp src/shown dst/shown");
+        assert_eq!(shell(&scene, "stat -c %a.%u dst/secret"), "600.0\n", "{put}");
+        // What has only rotted stays as it is.
+        assert!(put != "true" || shell(&scene, "stat -c %a.%u dst/shown") == "644.0\n");
+    }
+}
