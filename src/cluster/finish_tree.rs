@@ -332,7 +332,7 @@ impl<'a> FinishTree<'a> {
     }
 
     /// Looks into a directory that was there before the plan, and that others may enter once it has its label: what its
-    /// source does not have would be shown with it.
+    /// source does not have as it is there would be shown with it.
     ///
     /// # Errors
     /// There is something.
@@ -352,11 +352,11 @@ impl<'a> FinishTree<'a> {
             return Ok(());
         };
         let follow = self.plan.plan.options.selection.follow_links;
-        let Some(name) = first_unknown(handle, &source.handle, follow).map_err(fail)? else {
+        let Some(name) = first_unknown(output, &source.handle, follow).map_err(fail)? else {
             return Ok(());
         };
         let finding = format!(
-            "it has {}, which the source has not; move that away, or give the directory its owner and permissions \
+            "it has {}, which is not in the source as it is there; move that away, or give the directory its owner and permissions \
              yourself (chown, chmod)",
             Shown::path(&output.path_of(name.as_os_str()))
         );

@@ -24,6 +24,7 @@ use crate::{
     error::Deed, error::Error, error::Result, event::Stop, path::RelPath, state::Knowledge, sys,
     sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry, sys::PartOwner, sys::stat::Kind,
     sys::stat::Stat, tree::OutputDir, tree::Step, tree::TreePass, tree::anew::make_anew,
+    volume::OutputVolume, volume::times::TimeMatch,
 };
 
 /// The deed in errors about a directory that gets nothing.
@@ -459,24 +460,36 @@ impl HandOver {
     }
 }
 
-/// The first of what `output` has and `source`, its counterpart, has not, also in the directories below that others may
-/// enter. Links at the source are followed to directories if `follow`.
+/// The first of what `output` has and `source`, its counterpart, has not as it is there, also in the directories below
+/// that others may enter. Links at the source are followed if `follow`.
 ///
 /// # Errors
 /// One of them cannot be looked at.
-pub fn first_unknown(output: &Dir, source: &Dir, follow: bool) -> io::Result<Option<PathBuf>> {
-    let mut pass = TreePass::over([(output, false), (source, follow)], ())?;
+pub fn first_unknown(
+    output: &OutputDir,
+    source: &Dir,
+    follow: bool,
+) -> io::Result<Option<PathBuf>> {
+    let Some(top) = &output.handle else { return Ok(None) };
+    let mut pass = TreePass::over([(top, false), (source, follow)], ())?;
     while let Some(step) = pass.step(&Stop::default())? {
         match step {
             Step::Entry(top, ListedEntry { name, .. }) => {
-                let [Some(output), Some(source)] = &top.dirs else { continue };
-                let there = output.stat(&name, false)?;
-                let is_dir = there.kind == Kind::Dir;
-                match source.stat(&name, is_dir && follow) {
-                    Ok(_) if !is_dir || there.mode & 0o077 == 0 => {}
-                    Ok(stat) if stat.kind == Kind::Dir => top.subdirs.push((name, ())),
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => return Ok(Some(top.rel.join(&name).full_path("".as_ref()))),
+                let [Some(dir), Some(source)] = &top.dirs else { continue };
+                let there = dir.stat(&name, false)?;
+                let is_known = match source.stat(&name, follow) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                    Err(error) => return Err(error),
+                    Ok(_) if there.kind == Kind::Dir && there.mode & 0o077 == 0 => true,
+                    Ok(stat) if stat.kind != there.kind => false,
+                    Ok(_) if there.kind == Kind::Dir => {
+                        top.subdirs.push((name.clone(), ()));
+                        true
+                    }
+                    Ok(stat) => is_as_at(&output.volume, dir, source, &name, [&there, &stat])?,
+                };
+                if !is_known {
+                    return Ok(Some(top.rel.join(&name).full_path("".as_ref())));
                 }
             }
             Step::Into(_, name, ()) => pass.enter_all(name, ())?,
@@ -484,4 +497,30 @@ pub fn first_unknown(output: &Dir, source: &Dir, follow: bool) -> io::Result<Opt
         }
     }
     Ok(None)
+}
+
+/// True if an entry of `dir` that is no directory is as the one of its kind in `source`: a link leads to the same, and a
+/// file has the same size, time and label, as far as the output can hold that.
+fn is_as_at(
+    volume: &OutputVolume,
+    dir: &Dir,
+    source: &Dir,
+    name: &OsStr,
+    [there, stat]: [&Stat; 2],
+) -> io::Result<bool> {
+    match stat.kind {
+        Kind::File => {}
+        Kind::Symlink => return Ok(dir.read_link(name)? == source.read_link(name)?),
+        _ => return Ok(Attributes::are_labelled(there, stat)),
+    }
+    let time = volume.compare_times(stat.mtime, there.mtime, None, Some(dir));
+    if there.size != stat.size || time == TimeMatch::Other {
+        return Ok(false);
+    }
+    let (kept, from) = (dir.open_file(name, false)?, source.open_file(name, true)?);
+    let (now, stat) = (Dir::stat_file(&kept)?, Dir::stat_file(&from)?);
+    let attributes = Attributes::read(&from)?;
+    let label = Stat { mtime: now.mtime, ..stat };
+    Ok(!attributes.lack_rights_of(&kept)
+        && (attributes.are_at(&now, &kept, &label) || !volume.can_hold(dir, &attributes, &stat)))
 }

@@ -171,6 +171,39 @@ fn what_was_there_before_the_plan_is_filled_and_labelled() {
     shell(&cluster.scene, "diff -r --no-dereference -x 'dircopy-*' -x .dircopy src out");
 }
 
+/// What a plan leaves out, or has become another kind of entry, was shown when the directory was closed.
+#[test]
+fn a_directory_is_not_opened_over_what_is_no_longer_as_in_the_source() {
+    need!(Root);
+    for (args, becomes, is_in_the_way) in [
+        (&["--exclude", "*.key"][..], "chmod 600 x.key", true),
+        (&["--exclude", "*.key"], "touch -r x.key t; echo later! > x.key; touch x.key; rm t", true),
+        (&["--exclude", "*.key"], "setfacl -m u:1002:- x.key", true),
+        (&["--exclude", "*.key"], ":", false),
+        (&[], "rm x.key; mkfifo x.key", true),
+        (&["--no-links"], "rm x.key; ln -s a x.key", true),
+        (&[], "rm x.key; mkdir x.key", true),
+    ] {
+        let cluster = cluster();
+        cluster.scene.src.file("closed/x.key", "secret").file("closed/other", "other");
+        shell(&cluster.scene, "chmod 644 src/closed/{x.key,other}; chmod 700 src/closed");
+        cluster.scene.bare(["src", "out"]).run().assert_code(0);
+        shell(&cluster.scene, &format!("cd src/closed; {becomes}; chmod 755 ."));
+        let args = [&["--overwrite-policy", "update"], args].concat();
+        cluster.plan_with(&args).assert_code_in(&[0, 1]);
+        cluster.claim();
+        let run = cluster.finish();
+        let mode = label(&cluster.out().join("closed")).1;
+        assert_eq!(mode, if is_in_the_way { 0o700 } else { 0o755 }, "{args:?} {becomes}");
+        if is_in_the_way {
+            let finding = "closed/x.key, which is not in the source as it is there";
+            run.assert_code(1).assert_says(finding);
+        } else {
+            run.assert_code(0);
+        }
+    }
+}
+
 /// What lies below a directory was as closed as that.
 #[test]
 fn a_directory_is_not_opened_over_what_lies_below() {
@@ -182,7 +215,10 @@ fn a_directory_is_not_opened_over_what_lies_below() {
     shell(&cluster.scene, "rm src/closed/sub/deep/old; chmod 755 src/closed");
     cluster.plan_with(&[]).assert_code(0);
     cluster.claim().assert_code(0);
-    cluster.finish().assert_code(1).assert_says("closed/sub/deep/old, which the source has not");
+    cluster
+        .finish()
+        .assert_code(1)
+        .assert_says("closed/sub/deep/old, which is not in the source as it is there");
     assert_eq!(label(&cluster.out().join("closed")), (0, 0o700));
     shell(&cluster.scene, "rm out/closed/sub/deep/old");
     cluster.finish().assert_code(0);
