@@ -499,8 +499,8 @@ pub fn first_unknown(
     Ok(None)
 }
 
-/// True if an entry of `dir` that is no directory is as the one of its kind in `source`: a link leads to the same, and a
-/// file has the same size, time and label, as far as the output can hold that.
+/// True if an entry of `dir` that is no directory is as the one of its kind in `source`: a link leads to the same, and
+/// a file has the same size, time and label, as far as the output can hold that.
 fn is_as_at(
     volume: &OutputVolume,
     dir: &Dir,

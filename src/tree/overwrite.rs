@@ -205,7 +205,7 @@ impl Walk<'_> {
             let _ = emit.item(WalkItem::Warning(error));
         }
         self.attach(output, parent, handle, &now, fresh).deed("make writable", &to)?;
-        if is_of_others && !self.dry {
+        if !fresh && !self.dry {
             let over = HandOver::begin(output, parent, &there, || self.may_make())?;
             output.work.hand_over = over;
         }

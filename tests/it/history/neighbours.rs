@@ -175,3 +175,28 @@ fn a_directory_of_a_day_to_come_moves_no_generation_there() {
     let is_now = |line: &&str| !line.starts_with("2099") && !line.starts_with("2100");
     assert!(complete.len() == 3 && complete.iter().all(is_now), "{listed}");
 }
+
+/// What was put into the tree before the copy found another directory under the name is not shown with that.
+#[test]
+fn a_directory_that_is_exchanged_meanwhile_opens_no_earlier_content() {
+    need!(Strace);
+    let mut is_in_the_tree = 0;
+    for when in 1..=6 {
+        let scene = Scene::new();
+        scene.src.file("sh/cl/sub/g", "SECRET").file("sh/other/f", "public").file("z/z", "z");
+        shell(&scene, "chmod 700 src/sh/cl");
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        scene.copy(&["--generations"]).assert_code(0);
+        let exchange = "cd src/sh; mv cl t; mv other cl; mv t other";
+        let fault = format!("signal=SIGSTOP:when={when}");
+        let strace = Strace::inject(&scene, "mkdir,mkdirat", &fault);
+        let run = strace.run_stopped(scene.command(["--generations"]), || {
+            shell(&scene, exchange);
+        });
+        let open =
+            shell(&scene, "find dst/2*/sh/cl -maxdepth 0 -perm -005 -exec find {} -name g \\;");
+        assert_eq!(open, "", "{when}: {}", run.err());
+        is_in_the_tree += usize::from(shell(&scene, "find dst -path '*.part/sh/cl/sub/g'") != "");
+    }
+    assert!(is_in_the_tree > 0);
+}
