@@ -1,6 +1,8 @@
-//! Random damages: flipped bits, runs of other bytes, files cut off and files removed, and damaged parity. What the code
-//! can repair is repaired by `dircopy heal`, and by `par2 repair` on a copy of the tree, byte by byte the same; what it
-//! cannot repair is named; no good file is touched, and nothing false gets a name.
+//! Random damages: flipped bits, runs of other bytes, files cut off and files removed, and parity damaged in the same
+//! ways. What the code can repair is repaired by `dircopy heal`, and by `par2 repair` on a copy of the tree, byte by byte
+//! the same; what it cannot repair is named; no good file is touched, and nothing false gets a name.
+//!
+//! `DIRCOPY_TEST_LONG=1` makes 5,000 of them where 60 have to do otherwise.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -53,12 +55,12 @@ fn damage(random: &mut Random, path: &Path) {
 }
 
 /// The good slices that are left suffice, as `par2` sees it on a copy of the damaged tree.
-fn is_repaired_by_par2(scene: &Scene) -> bool {
+fn is_repaired_by_par2(scene: &Scene, good: &Contents) -> bool {
     shell(scene, "rm -rf copy && cp -a dst copy");
-    let repaired = par2(scene, "repair", "copy").iter().all(|it| it.status.success());
+    par2(scene, "repair", "copy");
     // It keeps the damaged ones beside.
     shell(scene, "find copy -name '*.[0-9]' -delete");
-    repaired
+    files(&scene.path("copy")) == *good
 }
 
 #[test]
@@ -67,8 +69,8 @@ fn what_can_be_repaired_is_and_what_cannot_is_named() {
         return;
     }
     let mut random = Random::new(2);
-    let (mut repaired, mut beyond) = (0, 0);
-    let rounds = if long() { 5000 } else { 60 };
+    let (mut repaired, mut beyond, mut lost) = (0, 0, 0);
+    let rounds = if long() { 5001 } else { 60 };
     for share in ["2%", "5%", "10%"] {
         let scene = copied();
         protect(&scene, &["--parity", share]).assert_code(0);
@@ -83,20 +85,22 @@ fn what_can_be_repaired_is_and_what_cannot_is_named() {
                     damage(&mut random, &path);
                 }
             }
+            let all = sets(&scene);
+            let set = scene.path(PARITY).join(&all[random.below(all.len())]);
             if random.below(3) == 0 {
-                let all = sets(&scene);
-                let path = scene.path(PARITY).join(&all[random.below(all.len())]);
-                flip(&path, random.below(std::fs::metadata(&path).unwrap().len() as usize));
+                damage(&mut random, &set);
             }
             let damaged = files(&scene.path("dst"));
-            let can_be = is_repaired_by_par2(&scene);
+            let can_be = is_repaired_by_par2(&scene, &good);
             let run = scene.bare(["heal", "-q", "dst"]).run();
             let now = files(&scene.path("dst"));
             if can_be {
                 repaired += 1;
                 run.assert_code(0);
                 assert!(now == good, "{share}, round {round}");
-                assert!(now == files(&scene.path("copy")), "{share}, round {round}");
+                // Damaged parity was made anew, unless so little was left that none knows what it was of.
+                let is_whole = par2(&scene, "verify", "dst").iter().all(|it| it.status.success());
+                lost += usize::from(!is_whole);
             } else if run.code == Some(0) {
                 // What is put behind the end of a file makes no slice bad.
                 assert!(now == good, "{share}, round {round}");
@@ -115,5 +119,9 @@ fn what_can_be_repaired_is_and_what_cannot_is_named() {
             assert_eq!(touched.count(), 0);
         }
     }
+    eprintln!(
+        "{rounds} damages: {repaired} repaired, {beyond} beyond repair, {lost} with parity lost"
+    );
     assert!(repaired > rounds / 10 && beyond > rounds / 20, "{repaired} and {beyond}");
+    assert!(lost <= rounds / 20, "{lost}");
 }
