@@ -11,11 +11,12 @@ use crate::state::{
 };
 use crate::{
     chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
-    hash::Digest, heal::FileCopy, heal::parents::DirPlace, heal::parents::Parents,
-    manifest::NextLine, manifest::archive::mhl::is_chain, path::RelPath, path::Shown,
-    staged::StagedFile, sys::Dir, sys::is_on_turning_disk, sys::stat::Identity, tree::Patience,
-    verify::Finding, verify::ManifestLines, verify::Mend, verify::NameHasher, verify::PartOf,
-    verify::Rival, verify::SeenNames, verify::Target, verify::TargetSpec, verify::Verdict,
+    hash::Digest, heal::FileCopy, heal::from_rescue::Rescued, heal::parents::DirPlace,
+    heal::parents::Parents, manifest::NextLine, manifest::archive::mhl::is_chain, path::RelPath,
+    path::Shown, staged::StagedFile, sys::Dir, sys::is_on_turning_disk, sys::stat::Identity,
+    tree::Patience, verify::Finding, verify::ManifestLines, verify::Mend, verify::NameHasher,
+    verify::PartOf, verify::Rival, verify::SeenNames, verify::Target, verify::TargetSpec,
+    verify::Verdict,
 };
 
 /// Bytes of what is remembered of bad files. What is left out is told, and is found again by the next run.
@@ -141,8 +142,10 @@ pub struct Case<'c> {
     pub place: DirPlace<'c>,
     /// Where it is, for messages.
     pub path: &'c Path,
-    /// The copies, that of its own tree first, if it is there.
+    /// The copies, that of its own tree first, if it is there; of a missing file, what was rescued of it.
     pub copies: &'c [FileCopy],
+    /// What is missing of that.
+    pub rescued: Option<Rescued>,
     /// The trees whose copy was told to be unreadable; that of the bad file was by the check.
     pub told: RefCell<Vec<usize>>,
 }
@@ -153,7 +156,7 @@ impl<'c> Case<'c> {
         self.copies.first().ok_or(Unmended::Nowhere)
     }
 
-    /// The bad file itself, if it is there.
+    /// The bad file itself, if it is there, or what was rescued of it.
     pub fn own(&self) -> Option<&'c FileCopy> {
         self.copies.first().filter(|copy| copy.tree == self.bad.tree)
     }

@@ -11,9 +11,9 @@ use crate::{
     heal::bad::Mended, heal::bad::Tree, heal::bad::Unmended, heal::mend::Mender,
     heal::new_file::NewFile, heal::protect::Protecting, heal::protect::remove_leftovers,
     parity::Listed, parity::ParityDir, parity::ParityIndex, parity::Repair, parity::StoredSet,
-    parity::bad_slices, path::RelPath, staged::StagedFile, sys, sys::Dir, sys::Medium,
-    sys::stat::Kind, sys::stat::Stat, tree::LastDir, verify::Finding, verify::FindingObserver,
-    verify::Mend, verify::Target, verify::VerifyReport,
+    parity::bad_slices, path::RelPath, staged::StagedFile, state::rescues::path_of, sys, sys::Dir,
+    sys::Medium, sys::stat::Kind, sys::stat::Stat, tree::LastDir, verify::Finding,
+    verify::FindingObserver, verify::Mend, verify::Target, verify::VerifyReport,
 };
 
 /// Sets that are repaired and wait for the next of their files.
@@ -248,7 +248,9 @@ impl Mender<'_> {
             new.look_for_room(if is_cloned { slices.bytes() } else { size })?;
             new.set_length(size, own.filter(|_| !is_cloned).map(|own| &own.stat))?;
             // The one that was opened may be read around the cache, and then in whole pages only.
-            let again = own.map(|own| FileCopy::open(own.tree, tree, &bad.path)).transpose();
+            let there = case.rescued.as_ref().and_then(|_| path_of(&bad.path));
+            let there = there.as_ref().unwrap_or(&bad.path);
+            let again = own.map(|own| FileCopy::open(own.tree, tree, there)).transpose();
             let again = again.deed("open", case.path)?;
             if own.map(|own| own.stat.id) != again.as_ref().map(|again| again.stat.id) {
                 return Err(Unmended::Nowhere);

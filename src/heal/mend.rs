@@ -10,8 +10,8 @@ use crate::{
     heal::bad::BadFiles, heal::bad::Case, heal::bad::Harm, heal::bad::Mended, heal::bad::ReadyFile,
     heal::bad::Tree, heal::bad::Unmended, heal::from_parity::TreeParity, heal::new_file::NewFile,
     heal::new_file::has_digest, heal::new_file::publish, io::ChainedContent, io::LinkCheck,
-    io::LinkReads, io::ReadBack, io::link_check::Helpers, path::Shown, sys, sys::Attributes,
-    sys::Dir, sys::Medium, sys::stat::Stat, verify::Mend,
+    io::LinkReads, io::ReadBack, io::link_check::Helpers, path::Shown, state::Rescues, sys,
+    sys::Attributes, sys::Dir, sys::Medium, sys::stat::Stat, verify::Mend,
 };
 
 /// The reason not to go on where directories of a good tree were not the ones that its copy was opened in.
@@ -32,7 +32,9 @@ pub struct Mender<'a> {
     pub stop: &'a Stop,
     /// Is told of what is not as it was, beside the content.
     pub warn: &'a dyn Fn(Error),
-    /// The parity of each tree that has some.
+    /// What was rescued in each tree, and …
+    pub rescues: Vec<Option<Rescues<'a>>>,
+    /// … the parity of each that has some.
     pub parity: Vec<RefCell<Option<TreeParity>>>,
     /// The trees whose roots were told to let in more than a good one.
     pub told_roots: RefCell<Vec<usize>>,
@@ -49,15 +51,19 @@ impl Mender<'_> {
         let (above, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
         let name = sys::name_from_bytes(name).deed("open", path)?;
         let place = DirPlace { tree, below: &above, name, path: path.parent().unwrap_or(path) };
-        let copies = self.copies(bad, tree, path)?;
+        let (first, rescued) = self.rescued(bad, tree, path)?.unzip();
+        let copies = self.copies(bad, first, tree, path)?;
         let shown = |name: &mut Vec<u8>| name.extend_from_slice(bad.path.as_bytes());
         let _in_hand = self.progress.take_in_hand(0, shown);
         let told = vec![bad.tree].into();
         let Mended { mend, ready } =
-            self.make(&Case { bad, place, path, copies: &copies, told })?;
+            self.make(&Case { bad, place, path, copies: &copies, rescued, told })?;
         // Windows lets nothing take the place of a file that is open.
         drop(copies);
-        ready.map_or(Ok(()), |ready| self.finish(place, path, ready))?;
+        if let Some(ready) = ready {
+            self.finish(place, path, ready)?;
+            self.remove_rescue(bad, tree, path);
+        }
         Ok(mend)
     }
 
@@ -72,19 +78,31 @@ impl Mender<'_> {
                 mended => return mended,
             }
         }
-        let whole = match self.as_whole(case) {
-            Err(Unmended::Nowhere) => self.by_parity(case),
-            mended => mended,
-        };
-        match whole {
+        let ways = [Self::as_whole, Self::by_parity, Self::by_spans];
+        let mut made = Err(Unmended::Nowhere);
+        for way in ways {
+            if matches!(made, Err(Unmended::Nowhere | Unmended::Beyond { .. })) {
+                made = match (way(self, case), made) {
+                    (Err(Unmended::Nowhere), before) => before,
+                    (now, _) => now,
+                };
+            }
+        }
+        match made {
             Err(Unmended::Nowhere) => Err(lost.map_or(Unmended::Nowhere, Unmended::Lost)),
             mended => mended,
         }
     }
 
     /// The copies of a bad file, its own first.
-    fn copies(&self, bad: &BadFile, own: &Tree, path: &Path) -> Result<Vec<FileCopy>, Error> {
-        let mut copies = Vec::new();
+    fn copies(
+        &self,
+        bad: &BadFile,
+        rescued: Option<FileCopy>,
+        own: &Tree,
+        path: &Path,
+    ) -> Result<Vec<FileCopy>, Error> {
+        let mut copies = Vec::from_iter(rescued);
         if bad.harm != Harm::Missing {
             let own = FileCopy::open(bad.tree, own, &bad.path);
             copies.push(own.deed("open", path)?);
@@ -276,7 +294,7 @@ impl Mender<'_> {
     }
 
     /// The message about a file that is made of these copies.
-    fn mend_of(&self, case: &Case<'_>, taken: impl Iterator<Item = usize>) -> Mend {
+    pub fn mend_of(&self, case: &Case<'_>, taken: impl Iterator<Item = usize>) -> Mend {
         let trees = taken.filter_map(|copy| case.copies.get(copy)).map(|copy| copy.tree);
         let mut trees: Vec<usize> = trees.collect();
         // The base of a missing file gives all the rest.
@@ -373,7 +391,7 @@ impl Mender<'_> {
         };
         match filled {
             Ok((filled, file)) => {
-                Ok((filled, ReadyFile { parents, file, replaces: case.own().is_some() }))
+                Ok((filled, ReadyFile { parents, file, replaces: bad.harm != Harm::Missing }))
             }
             Err(why) => {
                 if let Err(error) = parents.settle(dir_path, own.private(), self.warn) {
@@ -417,7 +435,8 @@ impl Mender<'_> {
         // The time of the damage would make it look edited.
         let of_other = || good.iter().find(|it| it.tree != like.tree).map(|it| it.stat.mtime);
         let recorded = self.trees[bad.tree].recorded(bad).map(|recorded| recorded.mtime);
-        label.stat.mtime = recorded.or_else(of_other).unwrap_or(label.stat.mtime);
+        let of_source = case.rescued.as_ref().map(|_| like.stat.mtime);
+        label.stat.mtime = of_source.or(recorded).or_else(of_other).unwrap_or(label.stat.mtime);
         if label.owner.tree != like.tree {
             let finding =
                 "it belonged to another user than the good copy, and belongs to that one's now";
@@ -460,7 +479,8 @@ impl Mender<'_> {
         match own {
             Some((own, now)) => {
                 let now = now.deed("look at", path)?;
-                match own.stat.change(&now) {
+                let before = case.rescued.as_ref().map_or(own.stat, |rescued| rescued.stat);
+                match before.change(&now) {
                     Some(_) => {
                         let finding = "it was written to meanwhile";
                         Err(Error::finding("heal", path, finding).into())
@@ -472,7 +492,7 @@ impl Mender<'_> {
         }
     }
 
-    fn go_on(&self) -> Result<(), Unmended> {
+    pub fn go_on(&self) -> Result<(), Unmended> {
         if self.stop.is_requested() { Err(Unmended::Stopped) } else { Ok(()) }
     }
 }

@@ -7,6 +7,7 @@
 
 mod bad;
 mod from_parity;
+mod from_rescue;
 mod mend;
 mod new_file;
 mod parents;
@@ -21,12 +22,12 @@ use crate::{
     error::Error, error::Result, event::Observer, event::Stop, hash::Digest, hash::Stream,
     heal::bad::BadFile, heal::bad::BadFiles, heal::bad::Conflicts, heal::bad::Harm,
     heal::bad::Keeping, heal::bad::ListedTree, heal::bad::Tree, heal::bad::Unhealed,
-    heal::bad::Unmended, heal::from_parity::TreeParity, heal::mend::Mender, io::AlignedBuffer,
-    io::ChainedContent, parity::ParityDir, path::RelPath, state::Missing, sys::ALIGNMENT, sys::Dir,
-    sys::Medium, sys::stat::Stat, tree::LastDir, tree::Patience, verify::Bag, verify::Expanded,
-    verify::Finding, verify::FindingListener, verify::FindingObserver, verify::Findings,
-    verify::ManifestAt, verify::Mend, verify::PartOf, verify::Target, verify::VerifyJob,
-    verify::VerifyReport, verify::expand,
+    heal::bad::Unmended, heal::from_parity::TreeParity, heal::from_rescue::note_unlisted,
+    heal::mend::Mender, io::AlignedBuffer, io::ChainedContent, parity::ParityDir, path::RelPath,
+    state::Missing, sys::ALIGNMENT, sys::Dir, sys::Medium, sys::stat::Stat, tree::LastDir,
+    tree::Patience, verify::Bag, verify::Expanded, verify::Finding, verify::FindingListener,
+    verify::FindingObserver, verify::Findings, verify::ManifestAt, verify::Mend, verify::PartOf,
+    verify::Target, verify::VerifyJob, verify::VerifyReport, verify::expand,
 };
 
 // A run from beginning to end: the check, and then what it found bad.
@@ -102,12 +103,10 @@ impl HealJob {
         report.counts.repairable = 0;
         report.counts.not_healed = unhealed.count();
         report.counts.conflicting = told.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if bad.left_out > 0 {
-            listen(&Target::none(), &Finding::TooManyBad(bad.left_out));
-        }
+        let mut bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
         let warn = |error: Error| listen(&Target::none(), &Finding::Warning(error));
         let healed = trees.get(..self.check.dirs.len().max(1)).unwrap_or(&trees);
+        note_unlisted(healed, &mut bad, &mut report.counts, listen);
         let mender = Mender {
             parity: TreeParity::open_all(healed, self.dry_run, stop, &warn),
             trees: &trees,
@@ -117,6 +116,7 @@ impl HealJob {
             progress: &observer.progress,
             stop,
             warn: &warn,
+            rescues: healed.iter().map(Tree::rescues).collect(),
             told_roots: RefCell::default(),
         };
         for file in bad.in_order() {

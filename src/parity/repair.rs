@@ -8,7 +8,7 @@ use std::{fs::File, io, ops::Range};
 
 use md5::{Digest as _, Md5};
 
-use crate::{sys::Dir, sys::Medium, tree::LastDir};
+use crate::{error::is_absent, state::rescues::path_of, sys::Dir, sys::Medium, tree::LastDir};
 
 use super::{
     field::{Solution, Sums, Term, constants, power, product, solve},
@@ -34,7 +34,12 @@ impl<'a> SliceReader<'a> {
     fn part(&mut self, file: usize, slice: u64, part: Range<u64>) -> Option<Vec<u8>> {
         let known = self.set.files.get(file)?;
         if self.open.as_ref().is_none_or(|(open, _)| *open != file) {
-            let opened = self.last.open_file(self.root, &known.path);
+            let rescued = path_of(&known.path);
+            let opened = self.last.open_file(self.root, &known.path).or_else(|error| {
+                // What was rescued of it is as good where the sums hold.
+                let path = rescued.filter(|_| is_absent(&error)).ok_or(error)?;
+                self.last.open_file(self.root, &path)
+            });
             self.open = Some((file, opened.ok().map(|(file, _)| file)));
         }
         let (_, Some(open)) = self.open.as_ref()? else { return None };

@@ -4,13 +4,16 @@
 //! is, and of which version of the source's: so what was planted under the name, or came with a source, is not gone on
 //! with, and a run that has the whole file by other means knows what to remove.
 
-use std::{collections::BTreeMap, io, sync::Mutex, sync::MutexGuard, sync::PoisonError};
+use std::{
+    collections::BTreeMap, ffi::OsStr, ffi::OsString, fs::File, io, sync::Mutex, sync::MutexGuard,
+    sync::PoisonError,
+};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    path::RelPath, state::Note, state::PrivateDir, sys::stat::Inode, sys::stat::Stat,
-    sys::stat::Time,
+    hash::Algorithm, hash::Digest, path::RelPath, state::Note, state::PrivateDir, sys, sys::Dir,
+    sys::stat::Inode, sys::stat::Stat, sys::stat::Time,
 };
 
 /// The endings of the names of what was read, and of the map of what is missing.
@@ -22,7 +25,7 @@ const MOST: usize = 4096;
 const MOST_BYTES: usize = 1 << 20;
 
 /// What is known of a rescue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rescue {
     /// The source's file. Not its number, which on a card is another one each time.
     size: u64,
@@ -31,13 +34,48 @@ pub struct Rescue {
     /// The file at the output: its number, and when it was made, where the system tells.
     ino: u64,
     birth: Option<Time>,
+    /// The digest that the file is to have, if a copy was told (`--expect`): its algorithm, and its text.
+    expected: Option<(String, String)>,
+    /// The permissions, owner and group of the source's file.
+    label: Option<(u32, u32, u32)>,
+}
+
+/// The name of a file of the rescue of the file `name`.
+pub fn name_of(name: &OsStr, ending: &str) -> OsString {
+    [name, OsStr::new(ending)].into_iter().collect()
+}
+
+/// The path of the file that takes what is read of the one at `path`.
+pub fn path_of(path: &RelPath) -> Option<RelPath> {
+    RelPath::parse(&[path.as_bytes(), ENDING.as_bytes()].concat()).ok()
 }
 
 impl Rescue {
     /// That of the file `source` in the new file `made`.
     pub fn new(source: &Stat, made: &Inode) -> Self {
-        let Stat { size, mtime, ctime, .. } = *source;
-        Self { size, mtime, ctime, ino: made.stat.id.ino, birth: made.birth }
+        let Stat { size, mtime, ctime, mode, uid, gid, .. } = *source;
+        let (ino, birth, expected) = (made.stat.id.ino, made.birth, None);
+        let label = Some((mode & 0o777, uid, gid));
+        Self { size, mtime, ctime, ino, birth, expected, label }
+    }
+
+    /// The metadata of the file of the rescue, with what the whole one is to have of the source's.
+    pub fn labelled(&self, made: Stat) -> Stat {
+        let (mode, uid, gid) = self.label.unwrap_or((made.mode, made.uid, made.gid));
+        Stat { mode, uid, gid, mtime: self.mtime, ..made }
+    }
+
+    /// The same of a file that is to have this digest, if one is known.
+    #[must_use]
+    pub fn expecting(self, digest: Option<Digest>) -> Self {
+        let text = |digest: Digest| (digest.algorithm().name().to_owned(), digest.to_string());
+        Self { expected: digest.map(text).or(self.expected), ..self }
+    }
+
+    /// The digest that the file is to have, if that is known.
+    pub fn expected(&self) -> Option<Digest> {
+        let (algorithm, text) = self.expected.as_ref()?;
+        Digest::parse(Algorithm::named(algorithm)?, text.as_bytes())
     }
 
     /// True if it is of this version of the source's file.
@@ -88,7 +126,44 @@ impl<'a> Rescues<'a> {
 
     /// That of the file at `path`.
     pub fn of(&self, path: &RelPath) -> Option<Rescue> {
-        self.noted().0.get(path).copied()
+        self.noted().0.get(path).cloned()
+    }
+
+    /// The paths of all files that are rescued, in order.
+    pub fn paths(&self) -> Vec<RelPath> {
+        self.noted().0.keys().cloned().collect()
+    }
+
+    /// Opens what was rescued of the file at `path`, which is in `dir`, if a run of this user made it.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(&self, dir: &Dir, path: &RelPath, keeps_numbers: bool) -> io::Result<Option<File>> {
+        let Some((rescue, (_, name))) = self.of(path).zip(path.split()) else { return Ok(None) };
+        let opened = dir.open_ours(&name_of(sys::name_from_bytes(name)?, ENDING))?;
+        let is_that = |file: &File| {
+            Dir::inode_of(file).is_ok_and(|there| rescue.is_in(&there, keeps_numbers))
+        };
+        Ok(opened.map(|(file, _)| file).filter(is_that))
+    }
+
+    /// Removes what was rescued of the file at `path`, which is in `dir`. The note stays.
+    ///
+    /// # Errors
+    /// It stays behind.
+    pub fn remove(&self, dir: &Dir, path: &RelPath, keeps_numbers: bool) -> io::Result<()> {
+        let Some((_, name)) = path.split().filter(|_| self.of(path).is_some()) else {
+            return Ok(());
+        };
+        let name = sys::name_from_bytes(name)?;
+        if self.open(dir, path, keeps_numbers)?.is_some() {
+            dir.remove(&name_of(name, ENDING))?;
+        }
+        let map = name_of(name, MAP_ENDING);
+        if dir.open_ours(&map)?.is_some() {
+            dir.remove(&map)?;
+        }
+        Ok(())
     }
 
     /// True if the file at `path` is one of a rescue.

@@ -10,8 +10,9 @@ use crate::{
     state::Belief, state::Origin, state::Remembered, state::Row, state::RowPlace, state::SeenAt,
     sys, sys::Medium, sys::stat::Stat, transfer, transfer::Action, transfer::Context,
     transfer::KeptRow, transfer::Labels, transfer::Outcome, transfer::baseline::Baseline,
-    transfer::prepare::ChainedCopy, transfer::prepare::CheckControl, tree::Decision,
-    tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry, volume::times::TimeMatch,
+    transfer::prepare::ChainedCopy, transfer::prepare::CheckControl, transfer::rescue,
+    tree::Decision, tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry,
+    volume::times::TimeMatch,
 };
 
 // A file that is at the output already, with the size and time of the source's: is it kept?
@@ -80,7 +81,7 @@ impl ExistingFile<'_> {
             };
         // A digest of the copy alone says nothing of the source: size and time are no proof that it is the same.
         let asks_source = match self.belief.remembered() {
-            None => true,
+            None => rescue::expected_of(self.context, self.transfer) != Some(found),
             Some(known) => !is_as_known || known.row.is_some_and(is_of_copy_alone),
         };
         let source = match self.source_digest {
@@ -106,8 +107,7 @@ impl ExistingFile<'_> {
         }
         let origin = match (self.belief.remembered(), source) {
             (Some(remembered), None) => remembered.origin,
-            (_, Some(_)) => self.origin_of(found),
-            (None, None) => Origin::There,
+            _ => self.origin_of(found),
         };
         kept(
             Some(self.row(found, origin, source.is_some())),

@@ -9,7 +9,7 @@ use crate::{
     manifest::NextLine, part::Transfer, state::Belief, state::Knowledge, state::Row, sys, sys::Dir,
     sys::Medium, sys::is_on_turning_disk, sys::stat::Kind, sys::stat::Stat, transfer,
     transfer::Action, transfer::Context, transfer::KeptRow, transfer::Labels, transfer::Outcome,
-    transfer::existing::ExistingFile, transfer::labels, transfer::rot_check,
+    transfer::existing::ExistingFile, transfer::labels, transfer::rescue, transfer::rot_check,
     transfer::share::share, tree::Decision, tree::DestinationStat, tree::OutputDir,
     tree::PlannedStat, tree::SourceStat, tree::Ways, tree::overwrite::decide,
     tree::overwrite::leave_out, tree::overwrite::refuse_large, volume::TOO_LONG_TO_REPLACE,
@@ -187,7 +187,10 @@ fn is_changed_since(
     if context.options.asked.algorithm == Algorithm::None {
         return false;
     }
-    let Some(row) = belief.row() else { return true };
+    let Some(row) = belief.row() else {
+        // Of a file that could not be read and is healed by now, the note of its rescue says so.
+        return rescue::expected_of(context, transfer).is_none();
+    };
     let (source, dir) = (&transfer.entry().stat, &transfer.source.handle);
     if row.seen.in_step || row.seen.is_of_another(source, || dir.keeps_numbers()) {
         return true;

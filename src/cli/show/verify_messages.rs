@@ -62,6 +62,14 @@ pub fn unproven(
     }
 }
 
+/// Where a file is listed.
+fn line_at(line: u64, manifest: &Shown<'_>) -> String {
+    match line {
+        0 => "expected by the copy that rescued it".into(),
+        line => format!("line {line} of {manifest}"),
+    }
+}
+
 /// What parity can do for the bad file that is shown so.
 fn parity(finding: &Finding, shown: &str) -> String {
     let Finding::Parity { bad, left, is_enough, .. } = finding else { return String::new() };
@@ -128,7 +136,7 @@ impl VerifyMessages {
         let out = |text| Some(ScreenLine::Out(text));
         match finding {
             Finding::File { line, path, verdict, .. } => {
-                let at = format!("line {line} of {manifest}");
+                let at = line_at(*line, &manifest);
                 self.file(path, &target.path_of(path), verdict, &at)
             }
             Finding::Converted { line, from, to } => {

@@ -1,11 +1,14 @@
 //! What there is of a file that is rescued, at the output: the file that takes what is read, and its map.
 
-use std::{ffi::OsStr, ffi::OsString, fs::File, io, io::Read, path::PathBuf, sync::Arc};
+use std::{
+    ffi::OsStr, ffi::OsString, fs::File, io, io::Read, ops::Range, path::PathBuf, sync::Arc,
+};
 
 use crate::{
-    error::Deed, error::Error, error::Result, hash::Sha256, part::Transfer, staged::StagedFile,
-    state::Rescue, state::Rescues, state::rescues::ENDING, state::rescues::MAP_ENDING, sys,
-    sys::Dir, sys::Uninterrupted, transfer::rescue::Rescuer, transfer::rescue::map::MOST_TEXT,
+    error::Deed, error::Error, error::Result, hash::Digest, hash::Sha256, manifest::Lookup,
+    part::Transfer, path::RelPath, staged::StagedFile, state::Rescue, state::Rescues,
+    state::rescues::ENDING, state::rescues::MAP_ENDING, state::rescues::name_of, sys, sys::Dir,
+    sys::Uninterrupted, transfer::rescue::Rescuer, transfer::rescue::map::MOST_TEXT,
     transfer::rescue::map::Map, tree::OutputDir,
 };
 
@@ -23,10 +26,6 @@ pub struct Kept {
 pub struct Begun {
     pub kept: Kept,
     pub map: Map,
-}
-
-fn name_of(name: &OsStr, ending: &str) -> OsString {
-    [name, OsStr::new(ending)].into_iter().collect()
 }
 
 impl Kept {
@@ -52,22 +51,22 @@ impl Kept {
         };
         write().deed_at("write", || self.output.path_of(&self.map))
     }
+}
 
-    /// The map that an earlier run wrote, or another program, of a file of `size` bytes.
-    fn read_map(&self, dir: &Dir, size: u64) -> Result<Map, String> {
-        let Some((file, _)) = dir.open_ours(&self.map).map_err(|error| error.to_string())? else {
-            // A run was killed before it wrote one.
-            return match dir.stat(&self.map, false) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Map::new(size)),
-                _ => Err("it is no file of this user".into()),
-            };
+/// The map that an earlier run wrote, or another program, of a file of `size` bytes.
+fn read_map(dir: &Dir, name: &OsStr, size: u64, seal: &Sha256) -> Result<Map, String> {
+    let Some((file, _)) = dir.open_ours(name).map_err(|error| error.to_string())? else {
+        // A run was killed before it wrote one.
+        return match dir.stat(name, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Map::new(size)),
+            _ => Err("it is no file of this user".into()),
         };
-        let mut text = Vec::new();
-        let read = Uninterrupted(&file).take(MOST_TEXT + 1).read_to_end(&mut text);
-        match read.map_err(|error| error.to_string())? as u64 > MOST_TEXT {
-            true => Err("it is too long".into()),
-            false => Map::parse(&String::from_utf8_lossy(&text), size, &self.seal),
-        }
+    };
+    let mut text = Vec::new();
+    let read = Uninterrupted(&file).take(MOST_TEXT + 1).read_to_end(&mut text);
+    match read.map_err(|error| error.to_string())? as u64 > MOST_TEXT {
+        true => Err("it is too long".into()),
+        false => Map::parse(&String::from_utf8_lossy(&text), size, seal),
     }
 }
 
@@ -101,8 +100,9 @@ impl Rescuer<'_> {
                 None => self.make(transfer, dir, names),
             };
         };
-        let opened = dir.open_ours(&names[0]).deed_at("open", || output.path_of(&names[0]))?;
-        let Some((file, _)) = opened.filter(|(file, _)| is_that(&rescue, file, output)) else {
+        let keeps_numbers = output.volume.tried.traits.keeps_numbers;
+        let opened = self.rescues.open(dir, &path, keeps_numbers);
+        let Some(file) = opened.deed_at("open", || output.path_of(&names[0]))? else {
             let why = "it is not the file that an earlier run made; move or remove it";
             return Err(refuse(&names[0], why.into()));
         };
@@ -112,28 +112,46 @@ impl Rescuer<'_> {
             forget(self.rescues, output, name)?;
             return self.make(transfer, dir, names);
         }
+        if let expected @ Some(_) = self.expected(&path)?
+            && rescue.expected() != expected
+        {
+            let noted = self.rescues.add(&path, rescue.expecting(expected));
+            noted.deed_at("rescue into", || output.path_of(name))?;
+        }
         let kept = self.kept(transfer, file, names);
-        let map = kept.read_map(dir, stat.size).map_err(|why| refuse(&kept.map, why))?;
+        let map = read_map(dir, &kept.map, stat.size, &kept.seal)
+            .map_err(|why| refuse(&kept.map, why))?;
         Ok(Begun { kept, map })
     }
 
     /// Makes a new one. It has a temporary name until it is noted which file it is.
     fn make(&self, transfer: &Transfer, dir: &Dir, names: [OsString; 2]) -> Result<Begun> {
         let (output, entry) = (&transfer.target.output, transfer.entry());
+        let path = transfer.target.rel_path();
+        let expected = self.expected(&path)?;
         let make = || {
             let staged = StagedFile::in_tree(dir, output.volume.parts)?;
             let file = staged.file()?.try_clone()?;
             let staged =
                 staged.fill(dir, |file| file.set_len(entry.stat.size))?.close(dir, true)?;
-            let rescue = Rescue::new(&entry.stat, &Dir::inode_of(&file)?);
+            let rescue = Rescue::new(&entry.stat, &Dir::inode_of(&file)?).expecting(expected);
             staged.publish_by(dir, |staged| {
-                self.rescues.add(&transfer.target.rel_path(), rescue)?;
+                self.rescues.add(&path, rescue)?;
                 staged.give_name(dir, &names[0], false)
             })?;
             Ok(file)
         };
         let file = make().deed_at("create", || output.path_of(&names[0]))?;
         Ok(Begun { kept: self.kept(transfer, file, names), map: Map::new(entry.stat.size) })
+    }
+
+    /// The digest that a file is to have, if the baseline has one.
+    fn expected(&self, path: &RelPath) -> Result<Option<Digest>> {
+        let Some(baseline) = self.context.shared.baseline else { return Ok(None) };
+        Ok(match baseline.listed(path.as_bytes())? {
+            Lookup::Agreed { digest, .. } => Some(digest),
+            _ => None,
+        })
     }
 
     fn kept(&self, transfer: &Transfer, file: File, names: [OsString; 2]) -> Kept {
@@ -144,28 +162,24 @@ impl Rescuer<'_> {
     }
 }
 
-/// True if an open file is that of a rescue, as far as the system tells.
-fn is_that(rescue: &Rescue, file: &File, output: &OutputDir) -> bool {
-    let keeps_numbers = output.volume.tried.traits.keeps_numbers;
-    Dir::inode_of(file).is_ok_and(|there| rescue.is_in(&there, keeps_numbers))
-}
-
 /// Removes what earlier runs rescued of a file, and forgets it.
 ///
 /// # Errors
 /// It stays behind.
 pub fn forget(rescues: &Rescues<'_>, output: &OutputDir, name: &OsStr) -> Result<()> {
+    let Some(dir) = &output.handle else { return Ok(()) };
+    let keeps_numbers = output.volume.tried.traits.keeps_numbers;
     let path = output.rel.join(name);
-    let Some((rescue, dir)) = rescues.of(&path).zip(output.handle.as_ref()) else { return Ok(()) };
-    for ending in [ENDING, MAP_ENDING] {
-        let name = name_of(name, ending);
-        let is_ours =
-            |(file, _): &(File, _)| ending == MAP_ENDING || is_that(&rescue, file, output);
-        let remove = || match dir.open_ours(&name)?.filter(is_ours) {
-            Some(_) => dir.remove(&name),
-            None => Ok(()),
-        };
-        remove().deed_at("remove", || output.path_of(&name))?;
-    }
-    rescues.forget(&path).deed_at("forget the rescue of", || output.path_of(name))
+    let removed = rescues.remove(dir, &path, keeps_numbers).and_then(|()| rescues.forget(&path));
+    removed.deed_at("forget the rescue of", || output.path_of(name))
+}
+
+/// What is missing of the rescued file `name` in `dir`, of `size` bytes, by the map there. Who wrote the map does not
+/// matter to who proves the file by other means.
+///
+/// # Errors
+/// There is no map of it, in words.
+pub fn missing(dir: &Dir, name: &OsStr, size: u64) -> Result<Vec<Range<u64>>, String> {
+    let map = read_map(dir, &name_of(name, MAP_ENDING), size, &Sha256([0; 32]))?;
+    Ok(map.missing().iter().map(|part| part.at..part.end).collect())
 }

@@ -11,14 +11,14 @@ mod order;
 mod proof;
 mod reading;
 
-pub use kept::forget;
+pub use kept::{forget, missing};
 
 use crate::{
-    error::Error, error::Result, hash::Sha256, io::AlignedBuffer, part::Part, part::Transfer,
-    path::Shown, state::Rescues, sys, transfer, transfer::Context, transfer::OpenSource,
-    transfer::Outcome, transfer::rescue::kept::Begun, transfer::rescue::kept::Kept,
-    transfer::rescue::order::LONG, transfer::rescue::reading::Reading,
-    transfer::rescue::reading::ReadingEnd, transfer::rot_check,
+    error::Error, error::Result, hash::Digest, hash::Sha256, io::AlignedBuffer, part::Part,
+    part::Transfer, path::Shown, state::Rescues, sys, transfer, transfer::Context,
+    transfer::OpenSource, transfer::Outcome, transfer::rescue::kept::Begun,
+    transfer::rescue::kept::Kept, transfer::rescue::order::LONG,
+    transfer::rescue::reading::Reading, transfer::rescue::reading::ReadingEnd, transfer::rot_check,
 };
 
 /// The most stretches that a message names.
@@ -85,6 +85,14 @@ impl<'a> Rescuer<'a> {
         let part = Part::rescued(&self.context.options, &transfer.target, file, name);
         Ok(transfer::complete(self.context, transfer, part, &attributes, digest, warnings))
     }
+}
+
+/// What a file was expected to be of which an earlier run could not read all, and that is the same as then: if that is
+/// at the output now, it was healed.
+pub fn expected_of(context: &Context<'_>, transfer: &Transfer) -> Option<Digest> {
+    let rescues = context.shared.rescues.filter(|rescues| !rescues.are_none())?;
+    let rescue = rescues.of(&transfer.target.rel_path())?;
+    rescue.expected().filter(|_| rescue.is_of(&transfer.entry().stat))
 }
 
 /// The error of a file that is not whole.

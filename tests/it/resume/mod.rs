@@ -6,3 +6,4 @@ mod kill;
 mod large_files;
 mod leftovers;
 mod rescue;
+mod rescue_heal;

@@ -30,16 +30,16 @@ struct Medium {
 }
 
 /// A source with bad pages.
-struct BadSource {
+pub(super) struct BadSource {
     _mirror: Mirror,
-    scene: Scene,
+    pub(super) scene: Scene,
     medium: Arc<Mutex<Medium>>,
     shown: PathBuf,
 }
 
 impl BadSource {
     /// With these files, and bad pages of them.
-    fn new(files: &[(&str, usize, &[u64])]) -> Self {
+    pub(super) fn new(files: &[(&str, usize, &[u64])]) -> Self {
         let scene = Scene::new();
         let medium = Arc::new(Mutex::new(Medium::default()));
         for (name, len, bad) in files {
@@ -65,12 +65,12 @@ impl BadSource {
         Self { _mirror, scene, medium, shown }
     }
 
-    fn copy(&self, args: &[&str]) -> Run {
+    pub(super) fn copy(&self, args: &[&str]) -> Run {
         self.scene.command_to(&self.shown, &self.scene.dst, args).run()
     }
 
     /// From now on everything can be read.
-    fn heal(&self) {
+    pub(super) fn heal(&self) {
         self.medium.lock().unwrap().bad.clear();
     }
 
@@ -107,7 +107,7 @@ impl BadSource {
     }
 }
 
-fn map_of(rescued: &Path) -> PathBuf {
+pub(super) fn map_of(rescued: &Path) -> PathBuf {
     rescued.with_extension("dircopy-rescue.map")
 }
 
