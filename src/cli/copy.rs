@@ -14,13 +14,13 @@ use crate::{
     cli::session::Session, cli::session::Setup, cli::show, cli::show::Console, cli::show::Detail,
     cli::show::Reporter, cli::show::copy_messages::Gathered, cli::show::copy_summary::CopySummary,
     cli::show::rows::files, cli::show::rows::size, cli::show::stream_summary::summary,
-    cli::show::stream_summary::verdict, cli::words, copy::CopyJob, copy::DatedName,
-    copy::GenerationNote, copy::GenerationSet, copy::LostNames, copy::OutputJob, copy::Report,
-    copy::generations::set::discard, copy::generations::set::hold, copy::generations::set::path_of,
-    copy::run::means::count, copy::run::outputs::copy_to_all, error::Deed, error::Error,
-    error::Result, event::Event, event::Progress, event::Stop, path::Shown, stream::Endpoint,
-    stream::StreamEnding, stream::StreamJob, sys, sys::Dir, sys::PlainUse, tree::NameEnd,
-    tree::NameList, verify::near,
+    cli::show::stream_summary::verdict, cli::verify::protect_copied, cli::words, copy::CopyJob,
+    copy::DatedName, copy::Ending, copy::GenerationNote, copy::GenerationSet, copy::LostNames,
+    copy::OutputJob, copy::Report, copy::generations::set::discard, copy::generations::set::hold,
+    copy::generations::set::path_of, copy::run::means::count, copy::run::outputs::copy_to_all,
+    error::Deed, error::Error, error::Result, event::Event, event::Progress, event::Stop,
+    heal::ProtectJob, path::Shown, stream::Endpoint, stream::StreamEnding, stream::StreamJob, sys,
+    sys::Dir, sys::PlainUse, tree::NameEnd, tree::NameList, verify::VerifyReport, verify::near,
 };
 
 /// Copies the source to every output.
@@ -70,7 +70,8 @@ pub fn copy(
         of_all.event(&Event::Warning(warning));
     }
     of_all.rest();
-    let ran = run(&args, &jobs, unknown, &session, &reporters);
+    let mut protected = Vec::new();
+    let ran = run(&args, &jobs, unknown, &session, &reporters, &mut protected);
     reporters.iter().for_each(Reporter::rest);
     let reports = match ran {
         Ok(reports) => reports,
@@ -90,6 +91,7 @@ pub fn copy(
         outputs,
         called: &called,
         reports: &reports,
+        protected: &protected,
         requires_mounts,
         restored,
     };
@@ -97,7 +99,7 @@ pub fn copy(
     let exit = match session.stop.requested() {
         // Stopped before anything was touched.
         Some(code) if reports.iter().all(Result::is_err) => Exit::of_stop(code),
-        _ => Exit::of_all(&reports, session.console.all_written()),
+        _ => Exit::of_all(&reports, session.console.all_written()).or_worse(summary.of_parity()),
     };
     let is_quiet = args.verbosity.quiet;
     session.end(&RunResult::Copied(&reports), exit, is_quiet, |exit, amiss| {
@@ -129,6 +131,7 @@ fn run(
     unknown: Vec<Option<Error>>,
     session: &Session<'_>,
     reporters: &[Reporter<'_>],
+    protected: &mut Vec<ProtectedTree>,
 ) -> Result<Vec<Result<Report>>> {
     let progress: Vec<Arc<Progress>> = jobs.iter().map(|_| Arc::default()).collect();
     let observers: Vec<_> = reporters
@@ -143,14 +146,15 @@ fn run(
     let job = jobs.first().filter(|job| job.names.is_none());
     let count = job.map(|job| |progress: &Progress, stop: &Stop| count(job, progress, stop));
     let count = count.as_ref().map(|count| count as CountTotal<'_>);
-    let mut ran = match (&*outputs, jobs.len()) {
-        ([], _) => Vec::new(),
-        ([OutputJob { job, observer }], 1) => {
-            let run = || job.run(observer).map(|report| vec![Ok(report)]);
-            in_time(args, session, &job.output, || session.run(&progress, count, run))?
-        }
-        ([OutputJob { job, .. }, ..], _) => in_time(args, session, &job.output, || {
-            session.run(&progress, count, || copy_to_all(&outputs, args.lag as u64))
+    let mut ran = match outputs.first() {
+        None => Vec::new(),
+        Some(OutputJob { job, .. }) => in_time(args, session, &job.output, || {
+            let ran = session.run(&progress, count, || match (&*outputs, jobs.len()) {
+                ([OutputJob { job, observer }], 1) => job.run(observer).map(|it| vec![Ok(it)]),
+                _ => copy_to_all(&outputs, args.lag as u64),
+            })?;
+            *protected = protect(args, outputs.iter().map(|it| it.job).zip(&ran), session);
+            Ok(ran)
         })?,
     }
     .into_iter();
@@ -161,6 +165,32 @@ fn run(
         None => ran.next().map(Ok),
     });
     reports.collect()
+}
+
+/// A tree that was copied, and what became of its parity.
+pub type ProtectedTree = (PathBuf, Result<VerifyReport>);
+
+/// Gives every complete copy parity, if that is asked for. Of generations it is the new one that gets it.
+fn protect<'r>(
+    args: &CopyArgs,
+    ran: impl Iterator<Item = (&'r CopyJob, &'r Result<Report>)>,
+    session: &Session<'_>,
+) -> Vec<ProtectedTree> {
+    let job = |(job, report): (&CopyJob, &'r Result<Report>)| {
+        let report = report.as_ref().ok().filter(|it| matches!(it.ending, Ending::Complete))?;
+        let root = report.manifest.as_deref().and_then(Path::parent)?;
+        let mut protecting = ProtectJob::new(root);
+        (protecting.share, protecting.wait) = (args.parity, job.wait);
+        protecting.check.state.clone_from(&job.state);
+        Some(protecting)
+    };
+    let wanted = ran.filter(|(job, _)| args.parity.is_some() && !job.dry_run);
+    let jobs: Vec<ProtectJob> = wanted.filter_map(job).collect();
+    if jobs.is_empty() {
+        return Vec::new();
+    }
+    let protected = protect_copied(&jobs, session, args.verbosity.detail());
+    jobs.into_iter().flat_map(|job| job.check.dirs).zip(protected).collect()
 }
 
 /// Runs `work`, and asks it to stop when the time that was set is over.

@@ -69,6 +69,11 @@ impl Exit {
         ran.as_ref().map_or(Exit::Refused, |report| Exit::of(&report.ending, all_written))
     }
 
+    /// This one, or another if that is worse.
+    pub fn or_worse(self, other: Self) -> Self {
+        if other.weight() > self.weight() { other } else { self }
+    }
+
     /// The weight of an exit of one of several outputs: the worst counts.
     fn weight(self) -> u8 {
         match self {

@@ -1,6 +1,6 @@
 //! A check by `dircopy verify`, `dirverify`, `dircopy heal` or `dircopy protect`, from its arguments to its exit code.
 
-use std::sync::{Mutex, atomic::AtomicBool, atomic::AtomicU64, atomic::Ordering::Relaxed};
+use std::sync::{Arc, Mutex, atomic::AtomicBool, atomic::AtomicU64, atomic::Ordering::Relaxed};
 use std::{ffi::OsString, fs::File, io::BufWriter, io::Write, path::Path, path::PathBuf};
 
 use crate::cli::record::task::{Content, RecordOptions, RunResult, Task};
@@ -14,9 +14,10 @@ use crate::{
     cli::show::verify_messages::verdict, cli::words, copy::GenerationSet,
     copy::generations::set::UNFINISHED, copy::generations::set::latest,
     copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
-    event::Stop, manifest::read::escape, path::directory_of, sys, sys::Dir, sys::PlainUse,
-    sys::Uninterrupted, verify::Finding, verify::FindingObserver, verify::Rival, verify::Target,
-    verify::Verdict, verify::VerifyJob, verify::VerifyReport, verify::has_own_manifest,
+    event::Stop, heal::ProtectJob, manifest::read::escape, path::directory_of, sys, sys::Dir,
+    sys::PlainUse, sys::Uninterrupted, verify::Finding, verify::FindingObserver, verify::Rival,
+    verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
+    verify::has_own_manifest,
 };
 
 /// The setup of a check, whether it makes files whole or not.
@@ -163,6 +164,26 @@ pub fn protect(args: &ProtectArgs, command: &[OsString]) -> Exit {
     })
 }
 
+/// Gives trees that were copied parity, as the last step of the copy (`--parity`), and tells what is found of each.
+pub fn protect_copied(
+    jobs: &[ProtectJob],
+    session: &Session<'_>,
+    detail: Detail,
+) -> Vec<Result<VerifyReport>> {
+    let messages = VerifyMessages { name: "dircopy", detail, convert: false };
+    let reporter = VerifyReporter::new(messages, session, None);
+    let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
+    let progress: Vec<Arc<Progress>> = jobs.iter().map(|_| Arc::default()).collect();
+    let protect = |(job, progress): (&ProtectJob, &Arc<Progress>)| {
+        let (progress, stop) = (Arc::clone(progress), session.stop.clone());
+        job.run(&Observer { progress, stop, listen: &listen })
+    };
+    let ran = session.run(&progress, None, || jobs.iter().zip(&progress).map(protect).collect());
+    session.console.rest(&reporter.gathered, None);
+    reporter.tell_rest();
+    ran
+}
+
 impl Checking<'_> {
     fn run(
         &self,
@@ -196,15 +217,7 @@ impl Checking<'_> {
             Err(refused) => return session.end_refused(&refused),
         };
         let messages = VerifyMessages { name, detail, convert: self.convert };
-        let gathered = Gathered::default();
-        let reporter = VerifyReporter {
-            messages,
-            session: &session,
-            failed,
-            gathered,
-            unusable: AtomicU64::new(0),
-            is_of_part: AtomicBool::new(false),
-        };
+        let reporter = VerifyReporter::new(messages, &session, failed);
         let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
         let stop = session.stop.clone();
         let count = |progress: &Progress, stop: &Stop| {
@@ -253,7 +266,12 @@ struct VerifyReporter<'a> {
     is_of_part: AtomicBool,
 }
 
-impl VerifyReporter<'_> {
+impl<'a> VerifyReporter<'a> {
+    fn new(messages: VerifyMessages, session: &'a Session<'a>, failed: Option<FailedList>) -> Self {
+        let (gathered, unusable, is_of_part) = Default::default();
+        Self { messages, session, failed, gathered, unusable, is_of_part }
+    }
+
     /// True if a finding is told; one of too many alike is not.
     fn is_told(&self, finding: &Finding) -> bool {
         let is_of_line = matches!(finding, Finding::Malformed { .. } | Finding::Refused { .. });

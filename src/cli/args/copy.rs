@@ -7,11 +7,12 @@ use clap::{ArgMatches, Parser, parser::ValueSource, value_parser};
 use crate::{
     cli::args::mirror::BagArgs, cli::args::mirror::MirrorArgs,
     cli::args::unattended::UnattendedArgs, cli::args::values::VerbosityArgs,
-    cli::args::values::algorithms, cli::args::values::one_of, cli::words, copy::CopyJob,
-    fanout::MOST_OUTPUTS, hash::Algorithms, hash::Backend, io::BLOCK_SIZE, io::CHECKPOINT,
-    io::Cache, io::CopyOptions, io::Holes, io::QUEUE_SIZE, io::ReadBackWhich, io::Reflink,
-    io::Renamed, io::Resume, io::Sparse, io::States, manifest::ListFormat, stream::Endpoint,
-    stream::StreamJob, tree::Filter, tree::Pattern, tree::Policy, tree::Selection,
+    cli::args::values::algorithms, cli::args::values::one_of, cli::args::verify::parse_share,
+    cli::words, copy::CopyJob, fanout::MOST_OUTPUTS, hash::Algorithm, hash::Algorithms,
+    hash::Backend, io::BLOCK_SIZE, io::CHECKPOINT, io::Cache, io::CopyOptions, io::Holes,
+    io::QUEUE_SIZE, io::ReadBackWhich, io::Reflink, io::Renamed, io::Resume, io::Sparse,
+    io::States, manifest::ListFormat, stream::Endpoint, stream::StreamJob, tree::Filter,
+    tree::Pattern, tree::Policy, tree::Selection,
 };
 
 /// More blocks than any device needs.
@@ -165,6 +166,13 @@ pub struct CopyArgs {
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "all",
           value_parser = one_of::<ReadBackWhich>())]
     pub verify: Option<ReadBackWhich>,
+
+    /// When all is copied, give each output parity for so much of it, as `dircopy protect` does
+    ///
+    /// By these PAR2 files, in DST/.dircopy/parity, DST can be made whole without another copy. Of generations each has
+    /// its own.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_share, hide_short_help = true, help_heading = "Proof")]
+    pub parity: Option<u32>,
 
     /// --verify, and read each file of the source twice: once its copy was read back, once more from its device
     ///
@@ -384,6 +392,14 @@ fn refuse_contradictions(args: &CopyArgs) -> Result<(), String> {
             "--generations decides by itself what is copied; leave out --overwrite-policy".into()
         );
     }
+    if args.parity.is_some() && args.bag.options().is_some() {
+        return Err(
+            "--parity cannot be kept of a bag: its payload is protected where it is no bag".into(),
+        );
+    }
+    if args.parity.is_some() && args.hash.proof() == Algorithm::None {
+        return Err("--parity is of what a manifest lists, and --hash none makes none".into());
+    }
     if args.dry_run && args.unattended.records.metrics.is_some() {
         return Err("--metrics would tell of a copy that --dry-run does not make".into());
     }
@@ -431,7 +447,7 @@ const OF_TREES: &str = "include exclude follow_links no_links hard_links special
                         max_duration max_size files_from stop_at wait require_mount \
                         require_durable keep_manifests mirror generations keep max_delete \
                         keep_trash one_file_system bag bag_info expect expect_all \
-                        verify_source format lag rescue";
+                        verify_source format lag rescue parity";
 
 /// Options that say nothing about the copy of a tree.
 const OF_STREAMS: &str = "manifest strict";

@@ -391,7 +391,7 @@ impl ProtectArgs {
 }
 
 /// Reads a share in percent, with two digits behind the point at most, as parts of 10,000.
-fn parse_share(text: &str) -> Result<u32, String> {
+pub fn parse_share(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     let (whole, rest) = number.split_once('.').unwrap_or((number, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -3,12 +3,13 @@
 use std::{path::Path, path::PathBuf, time::Duration};
 
 use crate::{
-    cli::args::copy::CopyArgs, cli::copy::begin_of_named, cli::record::proof::Proof,
-    cli::show::Console, cli::show::count, cli::show::rows::Counted, cli::show::rows::Rows,
-    cli::show::rows::brief, cli::show::rows::contents, cli::show::rows::files,
-    cli::show::rows::per_second, cli::show::rows::proven, cli::show::rows::size,
-    cli::show::rows::span, cli::show::rows::typed, cli::show::stream_summary::busy,
-    cli::show::stream_summary::limit, cli::show::stream_summary::waiting, copy::Counts,
+    cli::args::copy::CopyArgs, cli::copy::ProtectedTree, cli::copy::begin_of_named,
+    cli::exit::Exit, cli::record::proof::Proof, cli::show::Console, cli::show::count,
+    cli::show::rows::Counted, cli::show::rows::Rows, cli::show::rows::brief,
+    cli::show::rows::contents, cli::show::rows::files, cli::show::rows::per_second,
+    cli::show::rows::proven, cli::show::rows::size, cli::show::rows::span, cli::show::rows::typed,
+    cli::show::stream_summary::busy, cli::show::stream_summary::limit,
+    cli::show::stream_summary::waiting, cli::show::verify_messages::tell_parity, copy::Counts,
     copy::Ending, copy::Report, error::Error, error::Result, io::HashedFrom,
     manifest::ManifestName, manifest::archive::bag::DECLARATION, part::Tally,
     part::content::Method, path::Shown, sys::Dir, sys::ResidentBytes, tree::Policy,
@@ -26,6 +27,8 @@ pub struct CopySummary<'a> {
     pub called: &'a [String],
     /// For each its report, or why it was refused.
     pub reports: &'a [Result<Report>],
+    /// The outputs that got parity, or were to.
+    pub protected: &'a [ProtectedTree],
     /// True if no output is written to without its disk.
     pub requires_mounts: bool,
     /// The tree that is brought back, if it is that.
@@ -63,11 +66,21 @@ impl CopySummary<'_> {
                 Ok(_) => {}
             }
         }
+        let refused = self.protected.iter().filter_map(|(_, ran)| ran.as_ref().err());
+        refused.for_each(|error| console.error("failed", "", error));
         match (self.args.verbosity.quiet, self.no_generation().strip_prefix("; ")) {
             (false, _) => console.out_rows(self.rows()),
             (true, Some(text)) => console.err(&format!("dircopy: {text}")),
             (true, None) => {}
         }
+    }
+
+    /// The exit of what was done for parity.
+    pub fn of_parity(&self) -> Exit {
+        let exit = |(_, ran): &ProtectedTree| {
+            ran.as_ref().map_or(Exit::Incomplete, |report| Exit::of_check(report, true))
+        };
+        self.protected.iter().map(exit).fold(Exit::Complete, Exit::or_worse)
     }
 
     fn is_single(&self) -> bool {
@@ -82,6 +95,9 @@ impl CopySummary<'_> {
         self.restored.iter().for_each(|tree| rows.row("from", Shown::path(tree)));
         let lists = self.reports.iter().flatten().filter_map(|report| report.media_list.as_ref());
         lists.for_each(|path| rows.row("media list", Shown::path(path)));
+        for report in self.protected.iter().filter_map(|(_, ran)| ran.as_ref().ok()) {
+            report.parity.iter().for_each(|parity| tell_parity(parity, &mut rows));
+        }
         if let Some(command) = self.check() {
             rows.row("to check", command);
             self.proof_in_source().iter().for_each(|text| rows.row("also here", text));

@@ -31,6 +31,16 @@ impl CopySummary<'_> {
             _ if complete == self.reports.len() && exit == Exit::Complete => {
                 format!("done: {}", self.done())
             }
+            _ if complete == self.reports.len() && self.of_parity() != Exit::Complete => {
+                let title = match exit {
+                    Exit::Interrupted(_) => INTERRUPTED,
+                    Exit::TimeIsUp => TIME_OVER,
+                    _ => "NOT COMPLETE",
+                };
+                let place = self.place();
+                let text = format!("everything is at {place}, but not all of it has parity");
+                warn(title, exit, &text)
+            }
             _ if complete == self.reports.len() => {
                 let text = format!("everything is at {}, but {amiss}", self.place());
                 warn("NOT COMPLETE", exit, &text)

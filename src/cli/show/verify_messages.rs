@@ -373,7 +373,7 @@ fn tell_scrub(covered: &Coverage, rows: &mut Rows) {
 }
 
 /// The row of parity that was made.
-fn tell_parity(parity: &ParityReport, rows: &mut Rows) {
+pub fn tell_parity(parity: &ParityReport, rows: &mut Rows) {
     let ParityReport { files, made, bytes, kept, .. } = *parity;
     let made = format!("{} made: {}", count(made, "set"), size(bytes));
     rows.row("parity", format!("of {}; {made}; {kept} kept", count(files, "file")));

@@ -1,5 +1,6 @@
 //! Parity: what `dircopy protect` makes, held against `par2`, and what it repairs.
 
+mod copy;
 mod damages;
 mod faults;
 mod heal;

@@ -1,0 +1,64 @@
+//! `--parity` of a copy: its last step gives each output what `dircopy protect` gives it.
+
+use super::*;
+use crate::harness::{Strace, need, shell};
+
+#[test]
+fn a_copy_gives_each_output_parity_and_later_ones_only_what_is_new() {
+    let scene = copied();
+    let other = scene.path("other");
+    let args = ["--parity", "20%", "-o", other.to_str().unwrap()];
+    let run = scene.copy(&args);
+    run.assert_code(0).assert_prints(&["of 10 files"]).assert_prints(&["done: "]);
+    let before = sets(&scene);
+    let names = shell(&scene, "ls other/.dircopy/parity");
+    assert_eq!(names.lines().collect::<Vec<_>>(), before);
+    if has_par2() {
+        assert_par2(&scene, "verify", "dst");
+    }
+    scene.src.file("new", noise(&mut Random::new(3), 100));
+    scene.copy(&args).assert_code(0).assert_prints(&["of 11 files; 1 set made"]);
+    assert!(before.iter().any(|name| sets(&scene).contains(name)));
+    scene.copy(&[&args[..], &["--dry-run"]].concat()).assert_code(0);
+    flip(&other.join("d1/f7"), 77);
+    scene.bare(["heal", "-q", "other"]).run().assert_code(0);
+    shell(&scene, "diff -r src other --exclude '.dircopy' --exclude 'dircopy-*'");
+}
+
+#[test]
+fn each_generation_has_its_own() {
+    let scene = copied();
+    for number in 0..2 {
+        scene.src.file(format!("new{number}"), noise(&mut Random::new(4), 3000));
+        let to = scene.path("generations");
+        let run = scene.command_to(scene.src.root(), to, ["--generations", "--parity", "5%"]).run();
+        run.assert_code(0).assert_prints(&["parity"]);
+    }
+    for found in shell(&scene, "ls -d generations/2*").lines() {
+        flip(&scene.path(found).join("d1/f7"), 9);
+        scene.bare(["heal", "-q", found]).run().assert_code(0);
+    }
+    scene.bare(["verify", "-q", "generations"]).run().assert_code(0);
+}
+
+/// The copy is complete all the same, and the exit code says that not all that was asked for was done.
+#[test]
+fn parity_that_cannot_be_made_is_no_success() {
+    need!(Strace);
+    let scene = copied();
+    let strace = Strace::inject(&scene, "mkdirat", "error=ENOSPC").exactly_on("parity");
+    let run = strace.run(scene.command(["--parity", "5%"]));
+    strace.fired(&run);
+    run.assert_code(1).assert_prints(&[
+        "NOT COMPLETE (exit 1): everything is at the output, but not all of it has parity",
+    ]);
+    run.assert_says("cannot make the directory of the parity ");
+    shell(&scene, "rm -rf dst/.dircopy/parity");
+    for (args, says) in [
+        (&["--bag"][..], "--parity cannot be kept of a bag"),
+        (&["--hash", "none"], "--parity is of what a manifest lists"),
+    ] {
+        let run = scene.copy(&[args, &["--parity", "5%"]].concat());
+        run.assert_code(2).assert_says(says);
+    }
+}
