@@ -150,7 +150,9 @@ pub mod internals {
     pub use crate::hash::multibuffer::streams;
     pub use crate::manifest::archive;
     pub use crate::manifest::lists as line;
+    pub use crate::parity::packets;
     pub use crate::state::probe::RecordProbe;
+    pub use crate::transfer::rescue::map::Map;
     pub use crate::tree::Inclusion;
     pub use crate::{manifest::read::escape, manifest::read::scan};
     pub use crate::{sys::Dir, sys::Lock, sys::PartOwner};

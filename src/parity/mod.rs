@@ -7,7 +7,8 @@
 
 mod field;
 mod make;
-mod packets;
+#[allow(missing_docs)] // of what fuzz targets read
+pub mod packets;
 mod repair;
 
 use std::{

@@ -100,8 +100,11 @@ impl Committer<'_> {
             let mut warnings = Vec::new();
             let outcome = match rescuer.as_mut().filter(|_| !self.is_cut_short()) {
                 Some(rescuer) => {
-                    self.accounting.was_read();
-                    let mut is_gone = |cause: &io::Error| self.accounting.is_source_gone(cause);
+                    // It is asked once a second, and is to be found out each time.
+                    let mut is_gone = |cause: &io::Error| {
+                        self.accounting.was_read();
+                        self.accounting.is_source_gone(cause)
+                    };
                     rescuer
                         .rescue(&transfer, &mut is_gone, &mut warnings)
                         .unwrap_or_else(Outcome::Failed)

@@ -3,6 +3,7 @@
 mod copy;
 mod damages;
 mod faults;
+mod foreign;
 mod heal;
 mod protect;
 

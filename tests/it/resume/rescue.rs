@@ -609,3 +609,46 @@ fn a_file_system_on_a_bad_disk_is_rescued() {
     shell(scene, "umount mount");
     judged.unwrap();
 }
+
+/// A device that is pulled out while bad places are read ends the run at once. What was read is gone on with.
+#[test]
+fn a_device_that_vanishes_ends_the_run() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("film", content(LARGE)).file("good", content(700_000));
+    scene.src.file("last", content(100_000));
+    let (shown, dst) = (scene.path("shown"), scene.dst.clone());
+    // The reads of bad places and after it is gone, and whether it is in.
+    let state = Arc::new(Mutex::new((0, 0, true)));
+    let of_hook = Arc::clone(&state);
+    let hook = move |call: &Call<'_>| {
+        if !matches!(call.deed, Deed::Read | Deed::List) {
+            return Act::Pass;
+        }
+        let (bad, gone, is_in) = &mut *of_hook.lock().unwrap();
+        let is_there = call.bytes.0 < 340 * PAGE && call.bytes.1 > 300 * PAGE;
+        let is_bad = call.path == Path::new("film") && is_there;
+        let is_rescued = is_bad && dst.join("good").exists() && dst.join("last").exists();
+        *bad += u32::from(is_rescued);
+        if is_rescued && *is_in && *bad < 10 {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        if *is_in && *bad > 5 {
+            *gone += 1;
+            return Act::Fail(EIO);
+        }
+        if is_bad { Act::Fail(EIO) } else { Act::Pass }
+    };
+    let _mirror = Mirror::mount(scene.src.root(), &shown, hook);
+    let run = scene.command_to(&shown, &scene.dst, ["--rescue"]).run();
+    run.assert_code(3).assert_says("the source is gone");
+    let after = std::mem::take(&mut state.lock().unwrap().1);
+    assert!(after < 100, "{after} reads of what is gone");
+    state.lock().unwrap().2 = false;
+    scene.judge(&run).lacks("film").has("good").has("last");
+    assert!(scene.dst.join("film.dircopy-rescue").exists());
+    let run = scene.command_to(&shown, &scene.dst, ["--rescue"]).run();
+    run.assert_code(1).assert_says("cannot rescue all of");
+    let map = read_map(&map_of(&scene.dst.join("film.dircopy-rescue")));
+    assert_eq!(map.len(), LARGE.div_ceil(512) - 40 * 8);
+}
