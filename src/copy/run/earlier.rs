@@ -183,12 +183,15 @@ impl EarlierRecords {
         }
     }
 
-    /// Notes that what the run brings may be newer than every list, if it lists nothing.
+    /// Notes that what the run brings may be newer than every list, if it lists nothing, or is a shard: a run that
+    /// finished a list since the plan was made has taken that note away.
     ///
     /// # Errors
     /// The note cannot be written.
     pub fn note_beginning(&self, job: &CopyJob) -> Result<()> {
-        match self.private.as_ref().filter(|_| job.options.algorithm == Algorithm::None) {
+        let lists_nothing = job.options.algorithm == Algorithm::None || job.shard.is_some();
+        let is_missing = |private: &&PrivateDir| lists_nothing && Unlisted::read(private).is_none();
+        match self.private.as_ref().filter(is_missing) {
             Some(private) => Unlisted::note(private, job.options.sync),
             None => Ok(()),
         }

@@ -327,16 +327,19 @@ fn newer_files_of_a_run_without_a_list_are_not_set_back() {
 /// What came by a run that lists nothing, or by shards of a plan that is not finished, is in no list yet.
 #[test]
 fn newer_files_that_no_list_has_are_not_set_back() {
-    for by in ["--hash=none", "plan"] {
+    for by in ["--hash=none", "plan", "plan with a run between"] {
         let scene = scene(&["A", "B"]);
         scene.src.file("b", "a newer one");
         let update = |args: &[&str]| {
             let args = [&["-q", "--overwrite-policy", "update"], args].concat();
             scene.command_to(scene.src.root(), scene.path("A"), args).run()
         };
-        if by == "plan" {
+        if by.starts_with("plan") {
             let plan = ["plan", "src", "A", "--plan", "plan", "--overwrite-policy", "update"];
             scene.bare(plan).run().assert_code(0);
+            if by != "plan" {
+                update(&["--exclude", "b"]).assert_code(0);
+            }
             scene.bare(["shard", "--plan", "plan", "--claim"]).run().assert_code(0);
         } else {
             update(&[by]).assert_code(0);
@@ -351,8 +354,8 @@ fn newer_files_that_no_list_has_are_not_set_back() {
         heal(&scene, &["A", "B"]).assert_code(4).assert_says("it may be newer than the list");
         assert_eq!(ctimes(&scene.path("A")), before);
         match by {
-            "plan" => scene.bare(["finish", "--plan", "plan"]).run().assert_code(0),
-            _ => update(&[]).assert_code(0),
+            "--hash=none" => update(&[]).assert_code(0),
+            _ => scene.bare(["finish", "--plan", "plan"]).run().assert_code(0),
         };
         assert_eq!(scene.bare(["verify", "-q", "A"]).run().assert_code(0).err(), "");
         rot(&scene, "A/small", &[0]);
