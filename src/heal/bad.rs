@@ -367,9 +367,13 @@ impl Tree {
         (recorded != bad.digest && from != Origin::There).then(|| MAY_BE_NEWER.to_owned())
     }
 
-    /// As what a run left the file at its path that was as listed, if that is on record.
+    /// As what a run left the file at its path that was as listed, if that is on record and no run came later: a plan,
+    /// or one with another private directory, leaves no rows.
     pub fn recorded(&self, bad: &BadFile) -> Option<Trace> {
         let (path, known) = (bad.path.as_bytes(), self.known());
+        if known.is_behind() {
+            return None;
+        }
         let (digest, _) = known.digest(path, bad.digest.algorithm())?;
         let trace = known.recorded_trace(path, &mut NextLine::default());
         trace.filter(|trace| digest == bad.digest && *trace != Trace::UNKNOWN)

@@ -5,6 +5,7 @@
 //! there from a source. What a later run believes therefore stands in a directory that only this user can
 //! open, and speaks of this output and no other; see `docs/design/private-record.md`.
 
+mod belief;
 pub mod closing;
 mod knowledge;
 mod note;
@@ -23,8 +24,9 @@ mod source_mark;
 /// The link in an output of generations to the newest one.
 pub const LATEST: &str = "latest";
 
+pub use belief::{Belief, Remembered, RowPlace, Unsettled};
 pub use closing::FinishedManifest;
-pub use knowledge::{Belief, Knowledge, Remembered, RowPlace, Unsettled};
+pub use knowledge::Knowledge;
 pub use note::Note;
 pub use notes::{
     BagNote, Departing, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir, OtherOutputs, Unlisted,

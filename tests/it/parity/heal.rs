@@ -150,20 +150,36 @@ fn a_file_that_is_read_around_the_cache_is_made_whole() {
 #[test]
 fn a_missing_file_that_was_closed_since_stays_closed() {
     need!(Root);
-    let scene = copied();
-    shell(&scene, "chmod 644 src/d1/f4 dst/d1/f4 && chmod 755 src src/d* dst dst/d*");
-    protect(&scene, &["--parity", "30%"]).assert_code(0);
-    shell(&scene, "sleep 0.05 && chmod 600 src/d1/f4");
-    scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
-    protect(&scene, &[]).assert_code(0);
-    // Another user's directory in place of one above.
-    shell(&scene, "rm dst/d1/f4 && mkdir new && mv dst/d0/* new && rmdir dst/d0 && mv new dst/d0");
-    shell(&scene, "rm dst/d0/f0 && chmod 755 dst/d0 && chown 65534:65534 dst/d0");
-    let run = heal(&scene, &[]);
-    run.assert_code(0).assert_says("dst/d1/f4: they, or a directory above, may be others since");
-    run.assert_says("dst/d0/f0: they, or a directory above, may be others since");
-    is_whole(&scene);
-    assert_eq!(shell(&scene, "stat -c %a.%u dst/d1/f4 dst/d0/f0"), "600.0\n600.0\n");
+    for by in ["", "--state", "plan"] {
+        let scene = copied();
+        shell(&scene, "chmod 644 src/d1/f4 dst/d1/f4 && chmod 755 src src/d* dst dst/d*");
+        protect(&scene, &["--parity", "30%"]).assert_code(0);
+        shell(&scene, "sleep 0.05 && chmod 600 src/d1/f4");
+        let update = ["--overwrite-policy", "update"];
+        if by == "plan" {
+            let plan = [&["plan", "src", "dst", "--plan", "plan"][..], &update].concat();
+            scene.bare(plan).run().assert_code(0);
+            scene.bare(["shard", "--plan", "plan", "--claim"]).run().assert_code(0);
+            scene.bare(["finish", "--plan", "plan"]).run().assert_code(0);
+        } else {
+            let state = if by.is_empty() { vec![] } else { vec![by, "state"] };
+            shell(&scene, "mkdir -m 700 state");
+            scene.copy(&[&state[..], &update].concat()).assert_code(0);
+        }
+        protect(&scene, &[]).assert_code(0);
+        // Another user's directory in place of one above.
+        shell(
+            &scene,
+            "rm dst/d1/f4 && mkdir new && mv dst/d0/* new && rmdir dst/d0 && mv new dst/d0",
+        );
+        shell(&scene, "rm dst/d0/f0 && chmod 755 dst/d0 && chown 65534:65534 dst/d0");
+        let run = heal(&scene, &[]);
+        run.assert_code(0)
+            .assert_says("dst/d1/f4: they, or a directory above, may be others since");
+        run.assert_says("dst/d0/f0: they, or a directory above, may be others since");
+        is_whole(&scene);
+        assert_eq!(shell(&scene, "stat -c %a.%u dst/d1/f4 dst/d0/f0"), "600.0\n600.0\n");
+    }
 }
 
 /// Who owns the tree, and not its parity, may put there what takes for ever to read.
