@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     cluster::attempt, cluster::done, cluster::done::DoneTotals, copy::CopyJob, error::Deed,
     error::Error, error::Result, io::CopyOptions, staged::write_whole, sys, sys::Dir,
-    sys::DirListing, sys::PlainUse, sys::Uninterrupted, sys::stat::Stat,
+    sys::DirListing, sys::PlainUse, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
 };
 
 /// The version of all formats in the directory.
@@ -244,6 +244,15 @@ impl PlanDir {
     /// A new plan with a random number.
     pub fn format() -> u32 {
         FORMAT
+    }
+
+    /// When it was begun, before anything was listed or copied, by the clock of its file system.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn begun(&self) -> Result<Time> {
+        let looked = Dir::open(&self.path).and_then(|dir| dir.stat(PLAN.as_ref(), false));
+        looked.map(|stat| stat.mtime).deed_at("look at", || self.path.join(PLAN))
     }
 
     /// What the plan has, if it is complete.

@@ -14,10 +14,11 @@ use crate::{
     copy::OutputRun, copy::Plan, copy::Prepared, copy::Reservations, copy::links, error::Deed,
     error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm, io::Reflink,
     manifest::SummedReader, path::RelPath, sys::Attributes, sys::Dir, sys::stat::Stat,
-    transfer::BothFiles, transfer::FirstRead, tree::Decision, tree::DestinationStat, tree::LastDir,
-    tree::OutputDir, tree::PathRecord, tree::Patience, tree::PlannedStat, tree::Policy,
-    tree::SourceDir, tree::SourceEntry, tree::SourceStat, tree::WalkEvent, tree::WalkItem,
-    tree::dirs::open_source_below, tree::overwrite::decide, volume::times::TimeMatch,
+    sys::stat::Time, transfer::BothFiles, transfer::FirstRead, tree::Decision,
+    tree::DestinationStat, tree::LastDir, tree::OutputDir, tree::PathRecord, tree::Patience,
+    tree::PlannedStat, tree::Policy, tree::SourceDir, tree::SourceEntry, tree::SourceStat,
+    tree::WalkEvent, tree::WalkItem, tree::dirs::open_source_below, tree::overwrite::decide,
+    volume::times::TimeMatch,
 };
 
 const DEED: &str = "find at the output as it is in the source";
@@ -47,6 +48,8 @@ pub struct Rewalked {
 struct Rewalk<'a> {
     observer: &'a EventObserver<'a>,
     follow: bool,
+    /// When the plan was begun.
+    begun: Time,
     found: Rewalked,
 }
 
@@ -75,7 +78,8 @@ impl RewalkJob {
         let walk = run.walk(&prepared, true, None);
         let Prepared { source, output, .. } = prepared;
         let follow = self.plan.plan.options.selection.follow_links;
-        let mut rewalk = Rewalk { observer, follow, found: Rewalked::default() };
+        let begun = self.plan.begun()?;
+        let mut rewalk = Rewalk { observer, follow, begun, found: Rewalked::default() };
         let labels_root = self.name_departed(&source, &output, &mut rewalk)?;
         self.look_at_root(&source, &output, labels_root, &mut rewalk)?;
         let _ = walk.run(source, output, |event| {
@@ -251,8 +255,10 @@ impl Rewalk<'_> {
             let same_time = compared != TimeMatch::Other;
             let destination = DestinationStat { stat, same_time };
             let decision = decide(Policy::Never, SourceStat(&entry.stat), Some(destination));
-            // A program may have set its time back.
-            let is_older = entry.stat.ctime < stat.ctime || !output.has_change_times();
+            // A program may have set its time back. The copy's change time moves with each further name of it.
+            let changed = entry.stat.ctime;
+            let is_older =
+                changed < self.begun && (changed < stat.ctime || !output.has_change_times());
             if decision != Decision::Keep || compared == TimeMatch::Same && is_older {
                 return Ok(decision);
             }

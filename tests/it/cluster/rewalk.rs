@@ -217,3 +217,23 @@ fn an_edit_that_keeps_size_and_time_is_named() {
     run.assert_code(1);
     assert_eq!(told(&run), BTreeSet::from(["changed d0/f2".into()]), "{}", run.err());
 }
+
+/// A further name moves the change time of the copy behind that of the edit.
+#[test]
+fn an_edit_that_keeps_size_and_time_of_a_file_with_two_names_is_named() {
+    let cluster = Cluster::new(2);
+    shell(&cluster.scene, "ln src/d0/f2 src/d0/second; sleep 0.05");
+    let shards = cluster.plan();
+    for shard in 0..shards {
+        cluster.shard(shard).assert_code(0);
+    }
+    let edit =
+        "sleep 0.05; touch -r src/d0/f2 time; printf X | dd of=src/d0/f2 conv=notrunc status=none
+                touch -r time src/d0/f2; sleep 0.05";
+    shell(&cluster.scene, edit);
+    cluster.finish().assert_code(0);
+    let run = rewalk(&cluster);
+    run.assert_code(1);
+    let is_named = |it: &String| ["changed d0/f2", "changed d0/second"].contains(&it.as_str());
+    assert!(told(&run).iter().any(is_named), "{}", run.err());
+}
