@@ -18,6 +18,10 @@ use crate::{
     tree::hand_over::lets_others_in,
 };
 
+/// What becomes of the copy of a directory that is gone.
+const GONE: &str = "; its copy stays closed, for nothing tells what in it is for others: if all is, give it its owner and \
+                    permissions yourself (chown, chmod)";
+
 /// The permissions without which its owner cannot go through a directory.
 const SEARCHABLE: u32 = 0o500;
 
@@ -118,8 +122,8 @@ impl<'a> FinishTree<'a> {
         let next = || {
             while let Some(record) = ends.next_record()? {
                 match EndEntry::parse(record) {
-                    Some(EndEntry::Dir { path, label, ways, .. }) if path.is_root() => {
-                        root = Some((label.stat(), ways));
+                    Some(EndEntry::Dir { path, label, fresh, ways }) if path.is_root() => {
+                        root = Some((label.stat(), fresh, ways));
                     }
                     Some(EndEntry::Dir { path, label, fresh, ways }) => {
                         return Ok(Some(PlannedDir { path, stat: label.stat(), fresh, ways }));
@@ -145,10 +149,16 @@ impl<'a> FinishTree<'a> {
         })?;
         let strange = self.unknown.told(false);
         strange.iter().for_each(|warning| (self.observer.listen)(&Event::Warning(warning)));
-        if let Some((stat, ways)) = root {
-            match self.prepared.output.ways.difference(&ways) {
-                None => self.root = Some(stat),
-                Some(why) => failed(&RelPath::root(), cannot_label(&self.prepared.output, why)),
+        if let Some((stat, fresh, ways)) = root {
+            let Prepared { source, output, .. } = &self.prepared;
+            let looked = match output.ways.difference(&ways) {
+                None if fresh => Ok(()),
+                None => self.look_for_strangers(source, output, &stat),
+                Some(why) => Err(cannot_label(output, why)),
+            };
+            match looked {
+                Ok(()) => self.root = Some(stat),
+                Err(error) => failed(&RelPath::root(), error),
             }
         }
         self.unmade.append(&mut unmade.into_inner().unwrap_or_else(PoisonError::into_inner));
@@ -156,33 +166,30 @@ impl<'a> FinishTree<'a> {
         Ok(())
     }
 
-    /// Gives a directory its attributes if it is what was planned, and so is its source, or that is gone.
+    /// Gives a directory its attributes if it is what was planned, and so is its source.
     fn finish_directory(&self, dir: &PlannedDir, is_clean: bool) -> Result<()> {
         let PlannedDir { path, stat, fresh, ways } = dir;
         let mut output = self.enter_output(path)?;
         let source = self.enter_source(path, &mut output);
         let output = Arc::new(output);
-        let difference = match &source {
-            Ok(_) => output.ways.difference(ways),
-            Err(_) => output.ways.difference_at_output(ways),
-        };
-        refuse_difference(&output, difference, stat)?;
-        if let (Ok(source), false) = (&source, is_clean) {
-            self.clean_up(source, &output, &mut DirReader::default());
+        // What it has by now can be held against nothing without its source.
+        let source = source.map_err(|error| error.with_note(GONE))?;
+        refuse_difference(&output, output.ways.difference(ways), stat)?;
+        if !is_clean {
+            self.clean_up(&source, &output, &mut DirReader::default());
         }
         if !*fresh {
-            self.look_for_strangers(source.as_ref().ok(), &output, stat)?;
+            self.look_for_strangers(&source, &output, stat)?;
         }
-        // Without its source it gets what is known of it all the same: as the plan made it it is closed to others.
-        self.set_attributes(source.as_ref().ok(), &output, stat);
-        source.map(drop)
+        self.set_attributes(&source, &output, stat);
+        Ok(())
     }
 
     /// Gives the root its attributes.
     pub fn finish_root(&mut self, sync: bool) -> Result<()> {
         if let Some(stat) = self.root {
             let root = self.enter(&RelPath::root())?;
-            self.set_attributes(Some(&root.source), &root.output, &stat);
+            self.set_attributes(&root.source, &root.output, &stat);
         }
         self.persist(sync)
     }
@@ -338,19 +345,18 @@ impl<'a> FinishTree<'a> {
     /// There is something.
     fn look_for_strangers(
         &self,
-        source: Option<&SourceDir>,
+        source: &SourceDir,
         output: &OutputDir,
         stat: &Stat,
     ) -> Result<()> {
         let fail = |error| Error::io("look at", output.path(), error);
         let Some(handle) = &output.handle else { return Ok(()) };
-        let attributes = source.map(|source| Attributes::read(&source.handle));
-        let attributes = attributes.and_then(Result::ok).unwrap_or_default();
+        let attributes = Attributes::read(&source.handle).unwrap_or_default();
         let now = handle.stat_self().map_err(fail)?;
         let change = LabelChange::of(output, &now, stat, &attributes);
-        let Some(source) = source.filter(|_| change.is_some_and(|change| change.opens)) else {
+        if !change.is_some_and(|change| change.opens) {
             return Ok(());
-        };
+        }
         let follow = self.plan.plan.options.selection.follow_links;
         let Some(name) = first_unknown(output, &source.handle, follow).map_err(fail)? else {
             return Ok(());
@@ -363,17 +369,14 @@ impl<'a> FinishTree<'a> {
         Err(Error::finding("give its owner and permissions to", output.path(), finding))
     }
 
-    /// Gives a directory what the plan says, and the attributes of its source if that is there.
-    fn set_attributes(&self, source: Option<&SourceDir>, output: &OutputDir, stat: &Stat) {
+    /// Gives a directory what the plan says, and the attributes of its source.
+    fn set_attributes(&self, source: &SourceDir, output: &OutputDir, stat: &Stat) {
         let warn = |deed, error| {
             let error = Error::io(deed, output.path(), error);
             (self.observer.listen)(&Event::Warning(&error));
         };
-        let read = source.map(|source| Attributes::read(&source.handle)).transpose();
-        let known = read.unwrap_or_else(|error| {
-            warn("read the attributes of", error);
-            None
-        });
+        let known = Attributes::read(&source.handle);
+        let known = known.map_err(|error| warn("read the attributes of", error)).ok();
         let (Some(handle), stat) = (&output.handle, &Dir::label_of_copy(stat)) else { return };
         let is_labelled = |now: Stat| {
             output.volume.tried.times.is_cut_to(stat.mtime, now.mtime)

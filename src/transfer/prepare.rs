@@ -109,9 +109,9 @@ fn prepare_any(
         }
     }
     // Its time or its size says nothing, names of the same size and time may have been exchanged, or its directory is
-    // to have another label (not that of a generation, filled by this run) and may be another one: its content decides.
+    // to have another label and may be another one: its content decides.
     let is_unclear = time == TimeMatch::Unclear
-        || output.work.hand_over.is_some() && !context.options.pruned
+        || output.work.hand_over.as_ref().is_some_and(|over| over.may_be_another)
         || there.size != source.0.size
         || is_changed_since(context, transfer, &there, belief);
     if decision == Decision::Keep && is_unclear && source_digest.is_none() {

@@ -134,6 +134,11 @@ impl<'a> NameCount<'a> {
         }
     }
 
+    /// True for the name of one that each run has: its private directory, and its lists.
+    pub fn is_own_name(name: &OsStr) -> bool {
+        name == NAME || Self::is_as_list(name)
+    }
+
     /// True if it is called like a manifest, or a file beside one.
     fn is_as_list(name: &OsStr) -> bool {
         ManifestName::of_any(name).is_some()

@@ -24,7 +24,7 @@ use crate::{
     error::Deed, error::Error, error::Result, event::Stop, path::RelPath, state::Knowledge, sys,
     sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry, sys::PartOwner, sys::stat::Kind,
     sys::stat::Stat, tree::OutputDir, tree::Step, tree::TreePass, tree::anew::make_anew,
-    volume::OutputVolume, volume::times::TimeMatch,
+    tree::found::NameCount, volume::OutputVolume, volume::times::TimeMatch,
 };
 
 /// The deed in errors about a directory that gets nothing.
@@ -228,6 +228,8 @@ pub struct HandOver {
     pub before: Stat,
     /// True if it was closed, because its own label is another.
     pub is_closed: bool,
+    /// True if it, or one above, may be another directory than the one that was copied: what is in it is read.
+    pub may_be_another: bool,
     /// The earlier entries that this run has not come upon; `None` where the label that it gets opens it to nobody.
     unmet: Option<Unmet>,
     /// The directory that it is in, if that gets opened too: it waits for this one.
@@ -255,10 +257,12 @@ impl Unmet {
         }
     }
 
-    /// All that `dir` has.
-    fn of(dir: &Dir, folds: bool) -> io::Result<Self> {
+    /// All that `dir` has, but for what runs keep for themselves if it `is_root`.
+    fn of(dir: &Dir, folds: bool, is_root: bool) -> io::Result<Self> {
         let unmet = Self { folds, ..Self::default() };
-        let names = listed(dir)?.map(|name| Ok(unmet.hash(&name?))).collect::<io::Result<_>>()?;
+        let is_own = |name: &OsStr| is_root && NameCount::is_own_name(name);
+        let names = listed(dir)?.filter(|name| !name.as_deref().is_ok_and(is_own));
+        let names = names.map(|name| Ok(unmet.hash(&name?))).collect::<io::Result<_>>()?;
         Ok(Self { names: Mutex::new(names), ..unmet })
     }
 
@@ -350,7 +354,8 @@ pub fn lets_others_in(output: &OutputDir, source: &Stat) -> io::Result<bool> {
 
 impl HandOver {
     /// Closes the directory `output`, which is `there` and in `parent`, if it is to get another label. `None` if it
-    /// has that label and is not below one that gets opened. `may_change` is asked before anything is changed.
+    /// has that label and is not below one that gets opened. What `is_ours_alone` was filled by this run. `may_change`
+    /// is asked before anything is changed.
     ///
     /// # Errors
     /// It cannot be listed; or it cannot be closed, and lets in more than its counterpart.
@@ -358,6 +363,7 @@ impl HandOver {
         output: &OutputDir,
         parent: &Arc<OutputDir>,
         there: &Stat,
+        is_ours_alone: bool,
         may_change: impl FnOnce() -> bool,
     ) -> Result<Option<Self>> {
         let (Some(handle), Some((source, attributes))) = (&output.handle, &output.finish) else {
@@ -393,12 +399,14 @@ impl HandOver {
             above.work.hand_over.as_ref().is_some_and(|over| over.unmet.is_some())
         };
         let above = Some(parent).filter(is_opened);
+        let is_another_above =
+            above.is_some_and(|it| it.work.hand_over.as_ref().is_some_and(|it| it.may_be_another));
         let is_watched = is_closed && opens || above.is_some();
         if !is_closed && !is_watched {
             return Ok(None);
         }
         let folds = output.volume.folds_names();
-        let unmet = is_watched.then(|| Unmet::of(handle, folds)).transpose();
+        let unmet = is_watched.then(|| Unmet::of(handle, folds, false)).transpose();
         let unmet = unmet.deed_at("list", || output.path())?;
         if let Some(above) = above {
             above.announce(1);
@@ -406,11 +414,28 @@ impl HandOver {
         Ok(Some(Self {
             before: *there,
             is_closed,
+            may_be_another: !is_ours_alone && (is_closed || is_another_above),
             unmet,
             above: above.cloned(),
             strange_below: Mutex::default(),
             is_late_below: AtomicBool::new(false),
         }))
+    }
+
+    /// That of the root of the output, which is closed, as an earlier run made it and did not come to its end.
+    ///
+    /// # Errors
+    /// It cannot be listed.
+    pub fn of_root(handle: &Dir, folds: bool) -> io::Result<Self> {
+        Ok(Self {
+            before: handle.stat_self()?,
+            is_closed: true,
+            may_be_another: false,
+            unmet: Some(Unmet::of(handle, folds, true)?),
+            above: None,
+            strange_below: Mutex::default(),
+            is_late_below: AtomicBool::new(false),
+        })
     }
 
     /// The entry `name` in it is as in the source, or a directory that the run is in.
@@ -471,11 +496,15 @@ pub fn first_unknown(
     follow: bool,
 ) -> io::Result<Option<PathBuf>> {
     let Some(top) = &output.handle else { return Ok(None) };
+    let is_root = output.rel.is_root();
     let mut pass = TreePass::over([(top, false), (source, follow)], ())?;
     while let Some(step) = pass.step(&Stop::default())? {
         match step {
             Step::Entry(top, ListedEntry { name, .. }) => {
                 let [Some(dir), Some(source)] = &top.dirs else { continue };
+                if is_root && top.rel.is_root() && NameCount::is_own_name(&name) {
+                    continue;
+                }
                 let there = dir.stat(&name, false)?;
                 let is_known = match source.stat(&name, follow) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => false,

@@ -206,8 +206,8 @@ impl Walk<'_> {
         }
         self.attach(output, parent, handle, &now, fresh).deed("make writable", &to)?;
         if !fresh && !self.dry {
-            let over = HandOver::begin(output, parent, &there, || self.may_make())?;
-            output.work.hand_over = over;
+            let (is_ours, may_make) = (self.is_ours_alone, || self.may_make());
+            output.work.hand_over = HandOver::begin(output, parent, &there, is_ours, may_make)?;
         }
         Ok(())
     }

@@ -14,8 +14,8 @@ use crate::{
     path::directory_of, state::Missing, state::NewRoot, state::Note, state::PrivateDir,
     state::PrivatePlace, state::Secret, state::private_dir::NAME, sys, sys::Attributes, sys::Dir,
     sys::Lock, sys::PartOwner, sys::Place, sys::ShardTag, sys::stat::Identity, sys::stat::Kind,
-    sys::stat::Stat, tree::LockShare, tree::OutputDir, tree::Patience, tree::SourceDir,
-    tree::SourceEntry, tree::Ways, volume::UntriedNames,
+    sys::stat::Stat, tree::HandOver, tree::LockShare, tree::OutputDir, tree::Patience,
+    tree::SourceDir, tree::SourceEntry, tree::Ways, volume::UntriedNames,
 };
 
 // Opening both sides before anything is touched, and refusing what could harm the source.
@@ -142,10 +142,8 @@ pub fn prepare(
         });
         output_id = Some(stat.id);
     }
-    let is_labelled_last = root.fresh || root.is_to_be_labelled();
-    if is_labelled_last && is_tree {
-        let attributes = labels_of(&source, from, &root, to, &mut warnings);
-        output.finish = Some((source_stat, attributes));
+    if is_tree {
+        root.label_last(&pair, dry, &mut output, &mut warnings)?;
     }
     let Root { handle, fresh, parent, private, lock, .. } = root;
     parent.iter().for_each(|parent| output.volume.is_that_of(parent));
@@ -167,25 +165,6 @@ pub fn prepare(
         parent,
         warnings,
     })
-}
-
-/// The labels of the output's root in the end; it loses at once those that it inherited and the source does not have.
-fn labels_of(
-    source: &Dir,
-    from: &Path,
-    root: &Root,
-    to: &Path,
-    warnings: &mut Vec<Error>,
-) -> Attributes {
-    let attributes = Attributes::read(source).unwrap_or_else(|error| {
-        warnings.push(Error::io("read the attributes of", from, error));
-        Attributes::default()
-    });
-    let shed = root.handle.as_ref().map_or(Ok(()), |made| attributes.shed_lists(made));
-    if let Err(error) = shed {
-        warnings.push(Error::io("set the permissions of", to, error));
-    }
-    attributes
 }
 
 /// Refuses an output whose file system would cut off a name of `longest` bytes, or not take it (HFS: 31).
@@ -280,6 +259,35 @@ impl Root {
             }
         }
         Ok(Some(root))
+    }
+
+    /// Sees to it that a new root gets the labels of the source in the end, and so does one that a killed run left
+    /// closed, if all in it is the source's then. It loses at once what it inherited and the source does not have.
+    fn label_last(
+        &self,
+        Pair { from, to, source, source_stat }: &Pair<'_>,
+        dry: bool,
+        output: &mut OutputDir,
+        warnings: &mut Vec<Error>,
+    ) -> Result<()> {
+        let was_left_closed = !self.fresh && self.is_to_be_labelled();
+        if !self.fresh && !was_left_closed {
+            return Ok(());
+        }
+        let attributes = Attributes::read(source).unwrap_or_else(|error| {
+            warnings.push(Error::io("read the attributes of", from, error));
+            Attributes::default()
+        });
+        let shed = self.handle.as_ref().map_or(Ok(()), |made| attributes.shed_lists(made));
+        if let Err(error) = shed {
+            warnings.push(Error::io("set the permissions of", to, error));
+        }
+        output.finish = Some((**source_stat, attributes));
+        if let Some(handle) = self.handle.as_ref().filter(|_| was_left_closed && !dry) {
+            let over = HandOver::of_root(handle, output.volume.folds_names());
+            output.work.hand_over = Some(over.deed("list", to)?);
+        }
+        Ok(())
     }
 
     /// True if a run that was killed made the directory, and left it closed.

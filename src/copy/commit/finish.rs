@@ -113,6 +113,7 @@ impl Committer<'_> {
         self.finish_late_dirs();
         // Only now: the root may be to be read-only, and publishing changes its time.
         self.finish_directory(&root);
+        self.finish_late_dirs();
         if durable
             && root.finish.is_some()
             && let Err(error) = root.persist()
@@ -195,6 +196,7 @@ impl Committer<'_> {
                 Shown::path(&output.path_below(&stranger))
             );
             self.accounting.closed(&Error::finding(OPEN, output.path(), finding));
+            output.hold_back();
         } else if let Err(error) = Attributes::set_time(handle, &over.before, source) {
             // Its owner and permissions were not to change.
             self.accounting.warn(&Error::io("set the modification time of", output.path(), error));

@@ -204,6 +204,25 @@ fn a_directory_is_not_opened_over_what_is_no_longer_as_in_the_source() {
     }
 }
 
+/// What it has by now can be held against nothing.
+#[test]
+fn a_directory_is_not_opened_when_its_source_is_gone() {
+    need!(Root);
+    let cluster = cluster();
+    cluster.scene.src.file("closed/d", "secret");
+    shell(&cluster.scene, "chmod 700 src/closed; ln -s d src/closed/l");
+    cluster.scene.bare(["src", "out"]).run().assert_code(0);
+    shell(
+        &cluster.scene,
+        "rm src/closed/d; echo for all to read > src/closed/d; chmod 755 src/closed",
+    );
+    cluster.plan_with(&["--overwrite-policy", "update"]).assert_code(0);
+    shell(&cluster.scene, "rm -r src/closed");
+    cluster.claim();
+    cluster.finish().assert_code(1).assert_says("its copy stays closed");
+    assert_eq!(label(&cluster.out().join("closed")).1, 0o700);
+}
+
 /// What lies below a directory was as closed as that.
 #[test]
 fn a_directory_is_not_opened_over_what_lies_below() {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::harness::{
-    Cmd, Random, Run, Scene, content, inventory, is_temp_name, long, names_below, shell,
+    Cmd, Random, Run, Scene, Strace, content, inventory, is_temp_name, long, names_below, need,
+    shell,
 };
 
 /// The size of the one large file, in bytes.
@@ -94,4 +95,56 @@ fn after_a_kill_one_run_is_enough() {
     }
     assert_eq!(inventory(scene.src.root()), before, "the source was changed");
     eprintln!("{killed} kills, {in_large} of them in the middle of the large file");
+}
+
+/// Kills the first run when most is there: the output is closed to all others.
+fn killed_first_run() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("0", "SECRET").file("1/f", "SECRET too").file("z", content(3_000_000));
+    shell(&scene, "chmod 755 src/1; chmod 700 src");
+    for when in 1.. {
+        shell(&scene, "rm -rf dst");
+        let fault = format!("signal=SIGKILL:when={when}");
+        let strace = Strace::inject(&scene, Strace::RENAMES, &fault);
+        strace.run(scene.command(["-q", "--workers", "1"]));
+        assert!(strace.log().contains("killed by SIGKILL"));
+        if shell(&scene, "ls dst/0 dst/1/f 2>/dev/null || true").lines().count() == 2 {
+            return scene;
+        }
+    }
+    unreachable!()
+}
+
+/// The source's permissions by now are for what it has by now.
+#[test]
+fn an_output_that_was_left_closed_is_not_opened_over_what_is_not_in_the_source() {
+    need!(Strace);
+    for (change, args) in [
+        ("rm -r src/0 src/1", &[][..]),
+        ("chmod 600 src/0", &["--exclude", "[01]"]),
+        ("chmod 700 src/1", &["--exclude", "[01]"]),
+        ("rm src/0 src/1/f", &[]),
+        ("rm -r src/1; echo later, and longer > src/0", &[]),
+    ] {
+        let scene = killed_first_run();
+        shell(&scene, &format!("{change}; chmod 755 src"));
+        for _ in 0..2 {
+            let run = scene.copy(args);
+            run.assert_code(1).assert_says("so it stays closed to others");
+            assert_eq!(shell(&scene, "stat -c %a dst"), "700\n", "{change}");
+        }
+        shell(&scene, "rm -r dst/0 dst/1");
+        scene.copy(args).assert_code(0);
+        assert_eq!(shell(&scene, "stat -c %a dst"), "755\n", "{change}");
+    }
+}
+
+#[test]
+fn an_output_that_was_left_closed_is_opened_where_all_in_it_is_of_the_source() {
+    need!(Strace);
+    let scene = killed_first_run();
+    shell(&scene, "chmod 755 src");
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(shell(&scene, "stat -c %a dst dst/1"), "755\n755\n");
+    shell(&scene, "diff -r -x 'dircopy-*' -x .dircopy src dst");
 }
