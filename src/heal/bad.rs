@@ -330,6 +330,8 @@ impl Tree {
     /// Another run is at work on it.
     pub fn keep(&mut self, keeping: Keeping<'_>) -> Result<()> {
         let Keeping { patience, missing, state } = keeping;
+        // What no list is of is not written to: it may be a card.
+        let missing = if self.targets.is_empty() { Missing::Leave } else { missing };
         match PrivateDir::open(&self.dir, &self.root, state, missing) {
             Ok(Some(private)) => {
                 patience.lock(&private, &self.root)?;

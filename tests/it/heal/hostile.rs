@@ -460,3 +460,14 @@ fn names_that_lead_out_are_refused() {
     assert_eq!(shell(&scene, "cat in/outside"), "other\n");
     assert_eq!(healed(&run), [""; 0]);
 }
+
+/// It may be a card, or a directory that was named by mistake.
+#[test]
+fn a_tree_without_a_list_gets_nothing() {
+    let scene = scene(&["A"]);
+    shell(&scene, "cp -r src C");
+    let before = ctimes(&scene.path("C"));
+    let run = heal(&scene, &["A", "C"]);
+    run.assert_code(5).assert_says("dircopy heal TREE --from-tree takes from it");
+    assert_eq!(ctimes(&scene.path("C")), before);
+}
