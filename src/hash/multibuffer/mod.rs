@@ -1,8 +1,11 @@
 //! SHA-256 of several streams side by side on one core.
 //!
 //! [`streams`] takes bytes of any length and makes digests of them, [`backend`] chooses how, `x86` is the
-//! compression function in the lanes of vector registers, and `x86_sha` by the SHA instructions.
+//! compression function in the lanes of vector registers, and `x86_sha` by the SHA instructions. Other processors than
+//! x86-64 hash one stream after the other.
 
+#[cfg(target_arch = "x86_64")]
+mod abilities;
 pub mod streams;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -10,6 +13,8 @@ mod x86;
 mod x86_sha;
 
 use crate::{hash::ChainingState, hash::digest::BLOCK};
+#[cfg(target_arch = "x86_64")]
+use abilities::{HasAvx2, HasAvx512, HasSha};
 
 // SHA-256's compression function for several streams at once.
 //
@@ -48,14 +53,15 @@ impl Default for Backend {
 impl Backend {
     /// Every backend that this processor has, from the narrowest to the widest.
     pub fn all() -> Vec<Self> {
-        let mut all = vec![Backend::One];
         #[cfg(target_arch = "x86_64")]
-        {
-            all.extend(HasSha::look().map(Backend::Sha));
-            all.extend(HasAvx2::look().map(Backend::Avx2));
-            all.extend(HasAvx512::look().map(Backend::Avx512));
-        }
-        all
+        let wider = [
+            HasSha::look().map(Backend::Sha),
+            HasAvx2::look().map(Backend::Avx2),
+            HasAvx512::look().map(Backend::Avx512),
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let wider: [Option<Self>; 0] = [];
+        std::iter::once(Backend::One).chain(wider.into_iter().flatten()).collect()
     }
 
     /// The fastest for many streams on this processor, in a program that is optimised.
@@ -185,43 +191,6 @@ impl Backend {
                 }
             }
         }
-    }
-}
-
-// The abilities of this processor, as values that only a look at it makes: a backend holds one, so what it runs is
-// there, whoever made the backend.
-
-/// The SHA instructions, and those that move words for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HasSha(());
-
-/// 256-bit registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HasAvx2(());
-
-/// 512-bit registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HasAvx512(());
-
-impl HasSha {
-    pub fn look() -> Option<Self> {
-        let has = is_x86_feature_detected!("sha")
-            && is_x86_feature_detected!("sse4.1")
-            && is_x86_feature_detected!("ssse3");
-        has.then_some(Self(()))
-    }
-}
-
-impl HasAvx2 {
-    pub fn look() -> Option<Self> {
-        is_x86_feature_detected!("avx2").then_some(Self(()))
-    }
-}
-
-impl HasAvx512 {
-    pub fn look() -> Option<Self> {
-        let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
-        has.then_some(Self(()))
     }
 }
 
