@@ -345,10 +345,12 @@ impl Tree {
 
     /// The manifest that parity is made by, and its target, if there is one.
     pub fn only_manifest(&self) -> Option<(&Arc<Target>, &File)> {
-        match (&self.targets[..], &self.manifests[..]) {
-            ([target], [manifest]) if target.ours.is_some() => Some((target, manifest)),
-            _ => None,
-        }
+        let lists: Vec<PartOf> = self.targets.iter().map(|target| target.part).collect();
+        let is_it = |(target, _): &(&Arc<Target>, &File)| {
+            target.part.is_protected_of(&lists)
+                && (target.ours.is_some() || target.part.bag().is_some())
+        };
+        self.targets.iter().zip(&self.manifests).find(is_it)
     }
 
     /// Gives a directory that a killed run left writable its permissions back.

@@ -229,7 +229,10 @@ impl Mender<'_> {
         let mut parity = parity.borrow_mut();
         let parity = parity.as_mut().ok_or(Unmended::Nowhere)?;
         let sets = parity.index.entries(&bad.path, &bad.digest);
-        let set = sets.filter(|(.., is_same)| *is_same).map(|(_, set, _)| set).next();
+        // Of a bag the check may have named another of its lists than the one that parity is of.
+        let is_of_bag = bad.target.part.bag().is_some();
+        let sets = sets.filter(|(.., is_same)| *is_same || is_of_bag);
+        let set = sets.max_by_key(|(.., is_same)| *is_same).map(|(_, set, _)| set);
         let set = match set {
             None if bad.digest.is_of_nothing() => return self.as_empty(case, parity),
             set => set.ok_or(Unmended::Nowhere)?,
@@ -274,13 +277,16 @@ impl Mender<'_> {
         let now = Dir::stat_file(file).map_err(fail)?;
         let mut stat = Stat { size, allocated: size, kind: Kind::File, mode: 0o600, ..now };
         let listed = listed.filter(|_| dir.dir().is_private().unwrap_or(false));
+        // The time of the damage would make it look edited.
+        let mtime = listed.as_ref().filter(|_| case.rescued.is_none()).map(|listed| listed.mtime);
+        stat.mtime = mtime.or(case.own().map(|own| own.stat.mtime)).unwrap_or(now.mtime);
         match (self.is_labelled_so(case, listed.as_ref()), case.own(), listed) {
             (true, Some(own), _) => {
                 let Stat { mode, uid, gid, .. } = own.stat;
                 stat = Stat { mode, uid, gid, ..stat };
             }
-            (true, None, Some(Listed { mode, uid, gid, mtime, .. })) => {
-                stat = Stat { mode: mode & 0o777, uid, gid, mtime, ..stat };
+            (true, None, Some(Listed { mode, uid, gid, .. })) => {
+                stat = Stat { mode: mode & 0o777, uid, gid, ..stat };
             }
             _ => {}
         }
@@ -338,7 +344,12 @@ impl Mender<'_> {
         bytes: u64,
         fill: impl FnOnce(&mut NewFile<'_>) -> Result<bool, Unmended>,
     ) -> Result<Mended, Unmended> {
-        let like = case.own().unwrap_or(recorded);
+        let of_own = |own: &FileCopy| {
+            let stat = Stat { mtime: recorded.stat.mtime, ..own.stat };
+            own.file.try_clone().map(|file| FileCopy { tree: own.tree, file, stat })
+        };
+        let own = case.own().map(of_own).transpose().deed("open", case.path)?;
+        let like = own.as_ref().unwrap_or(recorded);
         let label = |stat: &Stat| (stat.mode, stat.uid, stat.gid);
         let is_as_recorded = label(&like.stat) == label(&recorded.stat);
         let good = if is_as_recorded { Vec::new() } else { vec![recorded] };

@@ -13,8 +13,8 @@ use crate::{
     parity::Share, parity::Unfit, parity::Wanted, state::Missing, state::PrivateDir, sys,
     sys::DirListing, sys::stat::Kind, tree::LastDir, tree::Patience, verify::Checked,
     verify::Finding, verify::FindingObserver, verify::Findings, verify::ManifestLine,
-    verify::ManifestLines, verify::Meaning, verify::ParityReport, verify::Target, verify::Verdict,
-    verify::VerifyJob, verify::VerifyReport, verify::expand,
+    verify::ManifestLines, verify::Meaning, verify::ParityReport, verify::PartOf, verify::Target,
+    verify::Verdict, verify::VerifyJob, verify::VerifyReport, verify::expand,
 };
 
 /// The share of parity where none is asked for.
@@ -63,9 +63,10 @@ impl ProtectJob {
         for Findings { target, found } in specs.findings {
             found.into_iter().for_each(|finding| tell(&mut counts, &target, finding));
         }
-        let ([spec], []) = (&specs.specs[..], &specs.bags[..]) else {
+        let lists: Vec<PartOf> = specs.specs.iter().map(|spec| spec.part).collect();
+        let Some(spec) = specs.specs.iter().find(|spec| spec.part.is_protected_of(&lists)) else {
             let dir = self.check.dirs.first().cloned().unwrap_or_else(|| ".".into());
-            let finding = "parity is kept for one directory with one manifest of dircopy";
+            let finding = "parity is kept for one directory with one manifest of dircopy, or a bag";
             return Err(Error::finding("protect", dir, finding));
         };
         let mut parity = None;

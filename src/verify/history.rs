@@ -300,6 +300,20 @@ impl PartOf {
     }
 }
 
+impl PartOf {
+    /// True if parity of a directory with these lists is of this one: the only one, or of a bag that of its payload
+    /// with the strongest digests.
+    pub fn is_protected_of(self, lists: &[PartOf]) -> bool {
+        let payload = |part: &PartOf| part.bag().filter(|bag| !bag.is_tag);
+        match (self.bag(), payload(&self)) {
+            (None, _) => lists.len() == 1,
+            (_, own) => own.is_some_and(|own| {
+                lists.iter().filter_map(payload).all(|bag| own.algorithm <= bag.algorithm)
+            }),
+        }
+    }
+}
+
 impl BagPart {
     /// Why a name must not be listed here, if it must not.
     pub fn refuses(&self, name: &[u8]) -> Option<&'static str> {

@@ -10,8 +10,8 @@ use crate::{
     error::Deed, error::Error, error::Result, event::Observer, event::Stop, parity::ParityDir,
     parity::ParityIndex, parity::Repair, parity::bad_slices, path::RelPath, sys::Dir,
     sys::stat::Identity, verify::Expanded, verify::Finding, verify::FindingObserver,
-    verify::ManifestLines, verify::Target, verify::TargetSpec, verify::Verdict, verify::VerifyJob,
-    verify::VerifyReport, verify::target::OpenTarget,
+    verify::ManifestLines, verify::PartOf, verify::Target, verify::TargetSpec, verify::Verdict,
+    verify::VerifyJob, verify::VerifyReport, verify::target::OpenTarget,
 };
 
 /// Number of bad files of a check that are kept in mind.
@@ -52,7 +52,15 @@ impl VerifyJob {
             && self.budget.is_none()
             && self.shard.is_none();
         let specs = expanded.specs.iter().filter(|_| is_of_all);
-        let specs: Vec<TargetSpec> = specs.filter(has_parity).cloned().collect();
+        let is_of_it = |spec: &&TargetSpec| {
+            let root = spec.names_start_at();
+            let of_root = expanded.specs.iter().filter(|it| it.names_start_at() == root);
+            let is_of_bag = spec.part.bag().is_some();
+            let lists = || of_root.map(|it| it.part).collect::<Vec<PartOf>>();
+            !is_of_bag || spec.part.is_protected_of(&lists())
+        };
+        let specs = specs.filter(|spec| has_parity(spec) && is_of_it(spec));
+        let specs: Vec<TargetSpec> = specs.cloned().collect();
         if specs.is_empty() {
             return self.run_on(expanded, false, observer);
         }

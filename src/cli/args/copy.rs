@@ -392,11 +392,6 @@ fn refuse_contradictions(args: &CopyArgs) -> Result<(), String> {
             "--generations decides by itself what is copied; leave out --overwrite-policy".into()
         );
     }
-    if args.parity.is_some() && args.bag.options().is_some() {
-        return Err(
-            "--parity cannot be kept of a bag: its payload is protected where it is no bag".into(),
-        );
-    }
     if args.parity.is_some() && args.hash.proof() == Algorithm::None {
         return Err("--parity is of what a manifest lists, and --hash none makes none".into());
     }

@@ -54,11 +54,32 @@ fn parity_that_cannot_be_made_is_no_success() {
     ]);
     run.assert_says("cannot make the directory of the parity ");
     shell(&scene, "rm -rf dst/.dircopy/parity");
-    for (args, says) in [
-        (&["--bag"][..], "--parity cannot be kept of a bag"),
-        (&["--hash", "none"], "--parity is of what a manifest lists"),
-    ] {
-        let run = scene.copy(&[args, &["--parity", "5%"]].concat());
-        run.assert_code(2).assert_says(says);
-    }
+    let run = scene.copy(&["--hash", "none", "--parity", "5%"]);
+    run.assert_code(2).assert_says("--parity is of what a manifest lists");
+}
+
+/// Its payload has parity by the list with the strongest digests, and the bag is as valid as before.
+#[test]
+fn a_bag_is_made_whole() {
+    let scene = copied();
+    let bag = scene.path("bag");
+    let args = ["--bag", "--hash", "sha256,sha512,md5", "--parity", "20%"];
+    let copy = || scene.command_to(scene.src.root(), &bag, args).run();
+    copy().assert_code(0).assert_prints(&["of 10 files"]);
+    scene.bare(["protect", "bag"]).run().assert_code(0).assert_prints(&["0 sets made"]);
+    let valid = |code| scene.bare(["verify", "bag"]).run().assert_code(code).out();
+    assert!(valid(0).contains("valid bag"));
+    flip(&bag.join("data/d1/f7"), 100_000);
+    let run = scene.bare(["verify", "bag"]).run();
+    run.assert_code(4).assert_says("repairable from parity: bag/data/d1/f7: 1 slice bad, ");
+    assert_eq!(run.err().matches("repairable from parity").count(), 1);
+    scene.bare(["heal", "bag"]).run().assert_code(0).assert_says("healed: bag/data/d1/f7");
+    assert!(valid(0).contains("valid bag"));
+    shell(&scene, "diff -r src bag/data");
+    // It is as old as it was, so a copy finds nothing to do.
+    copy().assert_code(0).assert_prints(&["copied      0 files"]);
+    std::fs::remove_file(bag.join("data/d1/f4")).unwrap();
+    let run = scene.bare(["heal", "bag"]).run();
+    run.assert_code(0).assert_says("bag/data/d1/f4: they, or a directory above, may be others");
+    shell(&scene, "diff -r src bag/data");
 }
