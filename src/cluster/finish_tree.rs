@@ -312,7 +312,7 @@ impl<'a> FinishTree<'a> {
         let (root, link) = (&self.prepared.output, &Link { output, entry });
         let is_to_stop = || self.observer.stop.is_urgent();
         hard_link::make(root, link, &first, policy, &Gate::default(), &is_to_stop)
-            .map(|(made, _)| made)
+            .map(|made| made.outcome)
     }
 
     /// Tells what became of a link.

@@ -185,7 +185,22 @@ impl LinkedFile {
     }
 }
 
-/// Makes a further name of a file whose first name's fate is known; the file, if it stands under that.
+/// What became of a further name.
+pub struct FurtherName {
+    pub outcome: LinkOutcome,
+    /// The file, if it stands under that.
+    pub stands: Option<Inode>,
+    /// What gave way although it looked the same.
+    pub warning: Option<Error>,
+}
+
+impl FurtherName {
+    fn without(outcome: LinkOutcome) -> Self {
+        Self { outcome, stands: None, warning: None }
+    }
+}
+
+/// Makes a further name of a file whose first name's fate is known.
 pub fn make(
     root: &OutputDir,
     link: &Link,
@@ -193,7 +208,7 @@ pub fn make(
     policy: Policy,
     gate: &Gate<'_>,
     is_to_stop: &dyn Fn() -> bool,
-) -> Result<(LinkOutcome, Option<Inode>)> {
+) -> Result<FurtherName> {
     let Link { output, entry } = link;
     let path = || output.path_of(&entry.name);
     let fail = |error| Error::io("make the hard link", path(), error);
@@ -213,7 +228,7 @@ pub fn make(
     let there = dir.inode(&entry.name).if_there().map_err(fail)?;
     let is_it = |there: &Inode| output.volume.is_same(stands, there);
     if let Some(there) = there.filter(|there| there.stat.id == stands.id && is_it(there)) {
-        return Ok((LinkOutcome::Kept, Some(there)));
+        return Ok(FurtherName { stands: Some(there), ..FurtherName::without(LinkOutcome::Kept) });
     }
     if first.is_left {
         // What is there may be anybody's.
@@ -236,55 +251,66 @@ pub fn make(
             decide(policy, SourceStat(&entry.stat), destination)
         }
     };
+    let mut warning = None;
     let replaces = match decision {
         Decision::Create => false,
-        Decision::Leave(why) => return Ok((LinkOutcome::Left(why), None)),
+        Decision::Leave(why) => return Ok(FurtherName::without(LinkOutcome::Left(why))),
         Decision::Refuse(why) => return Err(Error::finding("make the hard link", path(), why)),
         // A file of its own that looks the same becomes the link that was asked for.
         Decision::Keep if policy == Policy::Never => {
             let why = "it is a file of its own, and nothing is to be replaced";
-            return Ok((LinkOutcome::Left(why), None));
+            return Ok(FurtherName::without(LinkOutcome::Left(why)));
         }
-        Decision::Keep
-            if entry.stat.kind == Kind::File && !is_alike(root, link, first, is_to_stop)? =>
-        {
-            return Ok((LinkOutcome::Abandoned, None));
+        Decision::Keep if entry.stat.kind == Kind::File => {
+            let Some([one, other]) = contents(root, link, first, is_to_stop)? else {
+                return Ok(FurtherName::without(LinkOutcome::Abandoned));
+            };
+            // If the first has what the source has, this one is older, or has rotted.
+            let is_first_proven = first.digests.as_ref().is_some_and(|it| it.proof == one);
+            if one != other {
+                let error = unlike(root, link, first);
+                if !is_first_proven || policy != Policy::Update {
+                    let remedy = ": one of them is not what the source has; --overwrite-policy always copies it anew";
+                    return Err(error.with_note(remedy));
+                }
+                warning = Some(error.of_deed("keep").of_copied_anew());
+            }
+            true
         }
         Decision::Keep | Decision::Replace => true,
     };
     if !gate.lets_pass() {
-        return Ok((LinkOutcome::Abandoned, None));
+        return Ok(FurtherName::without(LinkOutcome::Abandoned));
     }
     let made = link_to(link, &from, first, replaces, &is_it)?;
-    Ok((LinkOutcome::Made, Some(made)))
+    Ok(FurtherName { outcome: LinkOutcome::Made, stands: Some(made), warning })
 }
 
-/// True if the file that is there under the further name is read to have the content of the first: neither may have
-/// been read in this run, and one of them may have rotted, or be an older one of the same size and time. False if the
-/// run is to stop before that is known.
+/// The digests of what the output has under the first name and under the further one, where neither may have been read
+/// in this run: one of them may have rotted, or be an older one of the same size and time. None if the run is to stop.
 ///
 /// # Errors
-/// It has another content, or one of them cannot be read.
-fn is_alike(
+/// One of them cannot be read.
+fn contents(
     root: &OutputDir,
     link: &Link,
     first: &First,
     is_to_stop: &dyn Fn() -> bool,
-) -> Result<bool> {
+) -> Result<Option<[Digest; 2]>> {
     let Link { output, entry } = link;
-    let read = |of: &First| of.hash(root, Algorithm::Sha256, is_to_stop);
+    let algorithm = first.digests.as_ref().map_or(Algorithm::Sha256, |it| it.proof.algorithm());
+    let read = |of: &First| of.hash(root, algorithm, is_to_stop);
     let own = First { dir: output.rel.path(), name: Arc::clone(&entry.name), ..first.clone() };
-    match (read(first)?, read(&own)?) {
-        (Some(one), Some(other)) if one != other => {
-            let finding = format!(
-                "its content at the output is not that of {}, another name of it at the source, though size and time are \
-                 the same: one of them is not what the source has; --overwrite-policy always copies it anew",
-                Shown::path(&root.path_below(&first.dir.join(&first.name)))
-            );
-            Err(Error::finding("make the hard link", output.path_of(&entry.name), finding))
-        }
-        (one, other) => Ok(one.is_some() && other.is_some()),
-    }
+    Ok(read(first)?.zip(read(&own)?).map(|(one, other)| [one, other]))
+}
+
+/// That a further name has another content than the first.
+fn unlike(root: &OutputDir, Link { output, entry }: &Link, first: &First) -> Error {
+    let finding = format!(
+        "its content at the output is not that of {}, another name of it at the source, though size and time are the same",
+        Shown::path(&root.path_below(&first.dir.join(&first.name)))
+    );
+    Error::finding("make the hard link", output.path_of(&entry.name), finding)
 }
 
 /// Gives the file `first` in the directory `from` a further name, if it is the right one. What got the name is looked

@@ -102,7 +102,8 @@ impl Committer<'_> {
             let policy = options.asked.policy;
             hard_link::make(self.root(), link, first, policy, control.gate, &is_to_stop)
         });
-        if matches!(made, Ok((LinkOutcome::Made, _))) {
+        if let Ok(hard_link::FurtherName { outcome: LinkOutcome::Made, warning, .. }) = &made {
+            warning.iter().for_each(|warning| self.accounting.warn(warning));
             self.record_again(first);
         }
         let path = output.rel.join(&entry.name);
@@ -110,7 +111,7 @@ impl Committer<'_> {
             further.put_all(path.as_bytes(), digests.clone());
         }
         let row = match (&made, digests) {
-            (Ok((_, Some(stands))), Some(digests)) => {
+            (Ok(hard_link::FurtherName { stands: Some(stands), .. }), Some(digests)) => {
                 row_of(output, entry, &stands.stat, digests.proof, Origin::Source).map(|row| {
                     let sure = row.sure && self.is_untouched(output, stands);
                     let seen = output.seen_at(&entry.stat, self.context.options.began);
@@ -120,7 +121,7 @@ impl Committer<'_> {
             _ => None,
         };
         let listed = digests.map(|digests| (digests.proof, row));
-        self.linked(output, entry, made.map(|(made, _)| made), listed, Done::Linked);
+        self.linked(output, entry, made.map(|made| made.outcome), listed, Done::Linked);
         if let Some(further) = self.context.further() {
             further.forget(path.as_bytes());
         }

@@ -464,3 +464,24 @@ fn a_list_that_was_lost_on_the_way_is_brought_over() {
     scene.copy(&["--overwrite-policy=update"]).assert_code(0);
     assert_eq!(shell(&scene, "getfacl -cn dst/f"), shell(&scene, "getfacl -cn src/f"));
 }
+
+/// An edit that keeps size and time of a file with two names: the first is copied anew, and the second becomes its name.
+#[test]
+fn all_names_of_an_edited_file_are_brought_over() {
+    let scene = Scene::new();
+    scene.src.file("f", "old").hard_link("g", "f");
+    scene.copy(&["--hard-links"]).assert_code(0);
+    let edit =
+        "sleep 0.05; touch -r src/f time; printf new > src/f; touch -r time src/f; sleep 0.05";
+    shell(&scene, edit);
+    let update = ["--hard-links", "--overwrite-policy=update"];
+    let run = scene.copy(&update);
+    run.assert_code(0).assert_says("cannot keep").assert_says("it is copied anew");
+    assert_eq!(shell(&scene, "cat dst/f dst/g; stat -c %h dst/f"), "newnew2\n");
+    scene.judge(&run).verifies();
+    scene.copy(&update).assert_code(0);
+    // Under other policies neither is touched, and that is named.
+    shell(&scene, "touch -r src/f time; printf NEW > src/f; touch -r time src/f; sleep 0.05");
+    scene.copy(&["--hard-links", "--overwrite-policy=never"]).assert_code(1);
+    assert_eq!(shell(&scene, "cat dst/f dst/g"), "newnew");
+}
