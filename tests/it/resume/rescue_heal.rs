@@ -97,6 +97,23 @@ fn what_is_missing_comes_from_parity() {
     assert_whole(&source);
 }
 
+/// A disk that fails has parity of its own, which can be read: a copy of it is as good where the files went.
+#[test]
+fn parity_may_come_from_the_disk_that_fails() {
+    need!(Fuse);
+    let source = source();
+    let scene = &source.scene;
+    scene.command_to(scene.src.root(), scene.path("disk"), ["-q"]).run().assert_code(0);
+    scene.bare(["protect", "-q", "disk", "--parity", "30%"]).run().assert_code(0);
+    let expected = list_of(scene, "disk");
+    source.copy(&["--rescue", "--expect", &expected]).assert_code(1);
+    assert_rescued(&source);
+    shell(scene, "cp -r disk/.dircopy/parity dst/.dircopy/parity");
+    let run = heal(&source, &[]);
+    run.assert_code(0).assert_says("healed: dst/d/small: 7.89 KiB from dst/.dircopy/parity");
+    assert_whole(&source);
+}
+
 /// The list that is given to `heal` judges too; where none says what a file is to be, it stays as it is, and so it does
 /// where nothing has what is missing.
 #[test]
