@@ -8,8 +8,8 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Digest, hash::Sha256, manifest::Lookup,
     part::Transfer, path::RelPath, staged::StagedFile, state::Rescue, state::Rescues,
     state::rescues::ENDING, state::rescues::MAP_ENDING, state::rescues::name_of, sys, sys::Dir,
-    sys::Uninterrupted, transfer::rescue::Rescuer, transfer::rescue::map::MOST_TEXT,
-    transfer::rescue::map::Map, tree::OutputDir,
+    sys::Uninterrupted, sys::stat::Stat, transfer::rescue::Rescuer,
+    transfer::rescue::map::MOST_TEXT, transfer::rescue::map::Map, tree::OutputDir,
 };
 
 /// The open file of a rescue.
@@ -112,7 +112,7 @@ impl Rescuer<'_> {
             forget(self.rescues, output, name)?;
             return self.make(transfer, dir, names);
         }
-        if let expected @ Some(_) = self.expected(&path)?
+        if let expected @ Some(_) = self.expected(&path, stat)?
             && rescue.expected() != expected
         {
             let noted = self.rescues.add(&path, rescue.expecting(expected));
@@ -128,7 +128,7 @@ impl Rescuer<'_> {
     fn make(&self, transfer: &Transfer, dir: &Dir, names: [OsString; 2]) -> Result<Begun> {
         let (output, entry) = (&transfer.target.output, transfer.entry());
         let path = transfer.target.rel_path();
-        let expected = self.expected(&path)?;
+        let expected = self.expected(&path, &entry.stat)?;
         let make = || {
             let staged = StagedFile::in_tree(dir, output.volume.parts)?;
             let file = staged.file()?.try_clone()?;
@@ -145,9 +145,10 @@ impl Rescuer<'_> {
         Ok(Begun { kept: self.kept(transfer, file, names), map: Map::new(entry.stat.size) })
     }
 
-    /// The digest that a file is to have, if the baseline has one.
-    fn expected(&self, path: &RelPath) -> Result<Option<Digest>> {
-        let Some(baseline) = self.context.shared.baseline else { return Ok(None) };
+    /// The digest that a file is to have, if the baseline has one, and it was not edited since.
+    fn expected(&self, path: &RelPath, stat: &Stat) -> Result<Option<Digest>> {
+        let baseline = self.context.shared.baseline.filter(|it| !it.is_older_than(stat));
+        let Some(baseline) = baseline else { return Ok(None) };
         Ok(match baseline.listed(path.as_bytes())? {
             Lookup::Agreed { digest, .. } => Some(digest),
             _ => None,

@@ -114,6 +114,23 @@ fn parity_may_come_from_the_disk_that_fails() {
     assert_whole(&source);
 }
 
+/// A file that was edited since it was listed is to be something else, which no older copy has.
+#[test]
+fn what_was_edited_since_is_not_taken_for_what_is_listed() {
+    need!(Fuse);
+    let source = source();
+    let expected = older_copy(&source);
+    let mut edited = source.scene.src.read("d/small");
+    edited[60_000] ^= 1;
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    source.scene.src.file("d/small", edited);
+    source.copy(&["--rescue", "--expect", &expected]).assert_code(1);
+    let run = heal(&source, &["--from-tree", "old"]);
+    run.assert_code(0).assert_says("healed: dst/d/film: ");
+    run.assert_says("cannot heal dst/d/small.dircopy-rescue: no list says what it is to be");
+    assert!(!source.scene.dst.join("d/small").exists());
+}
+
 /// The list that is given to `heal` judges too; where none says what a file is to be, it stays as it is, and so it does
 /// where nothing has what is missing.
 #[test]
