@@ -17,7 +17,9 @@ fuzz_target!(|bytes: &[u8]| {
         let missing = map.missing();
         assert!(missing.iter().all(|part| part.at < part.end && part.end <= size));
         assert!(missing.windows(2).all(|two| two[0].end < two[1].at));
-        let written = Map::parse(&map.text(&SEAL), size, &SEAL);
-        assert_eq!(written, Ok(map), "it is read as it is written");
+        // Parts of one state that border on each other are one then.
+        let again = Map::parse(&map.text(&SEAL), size, &SEAL).expect("what is written is a map");
+        assert_eq!(again.missing(), missing);
+        assert_eq!(Map::parse(&again.text(&SEAL), size, &SEAL), Ok(again));
     }
 });

@@ -40,8 +40,12 @@ fn read(bytes: &[u8]) {
 /// The same with the sums and the id of the set that its packets would have, as far as they are any.
 fn with_sums(bytes: &[u8]) -> Vec<u8> {
     let mut all = bytes.to_vec();
-    let starts: Vec<usize> =
-        all.windows(MAGIC.len()).enumerate().filter(|(_, it)| *it == MAGIC).map(|it| it.0).collect();
+    let starts: Vec<usize> = all
+        .windows(MAGIC.len())
+        .enumerate()
+        .filter(|(_, it)| *it == MAGIC)
+        .map(|it| it.0)
+        .collect();
     let packet = |all: &[u8], at: usize| {
         let len = all.get(at + 8..at + 16)?.try_into().map(u64::from_le_bytes).ok()?;
         let len = usize::try_from(len).ok().filter(|len| *len >= HEAD)?;
