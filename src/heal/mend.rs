@@ -18,9 +18,6 @@ use crate::{
 const EXCHANGED: &str = "directories of a good tree were exchanged while it was read; look who may write there, and heal \
                          again";
 
-/// The permissions of the group.
-const GROUP: u32 = 0o070;
-
 /// Makes files whole, one after the other.
 pub struct Mender<'a> {
     pub trees: &'a [Tree],
@@ -451,10 +448,8 @@ impl Mender<'_> {
         let mut attributes = read(label.owner);
         for copy in good {
             // A bad file may be another one that was given this name.
-            let (is_less, is_list) = attributes.keep_rights_of(&read(copy));
-            if is_list {
-                label.stat.mode &= !GROUP;
-            }
+            let (is_less, permitted) = attributes.keep_rights_of(&read(copy));
+            label.stat.mode &= permitted;
             if is_less {
                 let finding =
                     "a good copy has not the same access list or capability; set it again";

@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, fs::File, io, io::Seek, io::SeekFrom};
 use md5::{Digest as _, Md5};
 
 use crate::{
-    hash::Digest, hash::Hasher, path::RelPath, sys, sys::Dir, sys::Medium, sys::stat::Stat,
-    tree::LastDir,
+    hash::Digest, hash::Hasher, path::RelPath, sys, sys::Attributes, sys::Dir, sys::Medium,
+    sys::stat::Stat, tree::LastDir,
 };
 
 use super::{
@@ -116,15 +116,15 @@ impl PlannedSet {
                 let (file, stat) = last.open_file(means.root, &wanted.path)?;
                 let mut head = vec![0; HEAD];
                 let read = Medium::any(&file).fill_at(&mut head, 0)?;
-                Ok::<_, io::Error>((stat, Md5::digest(&head[..read]).into()))
+                let listed = Listed::new(wanted.digest, &stat, &Attributes::read(&file)?);
+                Ok::<_, io::Error>((stat, Md5::digest(&head[..read]).into(), listed))
             };
             match head(&mut last) {
-                Ok((Stat { size: 0, .. }, _)) => {
+                Ok((Stat { size: 0, .. }, ..)) => {
                     unfit.insert(number, Unfit::Changed("it was emptied meanwhile"));
                 }
-                Ok((stat, head)) => {
-                    let (path, size) = (wanted.path.clone(), stat.size);
-                    let listed = Some(Listed::new(wanted.digest, &stat));
+                Ok((stat, head, listed)) => {
+                    let (path, size, listed) = (wanted.path.clone(), stat.size, Some(listed));
                     let file = SetFile { path, size, md5: [0; 16], head, sums: Vec::new(), listed };
                     found.push((file, stat, number));
                 }

@@ -10,8 +10,8 @@ use std::{collections::HashMap, fs::File, io};
 use md5::{Digest as _, Md5};
 
 use crate::{
-    hash::Algorithm, hash::Digest, hash::hex, path::RelPath, sys::Medium, sys::stat::Stat,
-    sys::stat::Time,
+    hash::Algorithm, hash::Digest, hash::hex, path::RelPath, sys::Attributes, sys::Medium,
+    sys::stat::Stat, sys::stat::Time,
 };
 
 /// The most slices that a set may have.
@@ -64,15 +64,17 @@ pub struct Listed {
     pub uid: u32,
     pub gid: u32,
     pub mtime: Time,
-    /// When anything of it had changed; earlier versions do not tell.
+    /// When anything of it had changed. Earlier versions do not tell, nor is it told of a file with an access list: its
+    /// permissions say nothing without that.
     pub ctime: Option<Time>,
 }
 
 impl Listed {
     /// That of a file with this digest.
-    pub fn new(digest: Digest, stat: &Stat) -> Self {
+    pub fn new(digest: Digest, stat: &Stat, attributes: &Attributes) -> Self {
         let Stat { mode, uid, gid, mtime, ctime, .. } = *stat;
-        Self { digest, mode, uid, gid, mtime, ctime: Some(ctime) }
+        let ctime = Some(ctime).filter(|_| !attributes.has_access_list());
+        Self { digest, mode, uid, gid, mtime, ctime }
     }
 
     fn line(&self) -> String {

@@ -228,6 +228,8 @@ pub struct HandOver {
     pub before: Stat,
     /// True if it was closed, because its own label is another.
     pub is_closed: bool,
+    /// True if it had an access list: its permissions alone may let in more.
+    had_list: bool,
     /// True if it, or one above, may be another directory than the one that was copied: what is in it is read.
     pub may_be_another: bool,
     /// The earlier entries that this run has not come upon; `None` where the label that it gets opens it to nobody.
@@ -311,7 +313,8 @@ impl LabelChange {
         let traits = output.volume.tried.traits;
         let handle = output.handle.as_ref().filter(|_| traits.permissions)?;
         let like = label_like(output, there, source);
-        let opens_lists = attributes.open_more_than(handle);
+        let held = Attributes::read(handle).unwrap_or_default();
+        let opens_lists = attributes.open_more_than(handle) || held.deny_more_than(attributes);
         let changes_owner = (like.uid, like.gid) != (there.uid, there.gid);
         Some(Self {
             is_any: opens_lists || !Attributes::are_labelled(there, &like),
@@ -374,6 +377,7 @@ impl HandOver {
         };
         let LabelChange { is_any, changes_owner, opens } = change;
         let mut is_closed = false;
+        let had_list = Attributes::read(handle).map_or(true, |held| held.has_access_list());
         if is_any {
             if !may_change() {
                 return Ok(None);
@@ -414,6 +418,7 @@ impl HandOver {
         Ok(Some(Self {
             before: *there,
             is_closed,
+            had_list,
             may_be_another: !is_ours_alone && (is_closed || is_another_above),
             unmet,
             above: above.cloned(),
@@ -430,6 +435,7 @@ impl HandOver {
         Ok(Self {
             before: handle.stat_self()?,
             is_closed: true,
+            had_list: false,
             may_be_another: false,
             unmet: Some(Unmet::of(handle, folds, true)?),
             above: None,
@@ -474,10 +480,13 @@ impl HandOver {
     }
 
     /// The label that it may have while something strange is in it, as it was of the same owner before: no more than it
-    /// had, and no more than its counterpart has. `None` if it is to be closed to all others. What it showed of a run
-    /// before it shows again.
-    pub fn narrowest(&self, source: &Stat) -> Option<Stat> {
-        let Self { before, .. } = self;
+    /// had, and no more than its counterpart has. `None` if it is to be closed to all others, as where one of them has
+    /// an access list. What it showed of a run before it shows again.
+    pub fn narrowest(&self, source: &Stat, attributes: &Attributes) -> Option<Stat> {
+        let Self { before, had_list, .. } = self;
+        if *had_list || attributes.has_access_list() {
+            return None;
+        }
         let is_same = !sys::may_give_away() || (before.uid, before.gid) == (source.uid, source.gid);
         let shown = if Dir::is_closed_in_place(before) { before.mode } else { 0 };
         let mode = before.mode & source.mode | source.mode & 0o700 | shown;

@@ -173,7 +173,9 @@ impl Committer<'_> {
 
     /// Gives a directory its label if all that is in it is of the source.
     fn hand_over(&mut self, output: &Arc<OutputDir>, over: &HandOver) {
-        let (Some(handle), Some((source, _))) = (&output.handle, &output.finish) else { return };
+        let (Some(handle), Some((source, attributes))) = (&output.handle, &output.finish) else {
+            return;
+        };
         let stranger = over.first_stranger(output);
         let stranger = stranger.unwrap_or_else(|error| {
             self.accounting.warn(&Error::io("list", output.path(), error));
@@ -183,7 +185,7 @@ impl Committer<'_> {
         let mut shown_mode = over.before.mode;
         if over.is_closed {
             shown_mode = 0;
-            if let Some(narrow) = over.narrowest(source) {
+            if let Some(narrow) = over.narrowest(source, attributes) {
                 shown_mode = narrow.mode;
                 let warn = |deed, error| {
                     self.accounting.warn(&Error::io(deed, output.path(), error));

@@ -9,11 +9,13 @@ use std::{ffi::CStr, ffi::CString, fs::File, io, os::fd::AsFd, os::fd::BorrowedF
 use rustix::{fs::Mode, fs::XattrFlags, io::Errno};
 
 use crate::{
-    sys::interrupted::uninterrupted, sys::stat::Identity, sys::stat::Stat, sys::unix::dir::Dir,
-    sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::owner::is_born_owned,
-    sys::unix::owner::is_labelled, sys::unix::owner::mode_by_group,
-    sys::unix::owner::mode_of_another, sys::unix::process::acting_as, sys::unix::process::is_root,
-    sys::unix::volume::flush_file,
+    sys::interrupted::uninterrupted, sys::stat::Identity, sys::stat::Stat,
+    sys::unix::access_list::ACCESS_LIST, sys::unix::access_list::denies,
+    sys::unix::access_list::permitted_without, sys::unix::access_list::without_mask,
+    sys::unix::dir::Dir, sys::unix::dir::owner_of, sys::unix::dir::times_of,
+    sys::unix::owner::is_born_owned, sys::unix::owner::is_labelled,
+    sys::unix::owner::mode_by_group, sys::unix::owner::mode_of_another,
+    sys::unix::process::acting_as, sys::unix::process::is_root, sys::unix::volume::flush_file,
 };
 
 /// The extended attributes of a file or directory that a copy should have too.
@@ -136,9 +138,8 @@ impl Attributes {
         }
         for (name, value) in &self.0 {
             let label = || rustix::fs::fsetxattr(to, name, value, XattrFlags::empty());
-            // Without its list the bits of the group are those of the list's mask, which may be wider.
             if !set("set an extended attribute of", &label) && name.as_c_str() == ACCESS_LIST {
-                mode &= !0o070 | group_of(value).unwrap_or(0) << 3;
+                mode &= permitted_without(value);
             }
         }
         // An ACL that was set has changed them.
@@ -174,8 +175,13 @@ impl Attributes {
     /// for all others would let in: who is named in it, or in a group that is, is not asked for those. A list that
     /// cannot be taken apart may.
     pub fn deny_somebody(&self) -> bool {
-        let list = self.0.iter().find(|(name, _)| name.as_c_str() == c"system.posix_acl_access");
+        let list = self.0.iter().find(|(name, _)| name.as_c_str() == ACCESS_LIST);
         list.is_some_and(|(_, list)| denies(list).unwrap_or(true))
+    }
+
+    /// True if these keep somebody out, and `others` have not the same access lists.
+    pub fn deny_more_than(&self, others: &Self) -> bool {
+        self.deny_somebody() && self.open_more_than_those(others)
     }
 
     /// True if they have access lists that `others` lack.
@@ -184,13 +190,19 @@ impl Attributes {
     }
 
     /// Drops what gives rights (access lists, capabilities and what only root may set), unless `others` have the same.
-    /// Returns whether anything is gone, and whether that is an access list: without it the permissions of the group
-    /// would be those of the list's mask.
-    pub fn keep_rights_of(&mut self, others: &Self) -> (bool, bool) {
-        let (had, lists) = (self.0.len(), self.access_lists().count());
-        let gives_none = |name: &CStr| name.to_bytes().starts_with(b"user.");
-        self.0.retain(|held| gives_none(&held.0) || others.0.contains(held));
-        (self.0.len() < had, self.access_lists().count() < lists)
+    /// Returns whether anything is gone, and the most permissions of an entry without that.
+    pub fn keep_rights_of(&mut self, others: &Self) -> (bool, u32) {
+        let had = self.0.len();
+        let mut permitted = 0o7777;
+        self.0.retain(|held| {
+            let (name, value) = held;
+            let stays = name.to_bytes().starts_with(b"user.") || others.0.contains(held);
+            if !stays && name.as_c_str() == ACCESS_LIST {
+                permitted = permitted_without(value) & !0o070;
+            }
+            stays
+        });
+        (self.0.len() < had, permitted)
     }
 
     /// True if this attribute is among them. The mask of an access list does not count: the permissions show it as
@@ -204,7 +216,7 @@ impl Attributes {
     }
 
     /// True if there is one that says who may do what with the entry itself.
-    pub(super) fn has_access_list(&self) -> bool {
+    pub fn has_access_list(&self) -> bool {
         self.access_lists().any(|(name, _)| name.as_c_str() == ACCESS_LIST)
     }
 
@@ -264,50 +276,6 @@ impl Attributes {
     }
 }
 
-/// True if an access list keeps its group, or a user or group that it names, from reading or entering. `None` if it is
-/// none as linux/posix_acl_xattr.h has it: a version, and of each entry its tag, permissions and number.
-fn denies(list: &[u8]) -> Option<bool> {
-    let mut entries = entries_of(list)?;
-    let mask = entries.clone().find(|(tag, _)| *tag == MASK).map_or(0o7, |(_, mask)| mask);
-    let limited = |(tag, given): (u16, u16)| {
-        [USER, GROUP_OBJ, GROUP].contains(&tag) && given & mask & 0o5 != 0o5
-    };
-    Some(entries.any(limited))
-}
-
-/// The permissions that an access list gives to the group of its file.
-fn group_of(list: &[u8]) -> Option<u32> {
-    let of = |wanted| entries_of(list)?.find(|(tag, _)| *tag == wanted);
-    let (_, given) = of(GROUP_OBJ)?;
-    Some(u32::from(given & of(MASK).map_or(0o7, |(_, mask)| mask)))
-}
-
-const ACCESS_LIST: &CStr = c"system.posix_acl_access";
-
-/// The tags of entries in access lists.
-const USER: u16 = 0x02;
-const GROUP_OBJ: u16 = 0x04;
-const GROUP: u16 = 0x08;
-const MASK: u16 = 0x10;
-
-/// An access list but for its mask.
-fn without_mask(list: &[u8]) -> Vec<[u8; 8]> {
-    let entries = list.get(4..).unwrap_or_default().as_chunks::<8>().0.iter().copied();
-    entries.filter(|entry| entry[..2] != MASK.to_le_bytes()).collect()
-}
-
-/// The tags of a list's entries, and what each gives.
-fn entries_of(list: &[u8]) -> Option<impl Iterator<Item = (u16, u16)> + Clone> {
-    let (version, entries) = list.split_first_chunk()?;
-    let (entries, rest) = entries.as_chunks::<8>();
-    if u32::from_le_bytes(*version) != 2 || !rest.is_empty() {
-        return None;
-    }
-    Some(entries.iter().map(|&[tag, tag_high, given, given_high, ..]| {
-        (u16::from_le_bytes([tag, tag_high]), u16::from_le_bytes([given, given_high]))
-    }))
-}
-
 // Who may enter a directory, by its permissions and access lists.
 
 impl Dir {
@@ -341,7 +309,7 @@ impl Dir {
         Ok(is_wider
             || may_be_held && !is_for_all
             || held.open_more_than_those(lists)
-            || denies && lists.open_more_than_those(&held))
+            || lists.deny_more_than(&held))
     }
 
     /// True if this directory lets in fewer users than when it was `before` and had these `lists`, or others; or if it
@@ -370,8 +338,7 @@ impl Dir {
             return Ok(true);
         }
         let held = Attributes::read(self)?;
-        let is_denied_more = held.deny_somebody() && held.open_more_than_those(lists);
-        Ok(is_denied_more || lists.open_more_than_those(&held))
+        Ok(held.deny_more_than(lists) || lists.open_more_than_those(&held))
     }
 
     /// True if the owner of what is `now` is neither this user, root nor the owner of what is `like`.

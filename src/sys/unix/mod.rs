@@ -1,5 +1,6 @@
 //! Linux: calls relative to directory handles, through `rustix`.
 
+mod access_list;
 mod attributes;
 mod cache;
 mod data_place;

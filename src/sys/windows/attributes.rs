@@ -90,9 +90,19 @@ impl Attributes {
         false
     }
 
+    /// Access lists are no part of a copy here.
+    pub fn deny_more_than(&self, _: &Self) -> bool {
+        false
+    }
+
+    /// Access lists are no part of a copy here.
+    pub fn has_access_list(&self) -> bool {
+        false
+    }
+
     /// No attribute here gives rights.
-    pub fn keep_rights_of(&mut self, _: &Self) -> (bool, bool) {
-        (false, false)
+    pub fn keep_rights_of(&mut self, _: &Self) -> (bool, u32) {
+        (false, u32::MAX)
     }
 
     /// Access lists are no part of a copy here.

@@ -8,6 +8,7 @@ mod hanging;
 mod held;
 mod interruptions;
 mod limits;
+mod lists;
 mod lost_writes;
 mod mirror;
 mod miscomputed;

@@ -1,0 +1,56 @@
+//! An access list as the kernel keeps it (linux/posix_acl_xattr.h): a version, and of each entry its tag, permissions
+//! and number. Who is kept out by one, and how open an entry may be without it.
+
+use std::ffi::CStr;
+
+/// True if an access list keeps its group, or a user or group that it names, from reading or entering. `None` if it
+/// cannot be taken apart.
+pub(super) fn denies(list: &[u8]) -> Option<bool> {
+    let mut entries = entries_of(list)?;
+    let mask = entries.clone().find(|(tag, _)| *tag == MASK).map_or(0o7, |(_, mask)| mask);
+    let limited = |(tag, given): (u16, u16)| {
+        [USER, GROUP_OBJ, GROUP].contains(&tag) && given & mask & 0o5 != 0o5
+    };
+    Some(entries.any(limited))
+}
+
+/// The most permissions of an entry that has not its access list. The bits of the group are those of the list's mask,
+/// which may be wider than what the group has; and whoever is named in it comes as one of the group, or as all others.
+pub(super) fn permitted_without(list: &[u8]) -> u32 {
+    let given = |tags: &[u16]| {
+        let of = |tag: u16| entries_of(list)?.find(|(it, _)| *it == tag).map(|(_, given)| given);
+        let mask = of(MASK).unwrap_or(0o7);
+        let named = entries_of(list)?.filter(|(tag, _)| tags.contains(tag));
+        Some(u32::from(named.fold(0o7, |all, (_, given)| all & given & mask)))
+    };
+    let named = given(&[USER, GROUP]).unwrap_or(0);
+    let group = given(&[GROUP_OBJ]).unwrap_or(0) & named;
+    0o7700 | group << 3 | named
+}
+
+/// Where the kernel keeps one.
+pub(super) const ACCESS_LIST: &CStr = c"system.posix_acl_access";
+
+/// The tags of entries in access lists.
+const USER: u16 = 0x02;
+const GROUP_OBJ: u16 = 0x04;
+const GROUP: u16 = 0x08;
+const MASK: u16 = 0x10;
+
+/// An access list but for its mask.
+pub(super) fn without_mask(list: &[u8]) -> Vec<[u8; 8]> {
+    let entries = list.get(4..).unwrap_or_default().as_chunks::<8>().0.iter().copied();
+    entries.filter(|entry| entry[..2] != MASK.to_le_bytes()).collect()
+}
+
+/// The tags of a list's entries, and what each gives.
+fn entries_of(list: &[u8]) -> Option<impl Iterator<Item = (u16, u16)> + Clone> {
+    let (version, entries) = list.split_first_chunk()?;
+    let (entries, rest) = entries.as_chunks::<8>();
+    if u32::from_le_bytes(*version) != 2 || !rest.is_empty() {
+        return None;
+    }
+    Some(entries.iter().map(|&[tag, tag_high, given, given_high, ..]| {
+        (u16::from_le_bytes([tag, tag_high]), u16::from_le_bytes([given, given_high]))
+    }))
+}
