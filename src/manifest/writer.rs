@@ -242,11 +242,11 @@ impl ManifestFile {
 
     /// Opens what has its name, to be read, when all of it is written. A file system that caches without care shows
     /// what it holds only to a file that is opened anew, and one that makes files when they are closed (rclone without
-    /// a cache) only then.
+    /// a cache) only then; Windows lets nobody read with care what is open for writing.
     pub fn open(&mut self) -> io::Result<File> {
         let name = both(self.name).1;
         match self.root.open_file(&name, false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.file.is_some() => {
+            Err(_) if self.file.is_some() => {
                 self.file.take().map_or(Ok(()), sys::close_file)?;
                 self.root.open_file(&name, false)
             }
