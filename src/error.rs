@@ -106,7 +106,9 @@ impl Error {
 
     /// True if it is about attributes that go with a file's content, as permissions, and not about the content.
     pub fn is_about_attributes(&self) -> bool {
-        self.deed.starts_with("set ") || self.deed == "read the attributes of"
+        const OTHERS: [&str; 3] =
+            ["read the attributes of", "copy all of", "copy the access list of"];
+        self.deed.starts_with("set ") || OTHERS.contains(&self.deed)
     }
 
     /// True if the system said that there is no such entry.

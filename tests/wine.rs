@@ -15,7 +15,7 @@ mod skipped;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -238,7 +238,6 @@ fn names_that_differ_in_case_only_are_not_lost() {
 /// What runs keep for themselves inherits no rights from the directory that it is in.
 #[test]
 fn the_private_directory_is_closed_to_others() {
-    use std::os::unix::fs::PermissionsExt;
     let Some(wine) = wine() else { return };
     let scene = Scene::new();
     scene.file("src/file", "content");
@@ -253,6 +252,24 @@ fn the_private_directory_is_closed_to_others() {
 
 /// Trees that are damaged in different places are healed there, and are right by what judges here. What their states
 /// are does not matter for the verdict.
+/// Wine makes a list that denies something of permissions by which others may what the owner may not.
+#[test]
+fn access_lists_that_are_lost_are_named_and_counted() {
+    let Some(wine) = wine() else { return };
+    let scene = Scene::new();
+    for name in ["a", "b", "c", "ordinary"] {
+        scene.file(format!("src/{name}"), name);
+    }
+    for name in ["a", "b", "c"] {
+        let mode = fs::Permissions::from_mode(0o066);
+        fs::set_permissions(scene.root().join("src").join(name), mode).unwrap();
+    }
+    let run = wine.run("dircopy", &["src", "dst"], &scene);
+    run.code(0).says(&["cannot copy the access list of", "not D:", "(D;"]);
+    run.says(&["2 more like one above", "cannot copy the access list of"]);
+    scene.verifies("dst", &mut ["a", "b", "c", "ordinary"]);
+}
+
 #[test]
 fn trees_are_healed_from_one_another() {
     let Some(wine) = wine() else { return };

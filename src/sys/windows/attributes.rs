@@ -2,8 +2,8 @@
 //! the content was changed and the file was made.
 //!
 //! A copy inherits its permissions from the directory it comes to lie in, as with every file made
-//! on Windows: access control lists name the users of one machine. Streams besides the content
-//! ("alternate data streams", of NTFS) are not copied, and those that are lost are named.
+//! on Windows: access control lists name the users of one machine. Those that were set on a file itself, and streams
+//! besides the content ("alternate data streams", of NTFS), are not copied, and what is lost is named.
 
 use std::{ffi::OsStr, io, os::windows::io::AsHandle, os::windows::io::BorrowedHandle};
 
@@ -24,8 +24,8 @@ use windows_sys::{
 };
 
 use crate::{
-    sys::stat::Stat, sys::windows::dir::Dir, sys::windows::nt, sys::windows::nt::OpenHow,
-    sys::windows::nt::SHARE_ALL, sys::windows::stat::ticks_of,
+    sys::stat::Stat, sys::windows::access_list::own_list, sys::windows::dir::Dir, sys::windows::nt,
+    sys::windows::nt::OpenHow, sys::windows::nt::SHARE_ALL, sys::windows::stat::ticks_of,
 };
 
 /// The attributes of a file or directory beside its [`Stat`].
@@ -35,6 +35,8 @@ pub struct Attributes {
     created: i64,
     /// The names of its streams besides the content.
     streams: Vec<String>,
+    /// Its access list, if some of it was set on the entry itself.
+    list: Option<String>,
 }
 
 impl Attributes {
@@ -42,7 +44,7 @@ impl Attributes {
     pub fn read(from: impl AsHandle) -> io::Result<Self> {
         let from = from.as_handle();
         let basic: FILE_BASIC_INFORMATION = nt::query(from, FileBasicInformation)?;
-        Ok(Self { created: basic.CreationTime, streams: streams_of(from)? })
+        Ok(Self { created: basic.CreationTime, streams: streams_of(from)?, list: own_list(from)? })
     }
 
     /// Those of the link `name` in `dir`: a link has none.
@@ -127,12 +129,17 @@ impl Attributes {
         if let Err(error) = set_open(to.as_handle(), source.mode, self.created, source) {
             failed("set the attributes and times of", error);
         }
+        // No later run can do better.
+        let lost = |text| io::Error::new(io::ErrorKind::Unsupported, text);
         if !self.streams.is_empty() {
-            let lost = format!(
-                "only the content is copied, not the alternate data streams {}",
-                self.streams.join(" ")
-            );
-            failed("copy all of", io::Error::other(lost));
+            let streams = self.streams.join(" ");
+            let text =
+                format!("only the content is copied, not the alternate data streams {streams}");
+            failed("copy all of", lost(text));
+        }
+        if let Some(list) = &self.list {
+            let text = format!("a copy has what its directory hands down, not {list}");
+            failed("copy the access list of", lost(text));
         }
     }
 
@@ -202,11 +209,12 @@ impl Attributes {
     }
 
     /// True if an entry that is `there` already has `source`'s attributes and a time that may be `source`'s, and no
-    /// stream is lost: then there is nothing to do and nothing to say.
+    /// stream or access list is lost: then there is nothing to do and nothing to say.
     pub fn are_at(&self, there: &Stat, to: impl AsHandle, source: &Stat) -> bool {
         (source.mode ^ there.mode) & COPIED == 0
             && source.mtime.may_be_stored_as(there.mtime)
             && self.streams.is_empty()
+            && self.list.is_none()
             && Self::read(to).is_ok_and(|there| there.created == self.created)
     }
 
@@ -343,22 +351,25 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_are_lost_are_told_each_time() {
+    fn what_is_lost_is_told_each_time() {
         let file = tempfile::tempfile().unwrap();
         let source = stat_of(file.as_handle()).unwrap();
-        let said = |streams: &[&str]| {
+        let said = |streams: &[&str], list: Option<&str>| {
             let streams = streams.iter().map(|&name| name.to_owned()).collect();
-            let attributes = Attributes { streams, ..Attributes::read(&file).unwrap() };
+            let list = list.map(str::to_owned);
+            let attributes = Attributes { streams, list, ..Attributes::read(&file).unwrap() };
             let mut said = Vec::new();
             attributes.apply(&file, &source, true, |deed, error| {
                 said.push(format!("{deed}: {error}"));
             });
-            (said, attributes.are_at(&source, &file, &source))
+            (said.join("; "), attributes.are_at(&source, &file, &source))
         };
-        assert_eq!(said(&[]), (vec![], true));
-        let (said, nothing_to_say) = said(&[":Zone.Identifier", ":extra"]);
+        assert_eq!(said(&[], None), (String::new(), true));
+        let (streams, nothing_to_say) = said(&[":Zone.Identifier", ":extra"], None);
         assert!(!nothing_to_say);
-        assert!(said[0].ends_with("streams :Zone.Identifier :extra"), "{said:?}");
-        assert_eq!(said.len(), 1);
+        assert!(streams.ends_with("streams :Zone.Identifier :extra"), "{streams}");
+        let (list, nothing_to_say) = said(&[], Some("D:(D;;FR;;;WD)"));
+        assert!(!nothing_to_say);
+        assert!(list.starts_with("copy the access list of") && list.ends_with("WD)"), "{list}");
     }
 }

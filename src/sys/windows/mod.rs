@@ -4,6 +4,7 @@
 //! handle, and because the limit of 260 characters is Win32's: below the roots no path is ever put
 //! together, so none can be too long.
 
+mod access_list;
 mod attributes;
 mod dir;
 mod link;
