@@ -4,7 +4,8 @@
 //! is here is what is different on Windows, and the ordinary case. What only a Linux machine can judge
 //! (`sha256sum` on a manifest made here, names that only Linux can make) is in `tests/wine.rs`.
 //!
-//! Tests that cannot run under Wine start with `not_under_wine!` and the reason.
+//! Tests that cannot run under Wine start with `not_under_wine!` and the reason. With `DIRCOPY_EXE`, the directory of the
+//! programs, these tests run on a machine that has built nothing (`.ci/first-run`).
 
 #![cfg(windows)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test says what it expects
@@ -37,6 +38,15 @@ macro_rules! not_under_wine {
     };
 }
 
+/// A program: the one that cargo built, or that lies where `DIRCOPY_EXE` says.
+fn program(name: &str) -> PathBuf {
+    match std::env::var_os("DIRCOPY_EXE") {
+        Some(dir) => Path::new(&dir).join(name).with_extension("exe"),
+        None if name == "dircopy" => env!("CARGO_BIN_EXE_dircopy").into(),
+        None => env!("CARGO_BIN_EXE_dirverify").into(),
+    }
+}
+
 struct Scene(TempDir);
 
 impl Scene {
@@ -64,14 +74,18 @@ impl Scene {
         let (src, dst) = (self.src(), self.dst());
         let mut all = vec![OsStr::new("-i"), src.as_ref(), OsStr::new("-o"), dst.as_ref()];
         all.extend(args.iter().map(OsStr::new));
-        self.run(env!("CARGO_BIN_EXE_dircopy"), all)
+        self.run(program("dircopy"), all)
     }
 
     fn verify(&self, args: &[&str]) -> Run {
-        self.run(env!("CARGO_BIN_EXE_dirverify"), args)
+        self.run(program("dirverify"), args)
     }
 
-    fn run(&self, program: &str, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Run {
+    fn run(
+        &self,
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Run {
         let output = Command::new(program)
             .args(args)
             .current_dir(self.0.path())
@@ -201,9 +215,9 @@ fn a_path_of_400_characters_is_no_obstacle() {
     let (from, to) = (scene.src().join(&deep), scene.src().with_file_name("far").join(&deep));
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     let args = [OsStr::new("-i"), from.as_ref(), OsStr::new("-o"), to.as_ref()];
-    scene.run(env!("CARGO_BIN_EXE_dircopy"), args).code(0);
+    scene.run(program("dircopy"), args).code(0);
     assert_eq!(fs::read(to.join("file at the end")).unwrap(), b"deep");
-    assert_eq!(scene.run(env!("CARGO_BIN_EXE_dirverify"), [&to]).code, Some(0));
+    assert_eq!(scene.run(program("dirverify"), [&to]).code, Some(0));
 }
 
 #[test]
@@ -211,7 +225,7 @@ fn both_separators_and_verbatim_paths_are_understood() {
     let scene = Scene::new();
     scene.file("sub/abc", "abc");
     for (from, to) in [("src/sub/", "out1/"), ("src\\sub\\", "out2\\"), (".\\src/sub", "./out3")] {
-        scene.run(env!("CARGO_BIN_EXE_dircopy"), ["-i", from, "-o", to]).code(0);
+        scene.run(program("dircopy"), ["-i", from, "-o", to]).code(0);
         let to = scene.0.path().join(to);
         assert_eq!(fs::read(to.join("abc")).unwrap(), b"abc");
     }
@@ -222,10 +236,10 @@ fn both_separators_and_verbatim_paths_are_understood() {
     };
     let (from, to) = (verbatim(scene.src()), verbatim(scene.dst()));
     let args = [OsStr::new("-i"), &from, OsStr::new("-o"), &to];
-    let run = scene.run(env!("CARGO_BIN_EXE_dircopy"), args);
+    let run = scene.run(program("dircopy"), args);
     scene.complete(&run);
     // One file, of a name with no directory before it.
-    let run = scene.run(env!("CARGO_BIN_EXE_dircopy"), ["-i", "src\\sub\\abc", "-o", "one"]);
+    let run = scene.run(program("dircopy"), ["-i", "src\\sub\\abc", "-o", "one"]);
     run.code(0);
     assert_eq!(fs::read(scene.0.path().join("one").join("abc")).unwrap(), b"abc");
 }
@@ -234,7 +248,7 @@ fn both_separators_and_verbatim_paths_are_understood() {
 #[test]
 fn a_quoted_path_that_ends_with_a_backslash_is_explained() {
     let scene = Scene::new();
-    for program in [env!("CARGO_BIN_EXE_dircopy"), env!("CARGO_BIN_EXE_dirverify")] {
+    for program in [program("dircopy"), program("dirverify")] {
         let mut command = Command::new(program);
         command.raw_arg(r#"-i "C:\photos\" -o "D:\archive""#).current_dir(scene.0.path());
         let run = Run::of(&command.output().unwrap());
@@ -285,7 +299,7 @@ fn a_check_tells_what_is_wrong() {
     scene.verify(&["--no-such-option"]).code(2);
     fs::write(scene.0.path().join("list"), format!("{ABC}  sub/good\r\nnonsense\r\n")).unwrap();
     scene.verify(&["-m", "list", "dst"]).code(5).says(&["malformed", "line 2"]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dirverify"));
+    let mut command = Command::new(program("dirverify"));
     command.args(["-m", "-", "dst"]).current_dir(scene.0.path()).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -299,7 +313,7 @@ fn bad_and_missing_files_are_made_whole() {
     let scene = Scene::new();
     scene.file("sub/large", content(3 << 20)).file("sub/small", "abc").file("gone", "x");
     for output in ["A", "B"] {
-        scene.run(env!("CARGO_BIN_EXE_dircopy"), ["-i", "src", "-o", output]).code(0);
+        scene.run(program("dircopy"), ["-i", "src", "-o", output]).code(0);
     }
     let a = |name: &str| scene.0.path().join("A").join(name);
     let mut bad = content(3 << 20);
@@ -307,7 +321,7 @@ fn bad_and_missing_files_are_made_whole() {
     fs::write(a("sub/large"), bad).unwrap();
     fs::write(a("sub/small"), "abd").unwrap();
     fs::remove_file(a("gone")).unwrap();
-    let run = scene.run(env!("CARGO_BIN_EXE_dircopy"), ["heal", "A", "B"]);
+    let run = scene.run(program("dircopy"), ["heal", "A", "B"]);
     run.code(0).says(&["healed"]);
     assert_eq!(fs::read(a("sub/large")).unwrap(), content(3 << 20));
     assert_eq!(fs::read(a("sub/small")).unwrap(), b"abc");
@@ -401,7 +415,7 @@ fn an_output_that_is_or_is_in_the_source_is_refused_in_every_spelling() {
     let scene = Scene::new();
     scene.file("sub/abc", "abc");
     for to in ["src", "SRC", "src/sub", "Src\\SUB", "src/sub/new", "src\\..\\src\\new", "./src/."] {
-        scene.run(env!("CARGO_BIN_EXE_dircopy"), ["-i", "src", "-o", to]).code(2).says(&["cannot"]);
+        scene.run(program("dircopy"), ["-i", "src", "-o", to]).code(2).says(&["cannot"]);
     }
     assert_eq!(tree(&scene.src()).len(), 2);
 }
@@ -450,7 +464,7 @@ fn streams_come_from_a_pipe_and_go_into_several_files() {
     let scene = Scene::new();
     scene.file("abc", "abc");
     let feed = |args: &[&str], bytes: &[u8]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dircopy"));
+        let mut command = Command::new(program("dircopy"));
         command.args(args).current_dir(scene.0.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -485,7 +499,7 @@ fn streams_come_from_a_pipe_and_go_into_several_files() {
 fn a_device_is_no_input() {
     let scene = Scene::new();
     for name in ["NUL", "nul:"] {
-        let run = scene.run(env!("CARGO_BIN_EXE_dircopy"), ["-i", name, "-o", "x"]);
+        let run = scene.run(program("dircopy"), ["-i", name, "-o", "x"]);
         run.code(2).says(&[name, "reserved for a device", "\"-i -\""]);
     }
 }
@@ -495,7 +509,7 @@ fn a_device_is_no_input() {
 fn a_reader_that_goes_away_ends_a_stream() {
     let scene = Scene::new();
     scene.file("large", content(3 << 20));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_dircopy"))
+    let mut child = Command::new(program("dircopy"))
         .args(["-q", "-i", "src/large", "-i", "src/large", "-o", "-"])
         .current_dir(scene.0.path())
         .stdout(Stdio::piped())
@@ -520,7 +534,7 @@ fn a_job_is_found_checked_and_run() {
     let text = format!("input = '{}'\noutput = '{slashes}'\nexclude = '*.tmp'\n", src.display());
     write(&config.join(r"dircopy\jobs\nightly.toml"), text);
     let run = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dircopy"));
+        let mut command = Command::new(program("dircopy"));
         command.args(args).current_dir(scene.0.path()).env("APPDATA", &config);
         Run::of(&command.output().unwrap())
     };
@@ -579,7 +593,7 @@ fn a_large_file_that_was_cut_off_is_gone_on_with() {
     let scene = Scene::new();
     scene.file("large", content(24 << 20));
     let args = ["--checkpoint", "2M", "--block-size", "64K", "--queue-size", "2"];
-    let mut run = Command::new(env!("CARGO_BIN_EXE_dircopy"))
+    let mut run = Command::new(program("dircopy"))
         .args(["-i", "src", "-o", "dst", "--limit-rate", "4M"])
         .args(args)
         .current_dir(scene.0.path())
@@ -731,6 +745,15 @@ fn junctions_are_copied_as_junctions_and_never_followed() {
     assert!(!scene.0.path().join("outside").join("abc").exists());
 }
 
+/// The manifest too, which is open for writing until it has its name.
+#[test]
+fn what_was_written_is_read_back() {
+    let scene = Scene::new();
+    scene.file("file", "abc").file("d/other", "");
+    let run = scene.copy(&["--verify"]);
+    scene.complete(&run);
+}
+
 #[test]
 fn streams_that_are_lost_are_named() {
     not_under_wine!("it knows no streams: `file:stream` becomes an ordinary file");
@@ -762,7 +785,7 @@ fn ctrl_break_ends_a_run_tidily() {
     for i in 0..200 {
         scene.file(&format!("{i}"), content(4 << 20));
     }
-    let mut child = Command::new(env!("CARGO_BIN_EXE_dircopy"))
+    let mut child = Command::new(program("dircopy"))
         .args([OsStr::new("-i"), scene.src().as_ref(), OsStr::new("-o"), scene.dst().as_ref()])
         .creation_flags(CREATE_NEW_PROCESS_GROUP)
         .spawn()
@@ -781,9 +804,9 @@ fn ctrl_break_ends_a_run_tidily() {
 #[test]
 fn the_programs_need_nothing_but_the_system() {
     let scene = Scene::new();
-    for program in [env!("CARGO_BIN_EXE_dircopy"), env!("CARGO_BIN_EXE_dirverify")] {
+    for program in [program("dircopy"), program("dirverify")] {
         // A directory with nothing else in it, and no path to look for libraries in.
-        let copy = scene.0.path().join("alone").join(Path::new(program).file_name().unwrap());
+        let copy = scene.0.path().join("alone").join(program.file_name().unwrap());
         write(&copy, fs::read(program).unwrap());
         let output = Command::new(&copy).arg("--version").env("PATH", "").output().unwrap();
         assert!(output.status.success());

@@ -351,3 +351,21 @@ fn the_first_pages_are_short() {
         assert!(lines <= most, "{page} has {lines} lines, more than {most}");
     }
 }
+
+/// `Cargo.toml` says which version it is, and `--locked` that `Cargo.lock` does.
+#[test]
+fn the_version_is_the_same_everywhere() {
+    let version = env!("CARGO_PKG_VERSION");
+    let read = |name: &str| fs::read_to_string(repository().join(name));
+    let debian = read("contrib/debian/changelog").unwrap();
+    assert!(debian.starts_with(&format!("dircopy ({version}-")), "{}", &debian[..40]);
+    // A package comes without it.
+    if let Ok(lock) = read("fuzz/Cargo.lock") {
+        assert!(lock.contains(&format!("name = \"dircopy\"\nversion = \"{version}\"\n")));
+    }
+    // What is new is told as of this version, or of the next. A release takes its notes from there.
+    let changes = read("CHANGELOG.md").unwrap();
+    let newest = changes.lines().find(|line| line.starts_with("## ")).unwrap();
+    let is_release = newest.starts_with(&format!("## {version} (")) && newest.ends_with(')');
+    assert!(newest == "## Unreleased" || is_release, "{newest}");
+}
