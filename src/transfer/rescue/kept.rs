@@ -5,11 +5,12 @@ use std::{
 };
 
 use crate::{
-    error::Deed, error::Error, error::Result, hash::Digest, hash::Sha256, manifest::Lookup,
-    part::Transfer, path::RelPath, staged::StagedFile, state::Rescue, state::Rescues,
-    state::rescues::ENDING, state::rescues::MAP_ENDING, state::rescues::name_of, sys, sys::Dir,
-    sys::Uninterrupted, sys::stat::Stat, transfer::rescue::Rescuer,
-    transfer::rescue::map::MOST_TEXT, transfer::rescue::map::Map, tree::OutputDir,
+    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Sha256,
+    io::ReadBack, manifest::Lookup, part::Transfer, path::RelPath, staged::StagedFile,
+    state::Rescue, state::Rescues, state::rescues::ENDING, state::rescues::MAP_ENDING,
+    state::rescues::name_of, sys, sys::Dir, sys::Medium, sys::Uninterrupted, sys::stat::Stat,
+    transfer::rescue::Rescuer, transfer::rescue::map::MOST_TEXT, transfer::rescue::map::Map,
+    tree::OutputDir,
 };
 
 /// The open file of a rescue.
@@ -18,7 +19,7 @@ pub struct Kept {
     pub file: File,
     pub name: OsString,
     map: OsString,
-    /// What its map is sealed with.
+    /// What its map is sealed with, but for the content.
     seal: Sha256,
 }
 
@@ -34,18 +35,40 @@ impl Kept {
         self.output.path_of(&self.name)
     }
 
-    /// Makes what was read durable, and then says so in the map.
+    /// What the map is sealed with at the end of a run: who changes the content later, or what does, breaks the seal.
+    /// Without the content if `is_to_stop` says so before all is read.
+    fn seal_of_content(&self, is_to_stop: &dyn Fn() -> bool) -> Result<Sha256> {
+        let medium = Medium::any(&self.file);
+        let read = ReadBack::new().hash(medium, Algorithm::Sha256, is_to_stop, |_| ());
+        let read = read.deed_at("read back", || self.path())?.and_then(|read| read.digest);
+        let seal = |digest: Digest| Sha256::of(&[&self.seal.0, digest.to_string().as_bytes()]);
+        Ok(read.map_or(self.seal, seal))
+    }
+
+    /// Makes what was read durable, and says so in a map that vouches for it at the end of the run.
+    ///
+    /// # Errors
+    /// The system's. The map before stays.
+    pub fn close(&self, map: &Map, is_to_stop: &dyn Fn() -> bool) -> Result<()> {
+        self.save_by(map, &self.seal_of_content(is_to_stop)?)
+    }
+
+    /// Makes what was read durable, and then says so in the map. What a killed run leaves is vouched for by nothing.
     ///
     /// # Errors
     /// The system's. The map before stays.
     pub fn save(&self, map: &Map) -> Result<()> {
+        self.save_by(map, &self.seal)
+    }
+
+    fn save_by(&self, map: &Map, seal: &Sha256) -> Result<()> {
         let write = || {
             sys::persist_content(&self.file)?;
             let dir = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
             StagedFile::in_tree(dir, self.output.volume.parts)?.write(
                 dir,
                 true,
-                |file| sys::write_all(&*file, map.text(&self.seal).as_bytes()),
+                |file| sys::write_all(&*file, map.text(seal).as_bytes()),
                 |staged| staged.give_name(dir, &self.map, true),
             )
         };
@@ -119,8 +142,9 @@ impl Rescuer<'_> {
             noted.deed_at("rescue into", || output.path_of(name))?;
         }
         let kept = self.kept(transfer, file, names);
-        let map = read_map(dir, &kept.map, stat.size, &kept.seal)
-            .map_err(|why| refuse(&kept.map, why))?;
+        let seal = kept.seal_of_content(&|| self.context.control.stop.is_requested())?;
+        let map = read_map(dir, &kept.map, stat.size, &seal);
+        let map = map.map_err(|why| refuse(&kept.map, why))?;
         Ok(Begun { kept, map })
     }
 

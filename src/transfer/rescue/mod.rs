@@ -63,7 +63,7 @@ impl<'a> Rescuer<'a> {
         let mut begun = self.begin(transfer, warnings)?;
         let Begun { kept, map } = &mut begun;
         let end = Reading::new(self, &source, transfer, kept, is_gone).run(map);
-        let saved = kept.save(map);
+        let saved = kept.close(map, &|| self.context.control.stop.is_requested());
         let end = end?;
         saved?;
         source.check(size)?;

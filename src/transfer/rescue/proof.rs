@@ -2,7 +2,8 @@
 //!
 //! What a failing device gave may be wrong, and what a file holds days later need not be what was written. So both are
 //! read, and held against each other as far as the source can be read a second time. What cannot be read again counts
-//! all the same, and is told, but not if another program read it: nothing vouches for that.
+//! all the same, and is told, but not if another program read it, or if the content is not what it was at the end of
+//! the run before: nothing vouches for that.
 
 use std::{io, time::Duration, time::Instant};
 
@@ -73,7 +74,7 @@ impl Rescuer<'_> {
         medium.finish();
         let error = |finding| Error::finding("prove", transfer.source_path(), finding);
         if differing > 0 {
-            kept.save(map)?;
+            kept.close(map, &|| context.control.stop.is_requested())?;
             return Err(error(format!(
                 "what was rescued of it is something else when it is read again, in stretches of {differing} bytes; \
                  the same command reads these anew"
@@ -81,8 +82,8 @@ impl Rescuer<'_> {
         }
         if foreign > 0 {
             return Err(error(format!(
-                "{foreign} bytes that another program read cannot be read a second time; if they are right, give {} \
-                 its name yourself",
+                "{foreign} bytes cannot be read a second time that another program read, or a run that was cut short, \
+                 or that are no longer what was read; if they are right, give {} its name yourself",
                 Shown::path(&kept.path())
             )));
         }

@@ -318,6 +318,35 @@ fn a_damaged_map_is_refused() {
     source.scene.judge(&run).complete();
 }
 
+/// Rot in what an earlier run kept, in a place that can be read no more by now: nothing tells what it was.
+#[test]
+fn what_rotted_since_and_cannot_be_read_again_is_not_the_file() {
+    need!(Fuse);
+    let source = one_bad();
+    source.copy(&["--rescue"]).assert_code(1);
+    let kept = kept(&source);
+    let time = fs::metadata(&kept).unwrap().modified().unwrap();
+    let mut rotten = fs::read(&kept).unwrap();
+    rotten[5 * 4096] ^= 1;
+    fs::write(&kept, &rotten).unwrap();
+    fs::File::open(&kept).unwrap().set_modified(time).unwrap();
+    source.heal();
+    source.medium.lock().unwrap().bad.insert((PathBuf::from("d/film"), 5));
+    for _ in 0..2 {
+        let run = source.copy(&["--rescue"]);
+        run.assert_code(1).assert_says("or that are no longer what was read");
+        source.scene.judge(&run).lacks("d/film");
+    }
+    source.heal();
+    source
+        .copy(&["--rescue"])
+        .assert_code(1)
+        .assert_says("is something else when it is read again");
+    let run = source.copy(&["--rescue"]);
+    run.assert_code(0);
+    source.scene.judge(&run).complete();
+}
+
 /// GNU ddrescue goes on with what is missing; what it read is believed where it can be read again.
 #[test]
 fn ddrescue_can_go_on_with_it() {
@@ -338,7 +367,7 @@ fn ddrescue_can_go_on_with_it() {
     ddrescue(&source.scene.path("wrong"));
     let run = source.copy(&["--rescue"]);
     run.assert_code(1)
-        .assert_says("8192 bytes that another program read cannot be read a second time");
+        .assert_says("8192 bytes cannot be read a second time that another program read");
     source.scene.judge(&run).lacks("d/film");
     assert!(fs::read(kept(&source)).unwrap() == wrong);
     source.heal();
