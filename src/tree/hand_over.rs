@@ -273,14 +273,14 @@ impl Unmet {
         names.remove(&self.hash(name));
     }
 
-    /// The first of these names that is still there.
-    fn first(&self, dir: &Dir) -> io::Result<Option<OsString>> {
+    /// The first of these names that is still there, but for those of which `spares` says so.
+    fn first(&self, dir: &Dir, spares: impl Fn(&OsStr) -> bool) -> io::Result<Option<OsString>> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.is_empty() {
             return Ok(None);
         }
         listed(dir)?
-            .find(|it| it.as_ref().map_or(true, |it| names.contains(&self.hash(it))))
+            .find(|it| it.as_ref().map_or(true, |it| names.contains(&self.hash(it)) && !spares(it)))
             .transpose()
     }
 }
@@ -451,16 +451,21 @@ impl HandOver {
         }
     }
 
-    /// The first of what is in it, or below, and is not known to be of the source.
+    /// The first of what is in it, or below, and is not known to be of the source, nor, as `is_list` says, called as the
+    /// lists that this run makes among the files.
     ///
     /// # Errors
     /// It cannot be listed.
-    pub fn first_stranger(&self, output: &OutputDir) -> io::Result<Option<RelPath>> {
+    pub fn first_stranger(
+        &self,
+        output: &OutputDir,
+        is_list: impl Fn(&OsStr) -> bool,
+    ) -> io::Result<Option<RelPath>> {
         let below = self.strange_below.lock().unwrap_or_else(PoisonError::into_inner);
         let (None, Some(unmet), Some(handle)) = (&*below, &self.unmet, &output.handle) else {
             return Ok(below.clone());
         };
-        Ok(unmet.first(handle)?.map(|name| output.rel.join(&name)))
+        Ok(unmet.first(handle, is_list)?.map(|name| output.rel.join(&name)))
     }
 
     /// This stays in a directory below.

@@ -6,7 +6,7 @@ use crate::{
     copy::commit::Committer, copy::commit::accounting::copy_of, copy::media::MediaSeal,
     copy::mirror::Removal, copy::record::DEED, copy::record::Recording, copy::record::rotation,
     copy::record::rotation::Rotation, error::Deed, error::Error, error::Result, hash::Sha256,
-    io::Durability, io::read_back::is_proven, manifest::ManifestFile, path::Shown,
+    io::Durability, io::read_back::is_proven, manifest::ManifestFile, path::RelPath, path::Shown,
     state::FinishedManifest, sys, sys::Attributes, sys::Dir, sys::stat::Stat, tree::HandOver,
     tree::OutputDir, tree::SourceDir,
 };
@@ -157,7 +157,17 @@ impl Committer<'_> {
     /// below.
     fn is_late(&self, output: &OutputDir, over: &HandOver) -> bool {
         let may_be = self.is_mirror && self.late_dirs.len() < MOST_LATE;
-        over.is_late() || may_be && !matches!(over.first_stranger(output), Ok(None))
+        over.is_late() || may_be && !matches!(self.first_stranger(output, over), Ok(None))
+    }
+
+    /// The first of what is in a directory, or below, and is neither of the source nor a list of this run.
+    fn first_stranger(&self, output: &OutputDir, over: &HandOver) -> io::Result<Option<RelPath>> {
+        let formats = &self.context.options.asked.formats;
+        let is_list = |name: &OsStr| {
+            let name = name.as_encoded_bytes();
+            formats.iter().any(|form| form.is_near() && form.may_name(name))
+        };
+        over.first_stranger(output, is_list)
     }
 
     /// Finishes the directories that waited until departed entries were out of them, which they are now as far as they
@@ -176,7 +186,7 @@ impl Committer<'_> {
         let (Some(handle), Some((source, attributes))) = (&output.handle, &output.finish) else {
             return;
         };
-        let stranger = over.first_stranger(output);
+        let stranger = self.first_stranger(output, over);
         let stranger = stranger.unwrap_or_else(|error| {
             self.accounting.warn(&Error::io("list", output.path(), error));
             Some(output.rel.path())

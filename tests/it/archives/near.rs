@@ -200,6 +200,20 @@ fn what_they_do_not_go_with_is_refused() {
     }
 }
 
+/// A list of our own is no reason to keep a directory closed that is open at the source by now.
+#[test]
+fn a_directory_with_lists_is_opened() {
+    for args in [DIRS, SIDES] {
+        let scene = Scene::new();
+        scene.src.file("d/a", "a").file("d/b", "b");
+        shell(&scene, "chmod 700 src/d");
+        scene.copy(&args).assert_code(0);
+        shell(&scene, "chmod 755 src/d");
+        scene.copy(&args).assert_code(0);
+        assert_eq!(shell(&scene, "stat -c %a dst/d"), "755\n");
+    }
+}
+
 /// Whatever is left of a killed run is whole, and the same command goes on.
 #[test]
 fn a_kill_leaves_whole_lists() {
