@@ -376,12 +376,12 @@ impl HandOver {
             return Ok(None);
         };
         let LabelChange { is_any, changes_owner, opens } = change;
-        let mut is_closed = false;
-        let had_list = Attributes::read(handle).map_or(true, |held| held.has_access_list());
+        let (mut is_closed, mut had_list) = (false, false);
         if is_any {
             if !may_change() {
                 return Ok(None);
             }
+            had_list = Attributes::read(handle).map_or(true, |held| held.has_access_list());
             let look = |looked: io::Result<bool>| looked.deed_at("look at", || output.path());
             let is_his = !look(handle.is_ours())?;
             let shed = || match (is_his, changes_owner) {
@@ -451,8 +451,8 @@ impl HandOver {
         }
     }
 
-    /// The first of what is in it, or below, and is not known to be of the source, nor, as `is_list` says, called as the
-    /// lists that this run makes among the files.
+    /// The first of what is in it, or below, and is not known to be of the source, nor, as `is_list` says, called as
+    /// the lists that this run makes among the files.
     ///
     /// # Errors
     /// It cannot be listed.
