@@ -19,8 +19,8 @@ use crate::{
 };
 
 /// What becomes of the copy of a directory that is gone.
-const GONE: &str = "; its copy stays closed, for nothing tells what in it is for others: if all is, give it its owner and \
-                    permissions yourself (chown, chmod)";
+const GONE: &str = "; its copy stays as closed as it is, for nothing tells what in it is for others: if all is, give it its \
+                    owner and permissions yourself (chown, chmod)";
 
 /// The permissions without which its owner cannot go through a directory.
 const SEARCHABLE: u32 = 0o500;

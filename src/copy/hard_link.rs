@@ -266,7 +266,8 @@ pub fn make(
                 return Ok(FurtherName::without(LinkOutcome::Abandoned));
             };
             // If the first has what the source has, this one is older, or has rotted.
-            let is_first_proven = first.digests.as_ref().is_some_and(|it| it.proof == one);
+            let recorded = first.digests.as_ref().and_then(|it| it.of(Algorithm::Sha256));
+            let is_first_proven = recorded == Some(one);
             if one != other {
                 let error = unlike(root, link, first);
                 if !is_first_proven || policy != Policy::Update {
@@ -286,7 +287,7 @@ pub fn make(
     Ok(FurtherName { outcome: LinkOutcome::Made, stands: Some(made), warning })
 }
 
-/// The digests of what the output has under the first name and under the further one, where neither may have been read
+/// The SHA-256 of what the output has under the first name and under the further one, where neither may have been read
 /// in this run: one of them may have rotted, or be an older one of the same size and time. None if the run is to stop.
 ///
 /// # Errors
@@ -298,8 +299,7 @@ fn contents(
     is_to_stop: &dyn Fn() -> bool,
 ) -> Result<Option<[Digest; 2]>> {
     let Link { output, entry } = link;
-    let algorithm = first.digests.as_ref().map_or(Algorithm::Sha256, |it| it.proof.algorithm());
-    let read = |of: &First| of.hash(root, algorithm, is_to_stop);
+    let read = |of: &First| of.hash(root, Algorithm::Sha256, is_to_stop);
     let own = First { dir: output.rel.path(), name: Arc::clone(&entry.name), ..first.clone() };
     Ok(read(first)?.zip(read(&own)?).map(|(one, other)| [one, other]))
 }

@@ -313,8 +313,9 @@ impl LabelChange {
         let traits = output.volume.tried.traits;
         let handle = output.handle.as_ref().filter(|_| traits.permissions)?;
         let like = label_like(output, there, source);
-        let held = Attributes::read(handle).unwrap_or_default();
-        let opens_lists = attributes.open_more_than(handle) || held.deny_more_than(attributes);
+        // A list that cannot be read may keep somebody out.
+        let denied = Attributes::read(handle).map_or(true, |held| held.deny_more_than(attributes));
+        let opens_lists = denied || attributes.open_more_than(handle);
         let changes_owner = (like.uid, like.gid) != (there.uid, there.gid);
         Some(Self {
             is_any: opens_lists || !Attributes::are_labelled(there, &like),
@@ -529,7 +530,9 @@ pub fn first_unknown(
                         top.subdirs.push((name.clone(), ()));
                         true
                     }
-                    Ok(stat) => is_as_at(&output.volume, dir, source, &name, [&there, &stat])?,
+                    Ok(stat) => {
+                        is_as_at(&output.volume, dir, source, &name, [&there, &stat], follow)?
+                    }
                 };
                 if !is_known {
                     return Ok(Some(top.rel.join(&name).full_path("".as_ref())));
@@ -543,25 +546,28 @@ pub fn first_unknown(
 }
 
 /// True if an entry of `dir` that is no directory is as the one of its kind in `source`: a link leads to the same, and
-/// a file has the same size, time and label, as far as the output can hold that.
+/// a file has the same size, time and label, as far as the output can hold that. Links are followed as in
+/// [`first_unknown`].
 fn is_as_at(
     volume: &OutputVolume,
     dir: &Dir,
     source: &Dir,
     name: &OsStr,
     [there, stat]: [&Stat; 2],
+    follow: bool,
 ) -> io::Result<bool> {
     match stat.kind {
         Kind::File => {}
         Kind::Symlink => return Ok(dir.read_link(name)? == source.read_link(name)?),
         _ => return Ok(Attributes::are_labelled(there, stat)),
     }
-    let time = volume.compare_times(stat.mtime, there.mtime, None, Some(dir));
-    if there.size != stat.size || time == TimeMatch::Other {
+    // What is opened is what counts: another file may have taken the name since.
+    let (kept, from) = (dir.open_file(name, false)?, source.open_file(name, follow)?);
+    let (now, stat) = (Dir::stat_file(&kept)?, Dir::stat_file(&from)?);
+    let time = volume.compare_times(stat.mtime, now.mtime, None, Some(dir));
+    if (now.kind, now.size) != (stat.kind, stat.size) || time == TimeMatch::Other {
         return Ok(false);
     }
-    let (kept, from) = (dir.open_file(name, false)?, source.open_file(name, true)?);
-    let (now, stat) = (Dir::stat_file(&kept)?, Dir::stat_file(&from)?);
     let attributes = Attributes::read(&from)?;
     let label = Stat { mtime: now.mtime, ..stat };
     Ok(!attributes.lack_rights_of(&kept)

@@ -6,26 +6,19 @@ use std::ffi::CStr;
 /// True if an access list keeps its group, or a user or group that it names, from reading or entering. `None` if it
 /// cannot be taken apart.
 pub(super) fn denies(list: &[u8]) -> Option<bool> {
-    let mut entries = entries_of(list)?;
-    let mask = entries.clone().find(|(tag, _)| *tag == MASK).map_or(0o7, |(_, mask)| mask);
-    let limited = |(tag, given): (u16, u16)| {
-        [USER, GROUP_OBJ, GROUP].contains(&tag) && given & mask & 0o5 != 0o5
-    };
-    Some(entries.any(limited))
+    let limited = |(_, given)| given & 0o5 != 0o5;
+    Some(given_by(list)?.any(limited))
 }
 
 /// The most permissions of an entry that has not its access list. The bits of the group are those of the list's mask,
 /// which may be wider than what the group has; and whoever is named in it comes as one of the group, or as all others.
 pub(super) fn permitted_without(list: &[u8]) -> u32 {
-    let given = |tags: &[u16]| {
-        let of = |tag: u16| entries_of(list)?.find(|(it, _)| *it == tag).map(|(_, given)| given);
-        let mask = of(MASK).unwrap_or(0o7);
-        let named = entries_of(list)?.filter(|(tag, _)| tags.contains(tag));
-        Some(u32::from(named.fold(0o7, |all, (_, given)| all & given & mask)))
-    };
-    let named = given(&[USER, GROUP]).unwrap_or(0);
-    let group = given(&[GROUP_OBJ]).unwrap_or(0) & named;
-    0o7700 | group << 3 | named
+    let Some(given) = given_by(list) else { return 0o7700 };
+    let (mut named, mut group) = (0o7, 0o7);
+    for (tag, given) in given {
+        *(if tag == GROUP_OBJ { &mut group } else { &mut named }) &= u32::from(given);
+    }
+    0o7700 | (group & named) << 3 | named
 }
 
 /// Where the kernel keeps one.
@@ -41,6 +34,14 @@ const MASK: u16 = 0x10;
 pub(super) fn without_mask(list: &[u8]) -> Vec<[u8; 8]> {
     let entries = list.get(4..).unwrap_or_default().as_chunks::<8>().0.iter().copied();
     entries.filter(|entry| entry[..2] != MASK.to_le_bytes()).collect()
+}
+
+/// The permissions that a list gives, within its mask, to its group (`GROUP_OBJ`) and to whom it names.
+fn given_by(list: &[u8]) -> Option<impl Iterator<Item = (u16, u16)>> {
+    let entries = entries_of(list)?;
+    let mask = entries.clone().find(|(tag, _)| *tag == MASK).map_or(0o7, |(_, mask)| mask);
+    let of_others = entries.filter(|(tag, _)| [USER, GROUP_OBJ, GROUP].contains(tag));
+    Some(of_others.map(move |(tag, given)| (tag, given & mask)))
 }
 
 /// The tags of a list's entries, and what each gives.

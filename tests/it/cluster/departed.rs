@@ -85,7 +85,7 @@ fn a_directory_that_left_stays_closed_and_is_named() {
     cluster.claim().assert_code(0);
     shell(&cluster.scene, "rm -r src/d1/deep");
     let run = cluster.finish();
-    run.assert_code(1).assert_says("src/d1/deep").assert_says("its copy stays closed");
+    run.assert_code(1).assert_says("src/d1/deep").assert_says("its copy stays as closed as it is");
     let left = fs::metadata(cluster.out().join("d1/deep")).unwrap();
     assert_eq!(left.mode() & 0o7777, 0o700);
 }
