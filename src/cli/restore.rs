@@ -36,7 +36,7 @@ impl ProvenTree {
         }
         let root = Dir::open(path).deed("open", path);
         let root = root.map_err(|error| no_such_generation(path).unwrap_or(error))?;
-        if given.is_none() && path.join("bagit.txt").is_file() {
+        if given.is_none() && is_bag(path) {
             let source = path.join("data");
             return Ok(Self { source, manifest: path.to_path_buf(), own: Vec::new() });
         }
@@ -138,16 +138,16 @@ const NO_MANIFEST: &str = "it has no manifest of dircopy that would prove it: --
 /// The command that restores a file or a directory of a tree, which is the nearest directory above with a manifest; if
 /// there is one.
 fn part_of_tree(part: &Path) -> Option<String> {
-    let is_bag = |dir: &Path| dir.join("bagit.txt").is_file();
-    let is_tree = |dir: &&Path| has_own_manifest(dir, None) || is_bag(dir);
+    let payload = |tree: &Path| if is_bag(tree) { tree.join("data") } else { tree.to_path_buf() };
+    let is_tree = |dir: &Path| has_own_manifest(dir, None) || is_bag(dir);
     let full = part.canonicalize().ok()?;
-    let (part, tree) = [part, &full]
-        .into_iter()
-        .find_map(|part| Some((part, part.ancestors().skip(1).find(is_tree)?)))?;
-    let payload = if is_bag(tree) { tree.join("data") } else { tree.to_path_buf() };
+    let (part, tree) = [part, &full].into_iter().find_map(|part| {
+        let is_of = |dir: &&Path| is_tree(dir) && part.starts_with(payload(dir));
+        Some((part, part.ancestors().skip(1).find(is_of)?))
+    })?;
     // What has a meaning in a pattern stands for itself.
     let mut pattern = String::from("/");
-    for c in part.strip_prefix(payload).ok()?.to_str()?.chars() {
+    for c in part.strip_prefix(payload(tree)).ok()?.to_str()?.chars() {
         pattern.extend("*?[\\".contains(c).then_some('\\'));
         pattern.push(c);
     }
@@ -157,6 +157,12 @@ fn part_of_tree(part: &Path) -> Option<String> {
         typed(tree),
         typed(Path::new(&pattern))
     ))
+}
+
+/// True for a bag. A plain copy of one, or of a tree to which somebody added a `bagit.txt`, has a manifest of dircopy
+/// that lists more than the payload.
+fn is_bag(dir: &Path) -> bool {
+    !has_own_manifest(dir, None) && dir.join("bagit.txt").is_file()
 }
 
 /// The names in a root that runs keep for themselves, but for those that the manifest lists: they came from a source.

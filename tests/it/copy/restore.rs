@@ -135,6 +135,40 @@ fn generations_and_bags_come_back() {
 }
 
 /// A run that was cut short brought newer files, which no finished manifest lists: the record of the archive knows them.
+/// A plain copy is what its manifest says, also where its source is a bag, or somebody put the four files of one there.
+#[test]
+fn a_plain_copy_of_a_bag_comes_back_whole() {
+    let scene = copied(&[]);
+    let declaration =
+        "printf 'BagIt-Version: 1.0\\nTag-File-Character-Encoding: UTF-8\\n' > bagit.txt";
+    shell(
+        &scene,
+        &format!(
+            "cd src && mkdir data && echo x > data/x && {declaration} && sha256sum data/x > manifest-sha256.txt"
+        ),
+    );
+    scene.copy(&[]).assert_code(0);
+    scene
+        .bare(["restore", "dst", "back"])
+        .run()
+        .assert_code(0)
+        .assert_prints(&["5 files as listed"]);
+    shell(&scene, "diff -r src back");
+    // A bag is one, and what is in it is part of the copy that it was made of.
+    scene.bare(["src", "bag", "--bag", "--no-links"]).run().assert_code(0);
+    shell(&scene, "echo note > bag/note.txt");
+    scene.bare(["bag", "shelf"]).run().assert_code(0);
+    scene.bare(["restore", "shelf", "again"]).run().assert_code(0);
+    shell(&scene, "diff -r --exclude=.dircopy bag again");
+    let run = scene.bare(["restore", "shelf/data/2025", "one"]).run();
+    run.assert_code(2).assert_says("dircopy restore shelf DST --include /data/2025");
+    // Notes that are only called so.
+    shell(&scene, "rm -r src dst && mkdir src && echo notes > src/bagit.txt");
+    scene.copy(&[]).assert_code(0);
+    scene.bare(["restore", "dst", "notes"]).run().assert_code(0);
+    shell(&scene, "diff -r src notes");
+}
+
 #[test]
 fn newer_files_of_a_run_that_was_cut_short_come_back() {
     need!(Strace);
