@@ -36,13 +36,17 @@ impl ProvenTree {
         }
         let root = Dir::open(path).deed("open", path);
         let root = root.map_err(|error| no_such_generation(path).unwrap_or(error))?;
+        let set = GenerationSet::read(&root, path)?;
+        if let Some(newest) = set.newest().filter(|_| !has_own_manifest(path, None)) {
+            return Self::find(&path_of(path, newest), given);
+        }
+        // Who may write here can add a bag to what runs of this user made: it comes last.
         if given.is_none() && is_bag(path) {
+            if !set.foreign.is_empty() {
+                return fail(TWO_ARCHIVES.into());
+            }
             let source = path.join("data");
             return Ok(Self { source, manifest: path.to_path_buf(), own: Vec::new() });
-        }
-        let newest = GenerationSet::read(&root, path)?.newest();
-        if let Some(newest) = newest.filter(|_| !has_own_manifest(path, None)) {
-            return Self::find(&path_of(path, newest), given);
         }
         let manifest = match given {
             Some(given) => given.to_path_buf(),
@@ -131,6 +135,9 @@ fn no_such_generation(path: &Path) -> Option<Error> {
     };
     Some(Error::finding("restore", path, finding))
 }
+
+const TWO_ARCHIVES: &str = "it is a bag, and has generations of which no record of yours knows: name the generation to bring \
+                            back, or the bag's data/ with --expect, or move away what does not belong there";
 
 const NO_MANIFEST: &str = "it has no manifest of dircopy that would prove it: --expect LIST names one of another \
                            program, and dircopy TREE DST copies it as it is";

@@ -85,8 +85,8 @@ pub struct LinkedCopy<'a> {
     pub hash: &'a dyn Fn(Algorithm) -> Result<Option<Digest>>,
 }
 
-/// The same for a further name of a file, which is not read: it is what its first name is. The name
-/// counts for nothing more than that one, unless something else is listed of it.
+/// The same for a further name of a file, which is not read: it is what its first name is, and held against what is
+/// listed of its own name.
 ///
 /// The error if the link must not be made: the file has rotted, by the line for this name.
 ///
@@ -116,6 +116,7 @@ pub fn check_further_name(
             let finding = format!("it is not what {manifest} lists, {}", why_not(baseline));
             Ok(Some(Error::finding(DEED, to(), finding)))
         }
+        (Lookup::Agreed { .. }, Some(_)) => baseline.count_as_listed(path).map(|()| None),
         _ => baseline.visit(path).map(|()| None),
     }
 }

@@ -371,6 +371,10 @@ impl CopyJob {
     /// The source cannot be opened or listed.
     pub(crate) fn of_nothing(&self, started: Instant, stop: &Stop) -> Result<Option<Report>> {
         let (source, file) = open_source(&self.source)?;
+        // Of an archive the manifest says what is missing.
+        if self.options.restore {
+            return Ok(None);
+        }
         Ok(match self.finds_nothing(&source, file.is_some())? {
             Some(why) => {
                 let report = Report::dry(Counts::default(), stop, started.elapsed());
@@ -388,8 +392,12 @@ impl CopyJob {
         {
             return Ok(None);
         }
-        let finding =
-            "the source is empty; is its disk mounted? if it is meant to be, give --allow-empty";
+        let finding = match self.options.restore {
+            true => "the archive has nothing, and lists nothing",
+            false => {
+                "the source is empty; is its disk mounted? if it is meant to be, give --allow-empty"
+            }
+        };
         Ok(Some(Error::finding("copy anything of", &self.source, finding)))
     }
 

@@ -248,15 +248,12 @@ impl<'a> CarriedLines<'a> {
             }
             Ok(Some(_)) if self.is_respelled(path, &there) => CarryResult::Gone,
             Ok(Some(_)) => {
-                self.context
-                    .shared
-                    .known
-                    .iter()
-                    .for_each(|known| known.refute(path.as_bytes(), &there));
-                let error = error(
-                    "its content is not what an earlier run recorded, although size and time are the \
-                     same, and this run did not copy it",
-                );
+                // Nothing more is said: the size and time that it had are not always known.
+                let why =
+                    "its content is not what an earlier run recorded, and this run did not copy it";
+                let known = self.context.shared.known;
+                known.iter().for_each(|known| known.refute(path.as_bytes(), &there));
+                let error = error(why);
                 self.remember(path, remembered, Trace::of(&there));
                 let note =
                     if goes { "; it leaves the output, as it has left the source" } else { "" };

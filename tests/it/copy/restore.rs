@@ -170,6 +170,44 @@ fn a_plain_copy_of_a_bag_comes_back_whole() {
 }
 
 #[test]
+fn further_names_are_held_against_their_lines() {
+    let scene = copied(&[]);
+    scene.src.hard_link("further", "notes.txt");
+    scene.copy(&["--hard-links"]).assert_code(0);
+    let run = scene.bare(["restore", "dst", "back", "--hard-links"]).run();
+    run.assert_code(0).assert_prints(&["3 files as listed"]);
+    assert!(!run.out().contains("unproven"), "{}", run.out());
+    shell(&scene, "test back/further -ef back/notes.txt");
+}
+
+/// A neighbour may add a bag to a directory of generations that everybody may add to.
+#[test]
+fn generations_come_before_a_bag_beside_them() {
+    let scene = copied(&[]);
+    scene.bare(["src", "nights", "--generations"]).run().assert_code(0);
+    let bag = "cd nights && mkdir data && echo EVIL > data/notes.txt && sha256sum data/* > manifest-sha256.txt && \
+               printf 'BagIt-Version: 1.0\\nTag-File-Character-Encoding: UTF-8\\n' > bagit.txt";
+    shell(&scene, bag);
+    scene.bare(["restore", "nights", "back"]).run().assert_code(0);
+    assert_same(&scene, "src", "back");
+    // Whose it is, is not known where the private directories are gone.
+    shell(&scene, "chmod -R u+w nights; rm -r nights/2*/.dircopy");
+    let run = scene.bare(["restore", "nights", "other"]).run();
+    run.assert_code(2).assert_says("it is a bag, and has generations");
+    assert!(!scene.path("other/notes.txt").exists());
+}
+
+#[test]
+fn a_bag_whose_files_are_all_missing_is_not_an_empty_source() {
+    let scene = copied(&[]);
+    scene.bare(["src", "bag", "--bag", "--no-links"]).run().assert_code(0);
+    shell(&scene, "rm -r bag/data/*");
+    let run = scene.bare(["restore", "bag", "back"]).run();
+    run.assert_code(4).assert_says("notes.txt");
+    run.assert_says("2025/snow.jpg");
+}
+
+#[test]
 fn newer_files_of_a_run_that_was_cut_short_come_back() {
     need!(Strace);
     let scene = copied(&[]);
