@@ -3,9 +3,9 @@
 use std::{ffi::OsString, io, io::IsTerminal, process::ExitCode};
 
 use crate::{
-    cli::cluster::merge, cli::cluster::plan::finish, cli::cluster::plan::plan,
-    cli::cluster::plan::shard, cli::copy::copy, cli::copy::generations, cli::copy::stream,
-    cli::invocation, cli::invocation::Invocation, cli::invocation::UsageError, cli::jobs,
+    cli::cluster::plan::finish, cli::cluster::plan::plan, cli::cluster::plan::shard,
+    cli::copy::copy, cli::copy::generations, cli::copy::stream, cli::invocation,
+    cli::invocation::Invocation, cli::invocation::UsageError, cli::jobs, cli::lists,
     cli::report::report, cli::show::Console, cli::verify::heal, cli::verify::protect,
     cli::verify::verify, copy::Ending, copy::Report, error::Result, path::Shown,
     stream::StreamEnding, sys, verify::VerifyReport,
@@ -182,7 +182,8 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(Invocation::Plan(args, job)) => plan(&args, job.map(|job| *job)).into(),
         Ok(Invocation::Shard(args)) => shard(&args).into(),
         Ok(Invocation::Finish(args)) => finish(&args).into(),
-        Ok(Invocation::MergeManifests(args)) => merge(&args).into(),
+        Ok(Invocation::MergeManifests(args)) => lists::merge(&args).into(),
+        Ok(Invocation::CompareLists(args)) => lists::diff(&args).into(),
         Ok(Invocation::ListJobs) => jobs::list(&Console::plain()).into(),
         Err(UsageError::CommandLine(error)) => explain(&error).into(),
         Err(UsageError::JobFile(errors)) => {

@@ -9,13 +9,14 @@ use crate::{
     cli::args, cli::args::copy, cli::args::copy::CopyArgs, cli::args::copy::jobs,
     cli::args::copy::patterns, cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
     cli::args::values::ReportArgs, cli::args::verify::HealArgs, cli::args::verify::ProtectArgs,
-    cli::args::verify::VerifyArgs, cli::cluster::FinishArgs, cli::cluster::MergeArgs,
-    cli::cluster::PlanArgs, cli::cluster::ShardArgs, cli::habits::explain_habit,
-    cli::habits::explain_want, cli::habits::refuse_foreign, cli::habits::refuse_loose_value,
-    cli::habits::refuse_new_name, cli::habits::refuse_second_source, cli::restore::ProvenTree,
-    cli::restore::named_paths, cli::restore::refuse_others, cli::words::OutputName,
-    cli::words::located, copy::CopyJob, error::Error, path::Shown, stream::StreamJob,
-    stream::input::is_stream, sys, tree::Filter, tree::NameEnd, tree::NameList, tree::Pattern,
+    cli::args::verify::VerifyArgs, cli::cluster::FinishArgs, cli::cluster::PlanArgs,
+    cli::cluster::ShardArgs, cli::habits::explain_habit, cli::habits::explain_want,
+    cli::habits::refuse_foreign, cli::habits::refuse_loose_value, cli::habits::refuse_new_name,
+    cli::habits::refuse_second_source, cli::lists::DiffArgs, cli::lists::MergeArgs,
+    cli::restore::ProvenTree, cli::restore::named_paths, cli::restore::refuse_others,
+    cli::words::OutputName, cli::words::located, copy::CopyJob, error::Error, path::Shown,
+    stream::StreamJob, stream::input::is_stream, sys, tree::Filter, tree::NameEnd, tree::NameList,
+    tree::Pattern,
 };
 
 /// The command that a command line gives.
@@ -38,6 +39,7 @@ pub enum Invocation {
     Shard(ShardArgs),
     Finish(FinishArgs),
     MergeManifests(MergeArgs),
+    CompareLists(DiffArgs),
 }
 
 /// A copy, as options and as jobs.
@@ -120,10 +122,13 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
         }
         Some(("shard", matches)) => Ok(Invocation::Shard(ShardArgs::from_arg_matches(matches)?)),
         Some(("finish", matches)) => Ok(Invocation::Finish(FinishArgs::from_arg_matches(matches)?)),
-        Some(("manifest", manifest)) => {
-            let merge = manifest.subcommand().map_or(manifest, |(_, merge)| merge);
-            Ok(Invocation::MergeManifests(MergeArgs::from_arg_matches(merge)?))
-        }
+        Some(("manifest", manifest)) => Ok(match manifest.subcommand() {
+            Some(("diff", diff)) => Invocation::CompareLists(DiffArgs::from_arg_matches(diff)?),
+            merge => {
+                let merge = merge.map_or(manifest, |(_, merge)| merge);
+                Invocation::MergeManifests(MergeArgs::from_arg_matches(merge)?)
+            }
+        }),
         Some((_, jobs)) => {
             let Some(("check", check)) = jobs.subcommand() else { return Ok(Invocation::ListJobs) };
             let name = check.get_one::<OsString>("name").map_or(OsStr::new(""), |name| name);

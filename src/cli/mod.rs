@@ -8,6 +8,7 @@ mod exit;
 mod habits;
 mod invocation;
 mod jobs;
+mod lists;
 mod progress;
 mod record;
 mod report;

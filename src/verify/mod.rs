@@ -14,6 +14,7 @@ mod finding;
 mod history;
 mod late;
 mod lines;
+mod list_diff;
 mod nearby;
 mod own_lists;
 mod parity;
@@ -38,6 +39,7 @@ pub use lines::{
     manifest_lines::ManifestLine, manifest_lines::ManifestLines, manifest_lines::Meaning,
     seen::NameHasher, seen::SeenNames, shards::CheckShard,
 };
+pub use list_diff::{DiffJob, DiffReport, Difference};
 pub(crate) use nearby::near;
 pub use nearby::output_near;
 pub use scrub::Coverage;

@@ -14,8 +14,8 @@ use clap::{Arg, Command, CommandFactory, value_parser};
 use crate::cli::{
     args::copy::CopyArgs, args::mirror::GenerationsArgs, args::values::ReportArgs,
     args::values::SHORT_REPORT, args::verify::HealArgs, args::verify::ProtectArgs,
-    args::verify::VerifyArgs, cluster, cluster::FinishArgs, cluster::MergeArgs, cluster::PlanArgs,
-    cluster::ShardArgs, restore,
+    args::verify::VerifyArgs, cluster, cluster::FinishArgs, cluster::PlanArgs, cluster::ShardArgs,
+    lists::DiffArgs, lists::MergeArgs, restore,
 };
 
 // The definition of the command line: the options of all commands, and the ends of their help.
@@ -139,7 +139,7 @@ The tree itself is not read: `dircopy --job NAME --dry-run` says what would
 happen to every file.";
 
 const MERGE_HINT: &str = "\
-Exit codes: see `dircopy manifest merge --help`.";
+Exit codes: see `dircopy manifest merge --help` and `dircopy manifest diff --help`.";
 
 const LIST_EXIT_CODES: &str = "\
 Exit codes:
@@ -206,7 +206,8 @@ pub fn dirverify() -> Command {
 fn manifest() -> Command {
     Command::new("manifest")
         .display_name("dircopy-manifest")
-        .about("Make one manifest of several")
+        .about("Make one manifest of several, or hold lists against each other")
+        .subcommand(DiffArgs::command().display_name("dircopy-manifest-diff"))
         .subcommand(MergeArgs::command().display_name("dircopy-manifest-merge"))
         .subcommand_required(true)
         .disable_help_subcommand(true)

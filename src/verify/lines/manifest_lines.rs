@@ -7,8 +7,10 @@ use crate::{
     manifest::Fault, manifest::LineEnds, manifest::MhlEntries, manifest::MhlEntry,
     manifest::MhlPiece, manifest::Named, manifest::OtherName, manifest::Parsed, manifest::Record,
     manifest::Scanner, manifest::Text, manifest::Utf16Reader, manifest::archive::bag,
-    manifest::archive::mhl::is_mhl, manifest::read::scan::Line, path::PathFault, path::RelPath,
-    sys, verify::Finding, verify::PartOf, verify::Target, verify::history::BagPart,
+    manifest::archive::cloud::CloudEntries, manifest::archive::cloud::CloudForm,
+    manifest::archive::cloud::START, manifest::archive::mhl::is_mhl, manifest::read::scan::Line,
+    path::PathFault, path::RelPath, sys, verify::Finding, verify::PartOf, verify::Target,
+    verify::history::BagPart,
 };
 
 /// A line that names a file to check.
@@ -118,6 +120,9 @@ impl<'a, R: Read> ManifestLines<'a, R> {
                 scanner.next_line()?.map(|line| of_bag(target, line, *part, odd))
             }
             ListText::Mhl(entries) => {
+                entries.next_piece()?.map(|(number, piece)| self.piece(number, piece))
+            }
+            ListText::Cloud(entries) => {
                 entries.next_piece()?.map(|(number, piece)| self.piece(number, piece))
             }
         })
@@ -263,12 +268,9 @@ pub fn absolute_on_windows(path: &RelPath) -> Option<String> {
     (drive || name.starts_with(b"\\")).then(|| PathFault::Absolute.to_string())
 }
 
-// The text of a list, whatever its form: lines, those of a bag, or the XML of a Media Hash List.
+// The text of a list, whatever its form: lines, those of a bag, the XML of a Media Hash List, or the JSON of a cloud.
 //
 // Which it is shows by what it is a part of, or else by its first bytes.
-
-/// Number of first bytes that show the kind of a list.
-const START: usize = 64;
 
 /// The list, read again from its first byte.
 type Whole<R> = Chain<Cursor<Vec<u8>>, R>;
@@ -283,6 +285,8 @@ enum ListText<R> {
     Bag(Box<Scanner<LineEnds<Utf16Reader<R>>>>, BagPart, bool),
     /// XML.
     Mhl(Box<MhlEntries<Whole<R>>>),
+    /// JSON, or a report of a cloud.
+    Cloud(Box<CloudEntries<Utf16Reader<Whole<R>>>>),
 }
 
 impl<R: Read> ListText<R> {
@@ -304,10 +308,14 @@ impl<R: Read> ListText<R> {
         start.truncate(len);
         // One that is empty, or was overwritten, is none that says nothing.
         let is_mhl = is_mhl(&start) || matches!(part, PartOf::Generation { .. });
+        let cloud = CloudForm::of(&start);
         let whole = Cursor::new(start).chain(input);
-        *self = match is_mhl {
-            true => ListText::Mhl(Box::new(MhlEntries::new(whole))),
-            false => ListText::Lines(Box::new(Entries::of_all(Utf16Reader::new(whole)))),
+        *self = match (is_mhl, cloud) {
+            (true, _) => ListText::Mhl(Box::new(MhlEntries::new(whole))),
+            (false, Some(form)) => {
+                ListText::Cloud(Box::new(CloudEntries::new(Utf16Reader::new(whole), form)))
+            }
+            (false, None) => ListText::Lines(Box::new(Entries::of_all(Utf16Reader::new(whole)))),
         };
         Ok(())
     }

@@ -10,6 +10,7 @@ mod copies;
 mod expect;
 mod expect_bags;
 mod histories;
+mod list_diff;
 mod manifests;
 mod media_hash_lists;
 mod medium;
