@@ -6,13 +6,15 @@
 //! running copy cannot lead it elsewhere. A hint returns nothing. An optional fast path returns
 //! `Option`: `None` means "not here, use the ordinary way"; an error means the file is now bad.
 
-#[cfg(unix)]
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod chunk_size;
 mod dir;
 mod dir_listing;
 mod file_range;
 mod interrupted;
 mod part_name;
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+mod portable;
 mod prefetch;
 mod special;
 pub mod stat;

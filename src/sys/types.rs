@@ -35,7 +35,7 @@ pub struct Extent {
 
 /// The key that tells the data of files on a file system apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(windows, allow(dead_code))]
+#[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
 pub enum DataSharing {
     /// Nothing that is known to last.
     Unknown,
@@ -68,7 +68,8 @@ pub enum NoOwnMount {
     /// It lies on the file system of `/`, or on the volume of the system itself.
     System,
     /// It lies on a mount that shows one directory of another file system.
-    #[cfg_attr(windows, allow(dead_code))] // no such mounts there
+    #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+    // no such mounts there
     Bound {
         /// The directory, from the top of the file system.
         directory: PathBuf,
@@ -192,7 +193,7 @@ pub enum IoPriority {
 
 /// The way to leave the page cache on a file system as it was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(windows, allow(dead_code))]
+#[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
 pub enum CachePolicy {
     /// Not at all: it is not wanted, or of no use.
     #[default]
@@ -244,7 +245,7 @@ pub enum KernelCopy {
 
 /// The result of moving bytes through a pipe without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(windows, allow(dead_code))]
+#[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
 pub enum Spliced {
     /// Number of bytes that were moved; 0 at the end of what is read.
     Bytes(u64),

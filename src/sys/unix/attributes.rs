@@ -6,16 +6,17 @@
 
 use std::{ffi::CStr, ffi::CString, fs::File, io, os::fd::AsFd, os::fd::BorrowedFd};
 
-use rustix::{fs::Mode, fs::XattrFlags, io::Errno};
+use rustix::{fs::Mode, io::Errno};
 
 use crate::{
-    sys::interrupted::uninterrupted, sys::stat::Identity, sys::stat::Stat,
-    sys::unix::access_list::ACCESS_LIST, sys::unix::access_list::denies,
-    sys::unix::access_list::permitted_without, sys::unix::access_list::without_mask,
-    sys::unix::dir::Dir, sys::unix::dir::owner_of, sys::unix::dir::times_of,
-    sys::unix::owner::is_born_owned, sys::unix::owner::is_labelled,
-    sys::unix::owner::mode_by_group, sys::unix::owner::mode_of_another,
-    sys::unix::process::acting_as, sys::unix::process::is_root, sys::unix::volume::flush_file,
+    sys::interrupted::uninterrupted, sys::stat::Identity, sys::stat::Stat, sys::unix::dir::Dir,
+    sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::owner::is_born_owned,
+    sys::unix::owner::is_labelled, sys::unix::owner::mode_by_group,
+    sys::unix::owner::mode_of_another, sys::unix::process::acting_as, sys::unix::process::is_root,
+    sys::unix::system::denies, sys::unix::system::permitted_without,
+    sys::unix::system::without_mask, sys::unix::system::xattr,
+    sys::unix::system::xattr::ACCESS_LIST, sys::unix::system::xattr::INHERITED_LIST,
+    sys::unix::volume::flush_file, sys::unix::volume::is_unsupported,
 };
 
 /// The extended attributes of a file or directory that a copy should have too.
@@ -50,14 +51,8 @@ impl Attributes {
 
     fn read_up_to(from: impl AsFd, most: usize) -> io::Result<Self> {
         let from = from.as_fd();
-        let list = |room: Option<&mut [u8]>| match room {
-            Some(room) => rustix::fs::flistxattr(from, room),
-            None => rustix::fs::flistxattr_query(from),
-        };
-        let get = |name: &CStr, room: Option<&mut [u8]>| match room {
-            Some(room) => rustix::fs::fgetxattr(from, name, room),
-            None => rustix::fs::fgetxattr_query(from, name),
-        };
+        let list = |room: Option<&mut [u8]>| xattr::list(from, room);
+        let get = |name: &CStr, room: Option<&mut [u8]>| xattr::get(from, name, room);
         Self::collect(most, &list, &get)
     }
 
@@ -78,11 +73,12 @@ impl Attributes {
                 let len = list(Some(&mut many))?;
                 &many[..len]
             }
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOENT) => return Ok(Self::default()),
+            Err(Errno::NOENT) => return Ok(Self::default()),
+            Err(error) if is_unsupported(error) => return Ok(Self::default()),
             Err(other) => return Err(other.into()),
         };
         let mut attributes = Vec::new();
-        for name in names.split(|&b| b == 0).filter(|name| is_copied(name)) {
+        for name in names.split(|&b| b == 0).filter(|name| xattr::is_copied(name)) {
             let name = CString::new(name)?;
             let len = get(&name, None)?;
             let taken = len.saturating_add(name.as_bytes_with_nul().len());
@@ -94,7 +90,7 @@ impl Attributes {
             match get(&name, Some(&mut value)) {
                 Ok(len) => value.truncate(len),
                 // Removed or grown since it was listed: then it is not the copy's to have.
-                Err(Errno::NODATA | Errno::RANGE) => continue,
+                Err(xattr::NONE | Errno::RANGE) => continue,
                 Err(other) => return Err(other.into()),
             }
             attributes.push((name, value));
@@ -137,7 +133,7 @@ impl Attributes {
             mode = mode_by_group(to, source);
         }
         for (name, value) in &self.0 {
-            let label = || rustix::fs::fsetxattr(to, name, value, XattrFlags::empty());
+            let label = || xattr::set(to, name, value);
             if !set("set an extended attribute of", &label) && name.as_c_str() == ACCESS_LIST {
                 mode &= permitted_without(value);
             }
@@ -153,11 +149,10 @@ impl Attributes {
 
     /// True if new entries in this directory get access lists from it.
     pub fn are_inherited_in(dir: impl AsFd) -> bool {
-        let name = c"system.posix_acl_default";
-        match rustix::fs::fgetxattr_query(dir, name) {
+        match xattr::get(dir.as_fd(), INHERITED_LIST, None) {
             Ok(len) => len > 0,
             // What cannot be told is tried where an entry is made.
-            Err(error) => !matches!(error, Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS),
+            Err(error) => error != xattr::NONE && !is_unsupported(error),
         }
     }
 
@@ -196,7 +191,7 @@ impl Attributes {
         let mut permitted = 0o7777;
         self.0.retain(|held| {
             let (name, value) = held;
-            let stays = name.to_bytes().starts_with(b"user.") || others.0.contains(held);
+            let stays = xattr::is_users(name.to_bytes()) || others.0.contains(held);
             if !stays && name.as_c_str() == ACCESS_LIST {
                 permitted = permitted_without(value) & !0o070;
             }
@@ -221,7 +216,7 @@ impl Attributes {
     }
 
     fn access_lists(&self) -> impl Iterator<Item = &(CString, Vec<u8>)> {
-        self.0.iter().filter(|(name, _)| name.to_bytes().starts_with(b"system.posix_acl_"))
+        self.0.iter().filter(|(name, _)| [ACCESS_LIST, INHERITED_LIST].contains(&name.as_c_str()))
     }
 
     /// True if an entry has access lists or capabilities that these lack, as its source had once, or if that cannot be
@@ -254,16 +249,17 @@ impl Attributes {
     /// It may still have one.
     pub fn shed_lists(&self, from: impl AsFd) -> io::Result<()> {
         let from = from.as_fd();
-        for name in [c"system.posix_acl_access", c"system.posix_acl_default", CAPABILITIES] {
+        for name in [ACCESS_LIST, INHERITED_LIST, CAPABILITIES] {
             if self.0.iter().any(|(own, _)| own.as_c_str() == name) {
                 continue;
             }
             // To take one that is not there needs a privilege too.
-            if name == CAPABILITIES && rustix::fs::fgetxattr_query(from, name).is_err() {
+            if name == CAPABILITIES && xattr::get(from, name, None).is_err() {
                 continue;
             }
-            match rustix::fs::fremovexattr(from, name) {
-                Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            match xattr::remove(from, name) {
+                Ok(()) | Err(xattr::NONE) => {}
+                Err(error) if is_unsupported(error) => {}
                 Err(other) => return Err(other.into()),
             }
         }
@@ -403,35 +399,18 @@ pub(super) fn label_written(file: &File, label: SetLabel<'_>) -> io::Result<io::
 
 /// True for an error that says only that a label cannot be set.
 fn is_refusal(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(
+    let Some(error) = Errno::from_io_error(error) else { return false };
+    is_unsupported(error)
+        || matches!(
+            error,
             Errno::PERM
                 | Errno::ACCESS
-                | Errno::OPNOTSUPP
-                | Errno::NOSYS
                 | Errno::NOTTY
                 | Errno::INVAL
                 | Errno::RANGE
                 | Errno::TOOBIG
                 | Errno::OVERFLOW
         )
-    )
-}
-
-/// True for attributes that belong to the data: the user's, ACLs, and for root those of the system that other machines
-/// understand. Labels of a security module belong to the machine, not to the data.
-fn is_copied(name: &[u8]) -> bool {
-    let root = is_root();
-    name.starts_with(b"user.")
-        || matches!(name, b"system.posix_acl_access" | b"system.posix_acl_default")
-        || root && name == b"security.capability"
-        || root && name.starts_with(b"trusted.") && !is_form_of_another(name)
-}
-
-/// True for the attributes of an overlay's own, and for the form in which xfs keeps access lists.
-fn is_form_of_another(name: &[u8]) -> bool {
-    [&b"trusted.overlay."[..], b"trusted.SGI_ACL_"].iter().any(|kept| name.starts_with(kept))
 }
 
 impl Attributes {
@@ -471,8 +450,8 @@ impl Attributes {
             if self.0.iter().any(|(own, _)| *own == name) {
                 continue;
             }
-            match rustix::fs::fremovexattr(from, &name) {
-                Ok(()) | Err(Errno::NODATA) => {}
+            match xattr::remove(from, &name) {
+                Ok(()) | Err(xattr::NONE) => {}
                 Err(other) => return Err(other.into()),
             }
         }
@@ -570,8 +549,8 @@ mod tests {
     #[test]
     fn attributes_beyond_the_bound_are_refused() {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        for name in ["user.one", "user.two", "user.three"] {
-            match rustix::fs::fsetxattr(&file, name, &[7; 500], XattrFlags::empty()) {
+        for name in [c"user.one", c"user.two", c"user.three"] {
+            match xattr::set(file.as_fd(), name, &[7; 500]) {
                 Err(Errno::OPNOTSUPP) => return,
                 set => set.unwrap(),
             }

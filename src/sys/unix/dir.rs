@@ -10,15 +10,16 @@ use std::{
 };
 
 use rustix::{
-    fs::AtFlags, fs::CWD, fs::FlockOperation, fs::Mode, fs::OFlags, fs::RenameFlags,
-    fs::ResolveFlags, fs::StatxFlags, fs::Timespec, fs::Timestamps, fs::UTIME_NOW, io::Errno,
+    fs::AtFlags, fs::CWD, fs::FlockOperation, fs::Mode, fs::OFlags, fs::RenameFlags, fs::Timespec,
+    fs::Timestamps, fs::UTIME_NOW, io::Errno,
 };
 
 use crate::{
-    path::RelPath, sys::part_name::PartOwner, sys::part_name::under_part_name, sys::stat::Identity,
-    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::types::Lock, sys::unix::kind::*,
+    path::RelPath, sys::part_name::PartOwner, sys::stat::Identity, sys::stat::Kind,
+    sys::stat::Stat, sys::stat::Time, sys::types::Lock, sys::unix::kind::*,
     sys::unix::process::acting_as, sys::unix::process::is_root, sys::unix::process::patiently,
-    sys::unix::volume::is_on_fuse,
+    sys::unix::system, sys::unix::system::UNNOTICED, sys::unix::volume::is_on_fuse,
+    sys::unix::volume::is_unsupported,
 };
 
 /// A directory that is open, so that names below it are looked up there whatever its own path leads to later.
@@ -69,13 +70,10 @@ impl Dir {
     }
 
     /// Opens the directory at `path` below this one, component by component; a symbolic link on the
-    /// way is refused. The kernel does that in one call if it can (`openat2`, Linux 5.6).
+    /// way is refused. The kernel does that in one call if it can.
     pub fn open_below(&self, path: &RelPath) -> io::Result<Self> {
-        let stay = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        if let Ok(dir) =
-            rustix::fs::openat2(&self.0, path.as_bytes(), DIRECTORY, Mode::empty(), stay)
-        {
-            return Ok(Self(dir));
+        if let Some(dir) = self.open_at_once(path, DIRECTORY) {
+            return Ok(dir);
         }
         path.components()
             .try_fold(self.try_clone()?, |dir, name| dir.open_dir(OsStr::from_bytes(name), false))
@@ -95,63 +93,11 @@ impl Dir {
                 opened => opened,
             }
         };
-        // O_NOATIME is for the owner and root only, EPERM otherwise (open(2)).
-        match open(flags | OFlags::NOATIME) {
+        match open(flags | UNNOTICED) {
             Err(Errno::PERM) => {}
             opened => return Ok(File::from(opened?)),
         }
         Ok(File::from(open(flags)?))
-    }
-
-    /// Makes a new, empty file without a name, of these permissions but for those that the umask or a
-    /// default ACL takes away; `None` where the file system has no such files.
-    pub fn create_nameless(&self, mode: u32) -> io::Result<Option<File>> {
-        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(mode as _);
-        let make = || patiently(|| rustix::fs::openat(&self.0, ".", flags, mode));
-        match self.with_room(make) {
-            // Old kernels and file systems without (open(2)).
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => Ok(None),
-            opened => Ok(Some(File::from(opened?))),
-        }
-    }
-
-    /// The permissions that a file without a name can have from the start here, and in directories
-    /// made here; none where that cannot be told. A file born with its final ones need not be given
-    /// them: a fourteenth of the time that 4 KiB take on tmpfs.
-    pub fn modes_at_birth(&self) -> u32 {
-        let stat = self.create_nameless(0o777).ok().flatten().map(|file| Self::stat_file(&file));
-        stat.and_then(Result::ok).map_or(0, |stat| stat.mode & 0o777)
-    }
-
-    /// Gives a file without a name its final one; an entry that is there already is an error
-    /// (`AlreadyExists`) and stays.
-    pub fn publish_nameless(&self, file: &File, name: &OsStr) -> io::Result<()> {
-        let link = || rustix::fs::linkat(file, "", &self.0, name, AtFlags::EMPTY_PATH);
-        Ok(self.with_room(link)?)
-    }
-
-    /// Does once more what found no room, when all that waits to be written has been. For data that waits, xfs sets
-    /// aside many times what it takes in the end, and only `open` with a name and `write` write it out before they
-    /// give up, not what concerns files without a name (fs/xfs/xfs_inode.c): of 50,000 files of 4 KiB 37,000 fitted
-    /// into 900 MiB.
-    fn with_room<T>(&self, deed: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
-        match deed() {
-            Err(Errno::NOSPC) => {
-                // What could not be written is told once, so it must not be passed over here.
-                rustix::fs::syncfs(&self.0)?;
-                deed()
-            }
-            done => done,
-        }
-    }
-
-    /// True if files without a name can be made and published here: before Linux 6.10 the latter is for root only
-    /// (linkat(2), `AT_EMPTY_PATH`).
-    pub fn can_publish_nameless(&self, owner: PartOwner) -> bool {
-        let Ok(Some(file)) = self.create_nameless(PRIVATE) else { return false };
-        under_part_name(owner, |name| self.publish_nameless(&file, name))
-            .is_ok_and(|((), name)| self.remove(&name).is_ok())
     }
 
     /// Gives the finished file `part` its final `name`, atomically. Unless `replace`, an entry that
@@ -163,7 +109,8 @@ impl Dir {
         match rustix::fs::renameat_with(&self.0, part, &self.0, name, RenameFlags::NOREPLACE) {
             // File systems without the flag (FUSE, some network ones) say EINVAL, old kernels ENOSYS,
             // filters of system calls EPERM.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {}
+            Err(Errno::INVAL | Errno::PERM) => {}
+            Err(error) if is_unsupported(error) => {}
             renamed => return Ok(renamed?),
         }
         // A hard link never replaces anything, so it is as atomic as the flag; where there are no
@@ -197,7 +144,8 @@ impl Dir {
     pub fn move_entry(&self, name: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.0, name, &to.0, new, RenameFlags::NOREPLACE) {
             // As for `publish`.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {}
+            Err(Errno::INVAL | Errno::PERM) => {}
+            Err(error) if is_unsupported(error) => {}
             renamed => return Ok(renamed?),
         }
         match to.stat(new, false) {
@@ -252,14 +200,6 @@ impl Dir {
         Ok(stat_from(&rustix::fs::fstat(file)?))
     }
 
-    /// The same, asked of a file system that lets the kernel answer from memory (FUSE, for a second or more).
-    pub fn stat_file_anew(file: &File) -> io::Result<Stat> {
-        // The answer stays in the kernel's memory, which alone is asked where there is no such call.
-        let anew = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-        let _ = rustix::fs::statx(file, "", anew, StatxFlags::CTIME);
-        Self::stat_file(file)
-    }
-
     /// The identity of the directory above this one; of itself at the top.
     pub fn parent(&self) -> io::Result<Dir> {
         Ok(Self(rustix::fs::openat(&self.0, "..", DIRECTORY, Mode::empty())?))
@@ -288,13 +228,6 @@ impl Dir {
         Self::birth_of(self)
     }
 
-    /// When an open entry was made, where the system tells.
-    pub fn birth_of(entry: impl AsFd) -> Option<Time> {
-        let asked = rustix::fs::statx(entry, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
-        let told = asked.ok().filter(|told| told.stx_mask & StatxFlags::BTIME.bits() != 0)?;
-        Some(Time { secs: told.stx_btime.tv_sec, nanos: told.stx_btime.tv_nsec })
-    }
-
     /// Fails if nothing can be made in this directory: its file system is mounted for reading only, or this process may
     /// not.
     pub fn check_writable(&self) -> io::Result<()> {
@@ -317,7 +250,7 @@ impl Dir {
     /// without such a call (HFS: `EINVAL`, fsync(2)) writes them when it likes, which [its
     /// traits](crate::sys::traits::Traits::syncs_names) tell.
     pub fn persist(&self) -> io::Result<()> {
-        match rustix::fs::fsync(&self.0) {
+        match system::fsync(&self.0) {
             Err(Errno::INVAL) => Ok(()),
             persisted => Ok(persisted?),
         }
@@ -351,9 +284,8 @@ fn lock_by(open: impl AsFd, how: FlockOperation) -> io::Result<Lock> {
         Ok(()) => Ok(Lock::Held),
         Err(Errno::WOULDBLOCK) => Ok(Lock::Taken),
         // Over NFS a lock needs a file opened for writing, which a directory cannot be.
-        Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-            Ok(Lock::Unknown)
-        }
+        Err(Errno::BADF | Errno::NOLCK | Errno::INVAL) => Ok(Lock::Unknown),
+        Err(error) if is_unsupported(error) => Ok(Lock::Unknown),
         Err(other) => Err(other.into()),
     }
 }

@@ -1,4 +1,5 @@
 //! The kinds of file systems: the numbers that Linux has for them (linux/magic.h and the file systems' own sources).
+//! macOS has names for them.
 
 use std::os::fd::AsFd;
 
@@ -37,9 +38,34 @@ pub const OPENAFS: u32 = 0x5346_414f;
 pub const CODA: u32 = 0x7375_7245;
 pub const LUSTRE: u32 = 0x0bd0_0bd0;
 
+/// Of macOS alone; the number is the mark of its superblock.
+pub const APFS: u32 = 0x4253_584e;
+
 /// The kind of the file system that `at` lies on.
+#[cfg(not(target_os = "macos"))]
 pub fn fs_kind(at: impl AsFd) -> Option<u32> {
     rustix::fs::fstatfs(at).ok().map(|told| told.f_type as u32)
+}
+
+/// The kind of the file system that `at` lies on; `None` for one whose name is not among these.
+#[cfg(target_os = "macos")]
+pub fn fs_kind(at: impl AsFd) -> Option<u32> {
+    const NAMES: [(&[u8], u32); 10] = [
+        (b"apfs", APFS),
+        (b"hfs", HFSPLUS),
+        (b"msdos", FAT),
+        (b"exfat", EXFAT),
+        (b"ntfs", NTFS),
+        (b"udf", UDF),
+        (b"cd9660", ISO9660),
+        (b"nfs", NFS),
+        (b"smbfs", SMB2),
+        (b"macfuse", FUSE),
+    ];
+    let told = rustix::fs::fstatfs(at).ok()?;
+    let name = told.f_fstypename.map(|byte| byte as u8);
+    let name = name.split(|&byte| byte == 0).next()?;
+    NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
 }
 
 /// True if the file system that `at` lies on is known to be of one of these kinds.

@@ -5,7 +5,9 @@ use std::{ffi::OsStr, fs::File, io};
 
 use rustix::{fs::Mode, fs::OFlags, io::Errno};
 
-use crate::sys::unix::{dir::Dir, dir::lock, process::acting_as, process::is_root};
+use crate::sys::unix::{
+    dir::Dir, dir::lock, process::acting_as, process::is_root, system, system::is_open_for_writing,
+};
 use crate::{sys::stat::Kind, sys::stat::Stat, sys::types::Lock};
 
 impl Dir {
@@ -123,26 +125,6 @@ pub fn is_ours_alone(file: &File, there: &Stat) -> io::Result<bool> {
     Ok(is_closed && !is_open_for_writing(file)?)
 }
 
-/// True if a process can write to a file by a descriptor or a mapping: then there is no lease of it to read (fcntl(2)).
-fn is_open_for_writing(file: &File) -> io::Result<bool> {
-    use std::os::fd::AsRawFd;
-    /// The number in linux/fcntl.h: the signal that tells of it.
-    const F_SETSIG: libc::c_int = 10;
-    let control = |command, argument: libc::c_int| {
-        // SAFETY: an open descriptor, and commands that take a number.
-        match unsafe { libc::fcntl(file.as_raw_fd(), command, argument) } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
-    };
-    // Who wants to write meanwhile waits, and this process is told of it: by a signal that ends no process.
-    control(F_SETSIG, libc::SIGURG)?;
-    match control(libc::F_SETLEASE, libc::F_RDLCK) {
-        Ok(()) => control(libc::F_SETLEASE, libc::F_UNLCK).map(|()| false),
-        Err(error) => Ok(error.kind() == io::ErrorKind::WouldBlock),
-    }
-}
-
 /// Keeps a file locked that is about to be closed; `None` where files are not locked.
 pub fn keep_locked(file: &File) -> io::Result<Option<File>> {
     // The lock belongs to what was opened, and ends with the last descriptor of it (flock(2)).
@@ -152,5 +134,5 @@ pub fn keep_locked(file: &File) -> io::Result<Option<File>> {
 /// Waits until a file's content, and what is needed to find it, are on the device. An error is final,
 /// as with [`persist_file`](crate::sys::unix::volume::persist_file).
 pub fn persist_content(file: &File) -> io::Result<()> {
-    Ok(rustix::fs::fdatasync(file)?)
+    Ok(system::fdatasync(file)?)
 }

@@ -1,38 +1,29 @@
 //! The labels of what is not opened for reading, above all of symbolic links: owner, times, and as root attributes.
-//!
-//! A link is never opened for reading, so it is opened as a path (`O_PATH`), by which no other entry that takes its
-//! name meanwhile is meant.
 
-use std::{ffi::CStr, ffi::OsStr, io, os::fd::AsRawFd, os::fd::OwnedFd};
+use std::{ffi::CStr, ffi::OsStr, io, os::fd::OwnedFd};
 
-use rustix::{fs::AtFlags, fs::Mode, fs::OFlags, fs::XattrFlags, io::Errno};
+use rustix::{fs::AtFlags, io::Errno};
 
 use crate::sys::unix::{
-    attributes::Attributes, attributes::MOST, dir::Dir, dir::owner_of, dir::stat_from,
-    dir::times_of, process::acting_as, process::is_root,
+    attributes::Attributes, attributes::MOST, dir::Dir, dir::stat_from, dir::times_of,
+    process::acting_as, process::is_root, system::unopened,
 };
 use crate::{sys::stat::Kind, sys::stat::Stat};
 
-const LINK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
 impl Attributes {
-    /// Those of the symbolic link `name` in `dir`. Only root's can be on a link (xattr(7)).
+    /// Those of the symbolic link `name` in `dir`.
     pub fn of_link(dir: &Dir, name: &OsStr) -> io::Result<Self> {
-        if is_root() { Self::of_unopened(dir, name) } else { Ok(Self::default()) }
+        match unopened::links_have_attributes() {
+            true => Self::of_unopened(dir, name),
+            false => Ok(Self::default()),
+        }
     }
 
     /// Those of the entry `name` in `dir`, which is not opened for reading.
     pub fn of_unopened(dir: &Dir, name: &OsStr) -> io::Result<Self> {
-        let entry = rustix::fs::openat(dir, name, LINK, Mode::empty())?;
-        let path = path_of(&entry);
-        let list = |room: Option<&mut [u8]>| match room {
-            Some(room) => rustix::fs::listxattr(&*path, room),
-            None => rustix::fs::listxattr_query(&*path),
-        };
-        let get = |name: &CStr, room: Option<&mut [u8]>| match room {
-            Some(room) => rustix::fs::getxattr(&*path, name, room),
-            None => rustix::fs::getxattr_query(&*path, name),
-        };
+        let entry = unopened::open(dir, name)?;
+        let list = |room: Option<&mut [u8]>| unopened::list(&entry, room);
+        let get = |name: &CStr, room: Option<&mut [u8]>| unopened::get(&entry, name, room);
         Self::collect(MOST, &list, &get)
     }
 }
@@ -49,7 +40,7 @@ impl Dir {
         stat: &Stat,
         attributes: &Attributes,
     ) -> io::Result<()> {
-        let link = rustix::fs::openat(self, name, LINK, Mode::empty())?;
+        let link = unopened::open(self, name)?;
         let there = stat_from(&rustix::fs::fstat(&link)?);
         let is_ours = !is_root() || there.uid == acting_as().0;
         if there.kind != Kind::Symlink || there.links != 1 || !is_ours {
@@ -64,26 +55,17 @@ impl Dir {
                 }
                 _ => Err(error),
             });
-        let path = path_of(&link);
-        let set = attributes.0.iter().try_for_each(|(name, value)| {
-            rustix::fs::setxattr(&*path, name, value, XattrFlags::empty())
-        });
+        let mut all = attributes.0.iter();
+        let set = all.try_for_each(|(name, value)| unopened::set(&link, name, value));
         labelled.and(Ok(set?))
     }
 }
 
-/// The path under which the kernel shows what was opened as a path, whose attributes no call takes by the
-/// descriptor. Without /proc none are read.
-pub(super) fn path_of(link: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", link.as_raw_fd())
-}
-
 fn set_owner_and_times(link: &OwnedFd, stat: &Stat) -> io::Result<()> {
     if is_root() {
-        let (uid, gid) = owner_of(stat);
-        rustix::fs::chownat(link, c"", uid, gid, AtFlags::EMPTY_PATH)?;
+        unopened::set_owner(link, stat)?;
     }
-    Ok(rustix::fs::utimensat(link, c"", &times_of(stat), AtFlags::EMPTY_PATH)?)
+    Ok(unopened::set_times(link, stat)?)
 }
 
 #[cfg(test)]

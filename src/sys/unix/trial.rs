@@ -17,7 +17,7 @@ use crate::sys::{
     part_name::PartOwner, part_name::is_part_name, part_name::under_part_name, stat::Kind,
     stat::Time, traits::LONGEST_NAME, traits::NameTraits, traits::TimeTraits, traits::Traits,
     traits::TriedName, unix::dir::Dir, unix::dir::LinkTarget, unix::dir::stat_from,
-    unix::process::is_root, unix::volume::close_file, unix::volume::is_on_fuse,
+    unix::process::is_root, unix::system, unix::volume::close_file, unix::volume::is_on_fuse,
     unix::volume::may_lack_owners,
 };
 
@@ -405,7 +405,7 @@ impl Dir {
 
     /// True if the names here can be made durable. HFS has no such call (`EINVAL`).
     fn syncs_names(&self) -> bool {
-        !matches!(rustix::fs::fsync(self), Err(Errno::INVAL))
+        !matches!(system::fsync(self), Err(Errno::INVAL))
     }
 
     /// True if `file` keeps its time when that of the link to it is set.

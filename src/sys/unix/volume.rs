@@ -4,11 +4,8 @@ use std::{fs::File, io, os::fd::AsFd, os::fd::IntoRawFd};
 
 use rustix::io::Errno;
 
-use crate::sys::unix::{dir::Dir, kind::*, place::Place, process::is_root};
+use crate::sys::unix::{dir::Dir, kind::*, process::is_root, system, system::Place};
 use crate::sys::{interrupted::uninterrupted, types::Extent, types::FreeSpace, types::UsedSpace};
-use std::sync::OnceLock;
-
-use crate::sys::unix::process::kernel_at_least;
 
 /// The next data of a file of `size` bytes at or after `offset`; an extent at `size` without length
 /// when only a hole is left. `None` where the file system keeps no such map.
@@ -22,7 +19,8 @@ pub fn next_extent(file: &File, offset: u64, size: u64) -> io::Result<Option<Ext
         Ok(start) => start.min(size),
         // No data at or after the offset (lseek(2)).
         Err(Errno::NXIO) => return Ok(Some(Extent { start: size, end: size })),
-        Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(None),
+        Err(Errno::INVAL | Errno::NOTTY) => return Ok(None),
+        Err(error) if is_unsupported(error) => return Ok(None),
         Err(other) => return Err(other.into()),
     };
     let end = match seek(SeekFrom::Hole(start)) {
@@ -33,34 +31,13 @@ pub fn next_extent(file: &File, offset: u64, size: u64) -> io::Result<Option<Ext
     Ok(Some(Extent { start, end }))
 }
 
-/// Sets room aside for `len` bytes of the empty file `file`, which stays empty, where that keeps it in
-/// one piece: on ext4 and xfs, which choose the place for each part of a file when it is written out.
-/// Elsewhere it is of no use (tmpfs would fill it with zeros, btrfs would no longer compress it).
-///
-/// # Errors
-/// There is not that much room.
-pub fn reserve(file: &File, len: u64) -> io::Result<()> {
-    use rustix::{fs::FallocateFlags, fs::fallocate};
-    // ext2 and ext3 cannot.
-    if !is_one_of(file, &[EXT, XFS]) {
-        return Ok(());
-    }
-    match uninterrupted(|| Ok(fallocate(file, FallocateFlags::KEEP_SIZE, 0, len)?)) {
-        Err(full) if is_disk_full(&full) || Errno::from_io_error(&full) == Some(Errno::FBIG) => {
-            Err(full)
-        }
-        // Not here, or nothing that writing would not tell too.
-        _ => Ok(()),
-    }
-}
-
 /// From now on, what is skipped while writing `file` takes no room: here it never does.
 pub fn allow_holes(_: &File) {}
 
 /// Waits until a file's content and metadata are on the device. An error is final: the kernel marks
 /// the pages clean, so a second call would lie.
 pub fn persist_file(file: &File) -> io::Result<()> {
-    Ok(rustix::fs::fsync(file)?)
+    Ok(system::fsync(file)?)
 }
 
 /// Closes a file and says what the file system has to say at the last moment: network file systems
@@ -104,9 +81,8 @@ impl Dir {
     /// True if files that are not written out yet take room here that may run short, so that small ones are better
     /// written out one by one.
     pub fn is_short_of_room_for_unwritten(&self) -> bool {
-        rustix::fs::fstatfs(&self.0).is_ok_and(|fs| {
-            fs.f_type as u32 == BTRFS && fs.f_bavail.saturating_mul(fs.f_bsize as u64) < AMPLE
-        })
+        let is_short = |fs: rustix::fs::StatVfs| fs.f_bavail.saturating_mul(fs.f_frsize) < AMPLE;
+        is_on_btrfs(self) && rustix::fs::fstatvfs(&self.0).is_ok_and(is_short)
     }
 
     /// The largest file that this directory's file system can hold, if that is known to be less than disks are
@@ -120,34 +96,6 @@ impl Dir {
     pub fn is_fat(&self) -> bool {
         is_one_of(self, &[FAT, EXFAT])
     }
-
-    /// True if [`persist_all`](Self::persist_all) can be relied on here: a local file system whose `syncfs` waits for
-    /// data and metadata, and a kernel that reports its errors: those of data since Linux 5.8 (syncfs(2)), those of a
-    /// failed journal or log, which `->sync_fs` gives, since 5.17 (5679897eb104, 2d86293c7075). Some older kernels have
-    /// one of these changes and not the other, which their number does not tell. Overlays, network file systems and
-    /// FUSE swallow errors there.
-    pub fn can_persist_all(&self) -> bool {
-        is_one_of(self, &[EXT, XFS, BTRFS, F2FS, TMPFS, RAMFS])
-            && kernel_at_least(5, 17)
-            && has_syncfs()
-    }
-
-    /// Waits until everything written to this directory's file system is on the device.
-    pub fn persist_all(&self) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(&self.0)?)
-    }
-}
-
-/// True if this process may call `syncfs`, asked once: filters of system calls, in containers, refuse calls by number,
-/// before they look at anything else.
-fn has_syncfs() -> bool {
-    static IS_ALLOWED: OnceLock<bool> = OnceLock::new();
-    *IS_ALLOWED.get_or_init(|| {
-        // SAFETY: a number that is no descriptor; nothing is written anywhere.
-        let failed = unsafe { libc::syncfs(-1) } == -1;
-        let error = io::Error::last_os_error().raw_os_error();
-        !(failed && matches!(error, Some(libc::ENOSYS | libc::EPERM)))
-    })
 }
 
 /// True if a server in user space answers for this entry, and the kernel passes its answers on.
@@ -158,8 +106,8 @@ pub(super) fn is_on_fuse(at: impl AsFd) -> bool {
 /// True if the file system `at` lies on is of a kind that may have one owner, or one mode, for all its entries.
 pub fn may_lack_owners(at: impl AsFd) -> bool {
     // An NFS server may give all to one user.
-    const KINDS: [u32; 12] =
-        [FAT, EXFAT, NTFS, NTFS3, HFS, HFSPLUS, FUSE, NFS, SMB, CIFS, SMB2, NINE_P];
+    const KINDS: [u32; 13] =
+        [APFS, FAT, EXFAT, NTFS, NTFS3, HFS, HFSPLUS, FUSE, NFS, SMB, CIFS, SMB2, NINE_P];
     fs_kind(at).is_none_or(|kind| KINDS.contains(&kind))
 }
 
@@ -234,6 +182,11 @@ pub fn is_synthetic(file: impl AsFd) -> bool {
         0x6165_676c,
     ];
     is_one_of(file, &SYNTHETIC)
+}
+
+/// True if an error says that this is not to be had here: Linux has one number for that, macOS two.
+pub(super) fn is_unsupported(error: Errno) -> bool {
+    [Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS].contains(&error)
 }
 
 /// True if the error says that there is no room left (or no quota).

@@ -138,26 +138,6 @@ impl Dir {
         }
     }
 
-    /// Files without a name do not exist here.
-    pub fn create_nameless(&self, _: u32) -> io::Result<Option<File>> {
-        Ok(None)
-    }
-
-    /// Files without a name do not exist here.
-    pub fn modes_at_birth(&self) -> u32 {
-        0
-    }
-
-    /// Files without a name do not exist here.
-    pub fn publish_nameless(&self, _: &File, _: &OsStr) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Files without a name do not exist here.
-    pub fn can_publish_nameless(&self, _: PartOwner) -> bool {
-        false
-    }
-
     /// Makes the new file `name` for writing; an error if it exists. It inherits the
     /// permissions of the directory.
     pub fn create_new(&self, name: &OsStr, _private: bool) -> io::Result<File> {
@@ -372,16 +352,6 @@ impl Dir {
         false
     }
 
-    /// Makes nothing durable at once: flushing a whole volume is for administrators only.
-    pub fn can_persist_all(&self) -> bool {
-        false
-    }
-
-    /// See [`can_persist_all`](Self::can_persist_all).
-    pub fn persist_all(&self) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
     /// Locks the directory against other runs on this machine while this handle is open, at the
     /// longest until the process ends. The lock is an object of the system whose name tells the
     /// directory, so it leaves nothing behind; other machines do not see it.
@@ -468,6 +438,11 @@ impl AsHandle for Dir {
 // directory keeps no program from making entries in it.
 
 impl Dir {
+    /// The permissions of a file are no access list here.
+    pub fn mode_without_list(&self, _: &OsStr, stat: &Stat) -> u32 {
+        stat.mode
+    }
+
     /// No.
     pub fn is_closed(_: &Stat) -> bool {
         false

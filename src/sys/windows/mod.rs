@@ -15,13 +15,17 @@ mod nt;
 mod owner;
 mod place;
 mod plain;
-mod portable;
 mod process;
 mod stat;
 mod stream;
 mod trial;
 mod volume;
 
+pub use crate::sys::portable::{
+    Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, pending_calls,
+    permit_threads, pipe, place_all_data, plugged_in, read_no_more_than_asked, reserve,
+    set_io_priority, shared_place, splice, subject_of, tee, what_protects, widen,
+};
 pub use attributes::Attributes;
 pub use dir::Dir;
 pub use link::LinkTarget;
@@ -31,11 +35,6 @@ pub use name::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use place::{Place, no_own_mount};
 pub use plain::{
     is_ours_alone, keep_locked, open_plain, persist_content, read_at, who_else_changes,
-};
-pub use portable::{
-    Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, pending_calls,
-    permit_threads, pipe, place_all_data, plugged_in, read_no_more_than_asked, reserve,
-    set_io_priority, shared_place, splice, subject_of, tee, what_protects, widen,
 };
 pub use process::{
     Helper, Manager, address_space_left, descriptors_are_wanted, heed_memory_limit, host_name,

@@ -7,8 +7,10 @@ use std::os::{fd::AsFd, fd::AsRawFd, unix::ffi::OsStringExt};
 use std::{ffi::OsString, fmt::Write as _, fs, fs::File, io, path::Path};
 
 use crate::sys::types::{MountedVolume, VolumeDetails};
-use crate::sys::unix::data_place::ExtentMap;
-use crate::{sys::unix::dir::Dir, sys::unix::place::MountLine, sys::unix::place::unescaped};
+use crate::sys::unix::system::data_place::ExtentMap;
+use crate::{
+    sys::unix::dir::Dir, sys::unix::system::place::MountLine, sys::unix::system::place::unescaped,
+};
 
 /// The file systems that are mounted from block devices as a whole, each once. Where the system does not tell, there
 /// are none.

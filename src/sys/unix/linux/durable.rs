@@ -10,9 +10,11 @@ use std::{
 };
 
 use crate::{
-    sys::types::Durable, sys::unix::dir::Dir, sys::unix::kind::*, sys::unix::place::MountLine,
-    sys::unix::place::Place,
+    sys::types::Durable, sys::unix::dir::Dir, sys::unix::kind::*,
+    sys::unix::system::place::MountLine, sys::unix::system::place::Place,
 };
+
+pub use rustix::fs::{fdatasync, fsync};
 
 const IN_MEMORY: Durable = Durable::Unknown("its file system is in memory");
 const NO_TABLE: Durable = Durable::Unknown("the table of mounts does not show its file system");

@@ -16,8 +16,9 @@ use std::{
 use rustix::{fs::Advice, fs::AtFlags, fs::OFlags, fs::StatxFlags};
 
 use crate::{
-    sys::interrupted::uninterrupted, sys::stat::Stat, sys::unix::cache::CachedBytes,
-    sys::unix::cache::cached, sys::unix::cache::drop_pages, sys::unix::kind::*,
+    sys::interrupted::uninterrupted, sys::stat::Stat, sys::unix::kind::*,
+    sys::unix::system::cache::CachedBytes, sys::unix::system::cache::cached,
+    sys::unix::system::cache::drop_pages,
 };
 
 /// The number of bytes at which reads around the cache must start, in memory and in the file; every

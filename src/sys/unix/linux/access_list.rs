@@ -5,14 +5,14 @@ use std::ffi::CStr;
 
 /// True if an access list keeps its group, or a user or group that it names, from reading or entering. `None` if it
 /// cannot be taken apart.
-pub(super) fn denies(list: &[u8]) -> Option<bool> {
+pub fn denies(list: &[u8]) -> Option<bool> {
     let limited = |(_, given)| given & 0o5 != 0o5;
     Some(given_by(list)?.any(limited))
 }
 
 /// The most permissions of an entry that has not its access list. The bits of the group are those of the list's mask,
 /// which may be wider than what the group has; and whoever is named in it comes as one of the group, or as all others.
-pub(super) fn permitted_without(list: &[u8]) -> u32 {
+pub fn permitted_without(list: &[u8]) -> u32 {
     let Some(given) = given_by(list) else { return 0o7700 };
     let (mut named, mut group) = (0o7, 0o7);
     for (tag, given) in given {
@@ -22,7 +22,7 @@ pub(super) fn permitted_without(list: &[u8]) -> u32 {
 }
 
 /// Where the kernel keeps one.
-pub(super) const ACCESS_LIST: &CStr = c"system.posix_acl_access";
+pub const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 
 /// The tags of entries in access lists.
 const USER: u16 = 0x02;
@@ -31,7 +31,7 @@ const GROUP: u16 = 0x08;
 const MASK: u16 = 0x10;
 
 /// An access list but for its mask.
-pub(super) fn without_mask(list: &[u8]) -> Vec<[u8; 8]> {
+pub fn without_mask(list: &[u8]) -> Vec<[u8; 8]> {
     let entries = list.get(4..).unwrap_or_default().as_chunks::<8>().0.iter().copied();
     entries.filter(|entry| entry[..2] != MASK.to_le_bytes()).collect()
 }

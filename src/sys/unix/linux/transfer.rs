@@ -15,8 +15,8 @@ use rustix::{
 
 use crate::sys::{
     chunk_size::AdaptiveChunk, interrupted::uninterrupted, types::Cloned, types::KernelCopy,
-    types::Spliced, unix::dir::Dir, unix::dir::PRIVATE, unix::process::kernel_at_least,
-    unix::process::wait_readable, unix::process::wait_writable,
+    types::Spliced, unix::dir::Dir, unix::dir::PRIVATE, unix::process::wait_readable,
+    unix::process::wait_writable, unix::system::process::kernel_at_least,
 };
 
 /// Makes the empty file `to` share the data of `from`, which changes nothing for either until one

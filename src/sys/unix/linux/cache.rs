@@ -22,7 +22,7 @@ use rustix::{fs::Advice, io::ReadWriteFlags, io::preadv2, io::pwritev2};
 use crate::{
     sys::chunk_size::AdaptiveChunk, sys::interrupted::uninterrupted, sys::interrupted::write_all,
     sys::types::CachePolicy, sys::types::ResidentBytes, sys::unix::kind::*,
-    sys::unix::process::kernel_at_least,
+    sys::unix::system::process::kernel_at_least,
 };
 
 /// The most that is on its way to the device, or looked at, at a time; bytes.

@@ -4,7 +4,7 @@ use std::{ffi::OsStr, io, os::fd::AsFd, os::fd::AsRawFd, os::unix::ffi::OsStrExt
 
 use rustix::io::Errno;
 
-use crate::{sys::unix::dir::Dir, sys::unix::place::Place, sys::unix::volume::is_on_btrfs};
+use crate::{sys::unix::dir::Dir, sys::unix::system::place::Place, sys::unix::volume::is_on_btrfs};
 
 // _IOW(0x94, …, struct btrfs_ioctl_vol_args) and _IOW(0x94, 23, struct btrfs_ioctl_vol_args_v2) (linux/btrfs.h).
 const SUBVOL_CREATE: u32 = 0x5000_940e;

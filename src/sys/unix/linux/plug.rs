@@ -3,7 +3,8 @@
 use std::{fs, path::Path};
 
 use crate::{
-    sys::types::Durable, sys::types::PluggedIn, sys::unix::dir::Dir, sys::unix::durable::durable,
+    sys::types::Durable, sys::types::PluggedIn, sys::unix::dir::Dir,
+    sys::unix::system::durable::durable,
 };
 
 /// When the device of `dir` came; `None` where that is not told, and where nothing is known to reach a device: servers,

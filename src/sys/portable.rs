@@ -1,4 +1,4 @@
-//! What only Linux has: here the ordinary way.
+//! What only Linux has: the ordinary way, on Windows and macOS.
 //!
 //! The page cache is left to the system, bytes are read and written, and room is found as a file
 //! grows.
@@ -6,9 +6,10 @@
 use std::{ffi::OsStr, fs::File, io, io::Read, path::PathBuf};
 
 use crate::{
-    sys::Attributes, sys::Dir, sys::interrupted::write_all, sys::special::Special, sys::stat::Stat,
-    sys::types::CachePolicy, sys::types::Cloned, sys::types::DataSharing, sys::types::IoPriority,
-    sys::types::KernelCopy, sys::types::NamedInode, sys::types::PendingCall, sys::types::PluggedIn,
+    sys::Attributes, sys::Dir, sys::interrupted::write_all, sys::part_name::PartOwner,
+    sys::special::Special, sys::stat::Stat, sys::types::CachePolicy, sys::types::Cloned,
+    sys::types::DataSharing, sys::types::IoPriority, sys::types::KernelCopy,
+    sys::types::NamedInode, sys::types::PendingCall, sys::types::PluggedIn,
     sys::types::ResidentBytes, sys::types::Spliced,
 };
 
@@ -96,6 +97,36 @@ impl Dir {
         Some(Cloned::No { cause: io::ErrorKind::Unsupported.into(), ever: true })
     }
 
+    /// Files without a name do not exist here.
+    pub fn create_nameless(&self, _: u32) -> io::Result<Option<File>> {
+        Ok(None)
+    }
+
+    /// Files without a name do not exist here.
+    pub fn modes_at_birth(&self) -> u32 {
+        0
+    }
+
+    /// Files without a name do not exist here.
+    pub fn publish_nameless(&self, _: &File, _: &OsStr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Files without a name do not exist here.
+    pub fn can_publish_nameless(&self, _: PartOwner) -> bool {
+        false
+    }
+
+    /// Makes nothing durable at once: flushing a whole volume is for administrators only.
+    pub fn can_persist_all(&self) -> bool {
+        false
+    }
+
+    /// See [`can_persist_all`](Self::can_persist_all).
+    pub fn persist_all(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Makes the directory `name`, for its owner only.
     pub fn make_tree(&self, name: &OsStr) -> io::Result<()> {
         self.make_dir(name, true)
@@ -104,11 +135,6 @@ impl Dir {
     /// There are no snapshots here.
     pub fn make_snapshot(&self, _: &Dir, _: &OsStr) -> io::Result<bool> {
         Ok(false)
-    }
-
-    /// The permissions of a file are no access list here.
-    pub fn mode_without_list(&self, _: &OsStr, stat: &Stat) -> u32 {
-        stat.mode
     }
 
     /// No FIFO, socket or device is copied here.

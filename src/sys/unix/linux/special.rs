@@ -2,13 +2,15 @@
 
 use std::{ffi::OsStr, io};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, XattrFlags};
+use rustix::fs::{AtFlags, FileType, Mode};
 
 use crate::{
     sys::Attributes, sys::special::Special, sys::stat::Stat, sys::unix::dir::Dir,
-    sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::link::path_of,
-    sys::unix::owner::mode_of_another, sys::unix::process::acting_as, sys::unix::process::is_root,
+    sys::unix::dir::times_of, sys::unix::owner::mode_of_another, sys::unix::process::acting_as,
+    sys::unix::process::is_root,
 };
+
+use super::unopened;
 
 impl Dir {
     /// What the FIFO, socket or device `name` is.
@@ -35,8 +37,7 @@ impl Dir {
         stat: &Stat,
         attributes: &Attributes,
     ) -> io::Result<()> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let made = rustix::fs::openat(self, name, flags, Mode::empty())?;
+        let made = unopened::open(self, name)?;
         let there = rustix::fs::fstat(&made)?;
         let is_ours = !is_root() || there.st_uid == acting_as().0;
         if special_of(&there) != special || there.st_nlink != 1 || !is_ours {
@@ -44,15 +45,14 @@ impl Dir {
         }
         let mut mode = stat.mode;
         if is_root() {
-            let (uid, gid) = owner_of(stat);
-            rustix::fs::chownat(&made, c"", uid, gid, AtFlags::EMPTY_PATH)?;
+            unopened::set_owner(&made, stat)?;
         } else {
             mode = mode_of_another(stat, there.st_gid);
         }
         // What was opened as a path is changed by the path under which the kernel shows it.
-        let path = path_of(&made);
+        let path = unopened::path_of(&made);
         for (name, value) in &attributes.0 {
-            rustix::fs::setxattr(&*path, name, value, XattrFlags::empty())?;
+            unopened::set(&made, name, value)?;
         }
         rustix::fs::chmod(&*path, Mode::from_raw_mode(mode as _))?;
         Ok(rustix::fs::utimensat(rustix::fs::CWD, &*path, &times_of(stat), AtFlags::empty())?)

@@ -6,7 +6,7 @@ use std::{ffi::OsStr, fs, fs::File, path::Path, path::PathBuf};
 
 use rustix::io::Errno;
 
-use crate::{sys::types::PendingCall, sys::unix::dir::Dir, sys::unix::list::DirReader};
+use crate::{sys::types::PendingCall, sys::unix::dir::Dir, sys::unix::system::list::DirReader};
 
 /// More is not read of a name, in bytes: no file system has longer ones.
 const LONGEST: usize = 256;

@@ -25,6 +25,21 @@ impl Dir {
         }
         Ok(Inode { stat: Self::stat_file(file)?, birth: None })
     }
+
+    /// When an open entry was made, where the system tells.
+    pub fn birth_of(entry: impl AsFd) -> Option<Time> {
+        let asked = rustix::fs::statx(entry, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+        let told = asked.ok().filter(|told| told.stx_mask & StatxFlags::BTIME.bits() != 0)?;
+        Some(Time { secs: told.stx_btime.tv_sec, nanos: told.stx_btime.tv_nsec })
+    }
+
+    /// The same, asked of a file system that lets the kernel answer from memory (FUSE, for a second or more).
+    pub fn stat_file_anew(file: &File) -> io::Result<Stat> {
+        // The answer stays in the kernel's memory, which alone is asked where there is no such call.
+        let anew = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        let _ = rustix::fs::statx(file, "", anew, StatxFlags::CTIME);
+        Self::stat_file(file)
+    }
 }
 
 /// All that the system says of an entry in one call, which kernels before 4.11 do not have.
