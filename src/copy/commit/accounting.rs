@@ -465,7 +465,7 @@ impl<'a> Accounting<'a> {
         if !self.counts.is_whole() || self.is_broken() {
             return;
         }
-        let (removed, error) = rotation.run(&self.root, newest);
+        let (removed, error) = rotation.run(&self.root, newest, self.context.shared.known);
         for name in removed.into_iter().filter(|_| !rotation.in_generation) {
             self.events.tell(&Event::ManifestRemoved(name.to_string().as_bytes()));
         }

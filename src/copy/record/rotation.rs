@@ -2,8 +2,8 @@
 //!
 //! Only finished manifests of dircopy go, the oldest first, and only after a run that left a newer one
 //! and in which nothing was amiss. A manifest that is part of what was copied is a file like any other:
-//! it is in the source, or, if it has left the source since, it is listed in the newest manifest, where
-//! none of ours is, or, if it was touched since, its times show that it was not made here.
+//! it is in the source, or, if it has left the source since, this or an earlier run lists it, where none of ours
+//! is, or, if it was touched since, its times show that it was not made here.
 
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeSet, ffi::OsStr, fmt, fs::File, io, num::NonZero, sync::Arc};
@@ -16,9 +16,10 @@ use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile, copy::CopyJob,
     copy::Ending, copy::Report, copy::commit::Committer, copy::media::MediaFinding,
     copy::media::MediaSeal, copy::media::one_history::HistoryRoot, error::Deed, error::Error,
-    error::Result, hash::Algorithms, hash::Digest, io::Durability, state::Note, state::PrivateDir,
-    state::SourceMark, state::private_dir::NAME, sys::Attributes, sys::Dir, sys::DirListing,
-    sys::ListedEntry, sys::stat::Kind, sys::stat::Stat, tree::OutputDir, tree::SourceDir,
+    error::Result, hash::Algorithms, hash::Digest, io::Durability, state::Knowledge, state::Note,
+    state::PrivateDir, state::SourceMark, state::private_dir::NAME, sys::Attributes, sys::Dir,
+    sys::DirListing, sys::ListedEntry, sys::stat::Kind, sys::stat::Stat, tree::OutputDir,
+    tree::SourceDir,
 };
 
 /// Number of manifests that stay.
@@ -40,16 +41,25 @@ impl Rotation {
     }
 
     /// Removes old manifests from the root of the output; `newest` is the path of the one just
-    /// published there. Returns the names of those removed.
-    pub fn run(&self, output: &OutputDir, newest: &Path) -> (Vec<ManifestName>, Option<Error>) {
+    /// published there. Those that earlier runs copied, by what is `known`, are no manifests of the output. Returns the
+    /// names of those removed.
+    pub fn run(
+        &self,
+        output: &OutputDir,
+        newest: &Path,
+        known: Option<&Knowledge>,
+    ) -> (Vec<ManifestName>, Option<Error>) {
         let Some(root) = &output.handle else { return (Vec::new(), None) };
         let mut removed = Vec::new();
         if self.in_generation {
             return (removed, clear(root, output, newest).err());
         }
-        let done = self.surplus(root, output, newest).and_then(|(surplus, listed)| {
+        let was_copied =
+            |name: &str| known.is_some_and(|known| known.has_heard_of(name.as_bytes()));
+        let done = self.surplus(root, output, newest, &was_copied).and_then(|(surplus, listed)| {
             let is_copied = |name: &OsStr| {
-                self.is_in_source(name) || name.to_str().is_some_and(|name| listed.contains(name))
+                let is_listed = |name: &str| listed.contains(name) || was_copied(name);
+                self.is_in_source(name) || name.to_str().is_some_and(is_listed)
             };
             surplus.into_iter().try_for_each(|name| {
                 let file_name = name.to_string();
@@ -87,6 +97,7 @@ impl Rotation {
         root: &Dir,
         output: &OutputDir,
         newest: &Path,
+        was_copied: &dyn Fn(&str) -> bool,
     ) -> Result<(Vec<ManifestName>, BTreeSet<String>)> {
         let fail = |error| Error::io("look for old manifests in", output.path(), error);
         let nothing = (Vec::new(), BTreeSet::new());
@@ -99,7 +110,8 @@ impl Rotation {
         finished.retain(|name| {
             let stat = |name: String| root.stat(name.as_ref(), false);
             let is_made_here = || stat(name.to_string()).is_ok_and(|stat| is_made_here(&stat));
-            name.is_finished() && *name != newest && is_made_here()
+            let is_ours = || is_made_here() && !was_copied(&name.to_string());
+            name.is_finished() && *name != newest && is_ours()
         });
         if finished.len() < self.keep.get() {
             return Ok(nothing);

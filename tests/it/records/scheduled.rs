@@ -293,6 +293,25 @@ fn old_manifests_go_and_nothing_else() {
     scene.copy(&["--keep-manifests", "0"]).assert_code(2);
 }
 
+/// Of a source that is a copy itself: what leaves it goes into the trash of the mirror, and stays there.
+#[test]
+fn manifests_that_came_from_the_source_are_not_ours_to_remove() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    shell(&scene, "cd src && sha256sum a > dircopy-20200101T000000Z.sha256sum");
+    let keep = ["--mirror", "--max-delete", "100%", "--keep-manifests", "1"];
+    scene.copy(&keep).assert_code(0);
+    scene.copy(&keep).assert_code(0);
+    assert!(scene.output().has("dircopy-20200101T000000Z.sha256sum"));
+    shell(&scene, "rm src/dircopy-20200101T000000Z.sha256sum");
+    let run = scene.copy(&keep);
+    run.assert_code(0).assert_prints(&["removed", "1 entry"]);
+    let trash =
+        "find dst/.dircopy-trash -type f -name 'dircopy-20200101T000000Z.sha256sum' | wc -l";
+    assert_eq!(shell(&scene, trash), "1\n");
+    assert_eq!(shell(&scene, "ls dst | grep -c dircopy-"), "1\n");
+}
+
 /// The units are accepted by systemd as they are, but for where the program is, and are as hardened as
 /// they say.
 #[test]
