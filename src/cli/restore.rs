@@ -9,7 +9,7 @@ use crate::{
     cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
     copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
     manifest::ManifestName, manifest::Parsed, path::directory_of, state::private_dir, sys,
-    sys::Dir, sys::DirListing, sys::PlainUse, verify::has_own_manifest, verify::output_near,
+    sys::Dir, sys::DirListing, sys::PlainUse, verify::DirProof, verify::output_near,
     verify::own_manifest,
 };
 
@@ -20,7 +20,7 @@ pub struct ProvenTree {
     pub source: PathBuf,
     /// The manifest, or the bag.
     pub manifest: PathBuf,
-    /// The names in its root that runs keep for themselves.
+    /// Patterns of what runs keep there for themselves, or left when they were cut short.
     pub own: Vec<String>,
 }
 
@@ -37,22 +37,22 @@ impl ProvenTree {
         let root = Dir::open(path).deed("open", path);
         let root = root.map_err(|error| no_such_generation(path).unwrap_or(error))?;
         let set = GenerationSet::read(&root, path)?;
-        if let Some(newest) = set.newest().filter(|_| !has_own_manifest(path, None)) {
+        let proof = DirProof::of(path, None);
+        // Who may write here can add a manifest or a bag to what this user's runs made.
+        if let Some(newest) = set.newest().filter(|_| proof != DirProof::Recorded) {
             return Self::find(&path_of(path, newest), given);
-        }
-        // Who may write here can add a bag to what runs of this user made: it comes last.
-        if given.is_none() && is_bag(path) {
-            if !set.foreign.is_empty() {
-                return fail(TWO_ARCHIVES.into());
-            }
-            let source = path.join("data");
-            return Ok(Self { source, manifest: path.to_path_buf(), own: Vec::new() });
         }
         let manifest = match given {
             Some(given) => given.to_path_buf(),
-            None => match has_own_manifest(path, None) {
-                true => own_manifest(path)?,
-                false => {
+            None => match proof {
+                DirProof::Either => return fail(EITHER.into()),
+                DirProof::Bag if !set.foreign.is_empty() => return fail(EITHER.into()),
+                DirProof::Bag => {
+                    let source = path.join("data");
+                    return Ok(Self { source, manifest: path.to_path_buf(), own: Vec::new() });
+                }
+                DirProof::Recorded | DirProof::Manifest => own_manifest(path)?,
+                DirProof::Nothing => {
                     let near = output_near(path).map(|near| {
                         format!(
                             "it has no manifest, and {0} has: dircopy restore {0} DST",
@@ -136,8 +136,9 @@ fn no_such_generation(path: &Path) -> Option<Error> {
     Some(Error::finding("restore", path, finding))
 }
 
-const TWO_ARCHIVES: &str = "it is a bag, and has generations of which no record of yours knows: name the generation to bring \
-                            back, or the bag's data/ with --expect, or move away what does not belong there";
+const EITHER: &str = "it is a bag, and has a manifest of dircopy or generations that no record of yours knows: name the \
+                      generation, or give the manifest that counts with --expect (of a bag: TREE/data with --expect \
+                      TREE/manifest-sha256.txt), or move away what does not belong there";
 
 const NO_MANIFEST: &str = "it has no manifest of dircopy that would prove it: --expect LIST names one of another \
                            program, and dircopy TREE DST copies it as it is";
@@ -145,8 +146,11 @@ const NO_MANIFEST: &str = "it has no manifest of dircopy that would prove it: --
 /// The command that restores a file or a directory of a tree, which is the nearest directory above with a manifest; if
 /// there is one.
 fn part_of_tree(part: &Path) -> Option<String> {
-    let payload = |tree: &Path| if is_bag(tree) { tree.join("data") } else { tree.to_path_buf() };
-    let is_tree = |dir: &Path| has_own_manifest(dir, None) || is_bag(dir);
+    let payload = |tree: &Path| match DirProof::of(tree, None) {
+        DirProof::Bag => tree.join("data"),
+        _ => tree.to_path_buf(),
+    };
+    let is_tree = |dir: &Path| DirProof::of(dir, None) != DirProof::Nothing;
     let full = part.canonicalize().ok()?;
     let (part, tree) = [part, &full].into_iter().find_map(|part| {
         let is_of = |dir: &&Path| is_tree(dir) && part.starts_with(payload(dir));
@@ -166,15 +170,18 @@ fn part_of_tree(part: &Path) -> Option<String> {
     ))
 }
 
-/// True for a bag. A plain copy of one, or of a tree to which somebody added a `bagit.txt`, has a manifest of dircopy
-/// that lists more than the payload.
-fn is_bag(dir: &Path) -> bool {
-    !has_own_manifest(dir, None) && dir.join("bagit.txt").is_file()
-}
+/// The names of part files and journals, which the next run removes, or goes on with.
+const PARTS: [&str; 4] = [
+    ".??????????.dircopy-part",
+    ".??????????.*-*-*.dircopy-part",
+    ".??????????.dircopy-journal",
+    ".???????????????.dircopy-journal",
+];
 
-/// The names in a root that runs keep for themselves, but for those that the manifest lists: they came from a source.
+/// Patterns of what runs keep in a tree for themselves or left there, but for what the manifest lists: it came from a
+/// source.
 fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
-    let mut own = Vec::new();
+    let (mut own, mut has_parts) = (Vec::new(), false);
     for listed in DirListing::of(root).deed("list", path)? {
         let name = listed.deed("list", path)?.name;
         let is_private = *name == *private_dir::NAME || *name == *private_dir::TRASH;
@@ -186,7 +193,12 @@ fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
     while let Some(entry) = entries.next_entry().deed("read the manifest", manifest)? {
         let Parsed::Record(record) = entry.parsed else { continue };
         own.retain(|name| name.as_bytes() != record.name);
+        let last = record.name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        has_parts |= sys::name_from_bytes(last)
+            .is_ok_and(|name| sys::is_part_name(name) || sys::is_journal_name(name));
     }
+    let mut own: Vec<String> = own.iter().map(|name| format!("/{name}")).collect();
+    own.extend(PARTS.iter().filter(|_| !has_parts).map(|name| (*name).to_owned()));
     Ok(own)
 }
 

@@ -15,9 +15,8 @@ use crate::{
     copy::generations::set::UNFINISHED, copy::generations::set::latest,
     copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
     event::Stop, heal::ProtectJob, manifest::read::escape, path::directory_of, sys, sys::Dir,
-    sys::PlainUse, sys::Uninterrupted, verify::Finding, verify::FindingObserver, verify::Rival,
-    verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
-    verify::has_own_manifest,
+    sys::PlainUse, sys::Uninterrupted, verify::DirProof, verify::Finding, verify::FindingObserver,
+    verify::Rival, verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
 };
 
 /// The setup of a check, whether it makes files whole or not.
@@ -82,7 +81,9 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
             Some((set, latest(&root), is_others))
         };
         let (set, latest, is_others) = Dir::open(dir).ok().and_then(read).unwrap_or_default();
-        if (set.complete.is_empty() && !is_others) || has_own_manifest(dir, job.state.as_deref()) {
+        if (set.complete.is_empty() && !is_others)
+            || DirProof::of(dir, job.state.as_deref()) == DirProof::Recorded
+        {
             // Where no generation was finished the tree of one has the manifest of its run.
             let unfinished = set.unfinished.last().filter(|_| set.complete.is_empty());
             let tree = unfinished.map(|name| dir.join(format!("{name}{UNFINISHED}")));

@@ -10,14 +10,15 @@
 use std::hash::{BuildHasher, RandomState};
 use std::{collections::HashSet, fs::File, io, io::Seek, path::Path, path::PathBuf};
 
+use crate::manifest::archive::bag::DECLARATION;
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Sha256, io::ReadBack,
     manifest::Entries, manifest::ManifestName, manifest::Parsed, manifest::Scanner, manifest::Text,
     manifest::lists, path::RelPath, path::Shown, state::BagNote, state::FinishedManifest,
     state::LastReceipt, state::Missing, state::NotAll, state::Note, state::PrivateDir,
-    state::Unlisted, state::closing::FINISHED, state::private_dir::NAME, state::record::FIRST,
-    state::record::measure, sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir,
-    verify::nearby::at_work, verify::nearby::remedy,
+    state::SourceMark, state::Unlisted, state::closing::FINISHED, state::private_dir::NAME,
+    state::record::FIRST, state::record::measure, sys::Dir, sys::DirListing, sys::Medium,
+    sys::stat::Kind, tree::LastDir, verify::nearby::at_work, verify::nearby::remedy,
 };
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
@@ -75,6 +76,10 @@ pub struct OwnManifests {
     missing: Option<u64>,
     /// True if a run that made no list began later.
     is_unlisted: bool,
+    /// True if the private record is that of a bag.
+    is_bag: bool,
+    /// True if it is that of plain copies.
+    is_plain: bool,
     /// Why there may be no finished manifest, and what to do then.
     why_none: &'static str,
 }
@@ -120,6 +125,8 @@ impl OwnManifests {
             record,
             missing: None,
             is_unlisted: false,
+            is_bag: false,
+            is_plain: false,
             why_none: MADE_NONE,
         };
         found.list(&here).map_err(fail)?;
@@ -133,6 +140,11 @@ impl OwnManifests {
             found.record = recorded(&here, &private);
             found.missing = NotAll::read(&private).map(|note| note.missing);
             found.is_unlisted = Unlisted::read(&private).is_some();
+            found.is_bag = BagNote::read(&private).is_some();
+            // A check, or parity, may have a private directory too.
+            found.is_plain = found.record != Recorded::Nothing
+                || found.is_unlisted
+                || SourceMark::read(&private).is_some();
             found.why_none = why_none(&private);
         }
         found.drop_lists();
@@ -409,6 +421,41 @@ fn each_name(
         }
     }
     named(&lines)
+}
+
+/// What proves the files of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirProof {
+    /// Neither a manifest of dircopy nor a bag.
+    Nothing,
+    /// The manifest of the last plain copy, by the record of this user's runs, if it left one.
+    Recorded,
+    /// A manifest of dircopy, which no record knows.
+    Manifest,
+    /// It is a bag.
+    Bag,
+    /// It is a bag, and has a manifest that no record knows. Who may add files to a bag, or to the source of a copy,
+    /// can make the other of it; so neither is enough.
+    Either,
+}
+
+impl DirProof {
+    /// Looks at the directory `dir`, whose private directory is below `state`, if that is given.
+    pub fn of(dir: &Path, state: Option<&Path>) -> Self {
+        let is_bag = Dir::open(dir)
+            .and_then(|here| here.stat(DECLARATION.as_ref(), false))
+            .is_ok_and(|stat| stat.kind == Kind::File);
+        let Ok(found) = OwnManifests::look(dir, state) else { return Self::Nothing };
+        let is_listed = !(found.finished.is_empty() && found.unfinished.is_empty());
+        match (found.record, is_listed, is_bag) {
+            (_, _, true) if found.is_bag => Self::Bag,
+            (Recorded::Manifest(..), _, _) | (_, _, true) if found.is_plain => Self::Recorded,
+            (_, true, true) => Self::Either,
+            (_, true, false) => Self::Manifest,
+            (_, false, true) => Self::Bag,
+            (_, false, false) => Self::Nothing,
+        }
+    }
 }
 
 /// True if the directory `dir` has a manifest of dircopy, or says why it has none.

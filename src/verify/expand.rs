@@ -8,8 +8,8 @@ use crate::{
     path::Shown, path::directory_of, sys::Dir, sys::Uninterrupted, sys::stat::Kind, tree::LastDir,
     verify::Finding, verify::Findings, verify::ManifestAt, verify::ManifestLines,
     verify::NameHasher, verify::PartOf, verify::Target, verify::TargetSpec, verify::bag,
-    verify::choice::OwnManifests, verify::history, verify::history::BagPart,
-    verify::lines::manifest_lines::Meaning,
+    verify::choice::DirProof, verify::choice::OwnManifests, verify::history,
+    verify::history::BagPart, verify::lines::manifest_lines::Meaning,
 };
 
 /// Puts the lists of archives in the place of what was asked for.
@@ -19,6 +19,10 @@ pub fn expand(asked: Vec<TargetSpec>) -> Expanded {
         match archive_of(&spec) {
             Archive::None => expanded.specs.push(spec),
             Archive::Bag => bag::expand(&spec, &mut expanded),
+            Archive::Either => {
+                bag::expand(&spec, &mut expanded);
+                expanded.specs.push(spec);
+            }
             Archive::History => history::expand(&spec, &mut expanded),
             Archive::Generation(root) => {
                 expanded.specs.push(TargetSpec { root: Some(root), ..spec });
@@ -33,6 +37,8 @@ enum Archive {
     None,
     /// A bag; the specification is that of its directory.
     Bag,
+    /// A bag, or a directory that has a manifest: it is checked as both.
+    Either,
     /// A history.
     History,
     /// One generation of a history of this directory.
@@ -46,18 +52,21 @@ fn archive_of(spec: &TargetSpec) -> Archive {
         Some(ManifestAt::File(path)) => archive_by(spec, path),
         None => {
             let dir = spec.dir.as_deref().unwrap_or(Path::new("."));
-            let ours = OwnManifests::look(dir, spec.state.as_deref());
-            if spec.root.is_some() || ours.is_ok_and(|ours| !matches!(ours.valid(dir), Ok(None))) {
+            if spec.root.is_some() {
                 return Archive::None;
             }
-            let Ok(here) = Dir::open(dir) else { return Archive::None };
-            let has = |here: &Dir, name: &str, kind| {
-                here.stat(name.as_ref(), false).is_ok_and(|stat| stat.kind == kind)
+            let ours = OwnManifests::look(dir, spec.state.as_deref());
+            let is_listed = ours.is_ok_and(|ours| !matches!(ours.valid(dir), Ok(None)));
+            let has_history = || {
+                let stat = Dir::open(dir).and_then(|here| here.stat(HISTORY.as_ref(), false));
+                stat.is_ok_and(|stat| stat.kind == Kind::Dir)
             };
-            match () {
-                () if has(&here, DECLARATION, Kind::File) => Archive::Bag,
-                () if has(&here, HISTORY, Kind::Dir) => Archive::History,
-                () => Archive::None,
+            match DirProof::of(dir, spec.state.as_deref()) {
+                DirProof::Bag => Archive::Bag,
+                DirProof::Either if is_listed => Archive::Either,
+                DirProof::Either => Archive::Bag,
+                _ if !is_listed && has_history() => Archive::History,
+                _ => Archive::None,
             }
         }
     }

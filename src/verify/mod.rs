@@ -27,7 +27,7 @@ mod unlisted;
 mod work;
 
 pub use budget::Budget;
-pub use choice::{Rival, has_own_manifest, own_manifest};
+pub use choice::{DirProof, Rival, has_own_manifest, own_manifest};
 pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
 pub use finding::{

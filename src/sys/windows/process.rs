@@ -238,6 +238,16 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
     }
 }
 
+/// The system's clock for files moves in steps of 15.6 ms.
+const CLOCK_STEP: Duration = Duration::from_millis(16);
+
+/// The time of now, or a little earlier, as the system would give it to a file that is changed.
+pub fn time_of_change() -> Time {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = now.saturating_sub(CLOCK_STEP);
+    Time { secs: i64::try_from(now.as_secs()).unwrap_or(0), nanos: now.subsec_nanos() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,14 +267,4 @@ mod tests {
             assert_eq!(class(), expected, "{nice}");
         }
     }
-}
-
-/// The system's clock for files moves in steps of 15.6 ms.
-const CLOCK_STEP: Duration = Duration::from_millis(16);
-
-/// The time of now, or a little earlier, as the system would give it to a file that is changed.
-pub fn time_of_change() -> Time {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = now.saturating_sub(CLOCK_STEP);
-    Time { secs: i64::try_from(now.as_secs()).unwrap_or(0), nanos: now.subsec_nanos() }
 }

@@ -193,8 +193,68 @@ fn generations_come_before_a_bag_beside_them() {
     // Whose it is, is not known where the private directories are gone.
     shell(&scene, "chmod -R u+w nights; rm -r nights/2*/.dircopy");
     let run = scene.bare(["restore", "nights", "other"]).run();
-    run.assert_code(2).assert_says("it is a bag, and has generations");
+    run.assert_code(2).assert_says("or generations that no record of yours knows");
     assert!(!scene.path("other/notes.txt").exists());
+}
+
+/// A neighbour may add a file that is called like a manifest to a bag, and to a directory of generations.
+#[test]
+fn a_manifest_that_was_planted_does_not_hide_rot() {
+    let scene = copied(&[]);
+    scene.bare(["src", "bag", "--bag", "--no-links"]).run().assert_code(0);
+    scene.bare(["src", "nights", "--generations"]).run().assert_code(0);
+    let rot =
+        "touch -r $f time && printf X | dd of=$f conv=notrunc status=none && touch -r time $f";
+    shell(
+        &scene,
+        &format!("for f in bag/data/notes.txt nights/2*/notes.txt; do chmod u+w $f; {rot}; done"),
+    );
+    let plant = "cd $d && echo x > planted && sha256sum planted $(ls bagit.txt) > dircopy-20260101T000000Z.sha256sum";
+    shell(&scene, &format!("for d in bag nights; do ({plant}); done 2> /dev/null"));
+    for tree in ["bag", "nights"] {
+        scene.bare(["verify", tree]).run().assert_code(4).assert_says("notes.txt");
+        let run = scene.bare(["restore", tree, "back"]).run();
+        run.assert_code(4).assert_says("notes.txt");
+        assert!(!scene.path("back/notes.txt").exists(), "{tree}");
+    }
+    scene.bare(["heal", "bag", "--from-tree", "src", "-n"]).run().assert_says("notes.txt");
+    // What plain runs of this user made is no bag, also where they left no manifest.
+    shell(
+        &scene,
+        "cp -r bag planted && chmod -R u+w planted && rm -r planted/.dircopy planted/dircopy-* planted/planted && rm src/link",
+    );
+    for args in [&["--hash", "none"][..], &[]] {
+        let copied = [&["planted", "plain"], args].concat();
+        scene.bare(copied).run().assert_code(0);
+        shell(&scene, "rm -f plain/dircopy-*");
+        scene.bare(["verify", "plain"]).run().assert_code(5);
+        scene.bare(["restore", "plain", "none"]).run().assert_code(2);
+        shell(&scene, "chmod -R u+w plain; rm -r plain");
+    }
+    // Of a bag that was handed on no record knows: it is checked as both, and not brought back by either.
+    shell(&scene, "rm -r bag/.dircopy");
+    scene.bare(["verify", "bag"]).run().assert_code(4).assert_says("notes.txt");
+    let run = scene.bare(["restore", "bag", "other"]).run();
+    run.assert_code(2).assert_says("it is a bag, and has a manifest of dircopy");
+    let run =
+        scene.bare(["restore", "bag/data", "other", "--expect", "bag/manifest-sha256.txt"]).run();
+    assert!(!scene.path("other/notes.txt").exists(), "{}", run.err());
+}
+
+#[test]
+fn part_files_of_a_killed_run_stay_in_the_archive() {
+    let scene = copied(&[]);
+    scene.src.file("2025/snow.jpg", content(6_000_000)).file("notes.txt", "newer");
+    let running = scene.command(["--overwrite-policy", "always", "--limit-rate", "2M"]).spawn();
+    let mut running = running;
+    running.until("there is a part file", || {
+        shell(&scene, "find dst -name '*.dircopy-part' | wc -l").trim() != "0"
+    });
+    running.signal(Signal::KILL);
+    running.wait();
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code_in(&[0, 4]);
+    assert_eq!(shell(&scene, "find back -name '*.dircopy-*'"), "");
 }
 
 #[test]
