@@ -188,7 +188,7 @@ impl CopyInvocation {
         let patterns = match names {
             Some(_) => Vec::new(),
             None => {
-                let own = found.own.iter().map(|name| Pattern::Exclude(name.clone()));
+                let own = found.own.iter().map(|name| Pattern::Exclude(format!("/{name}")));
                 let given = patterns(matches, &self.args.include, &self.args.exclude);
                 given.into_iter().chain(own).collect()
             }

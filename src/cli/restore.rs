@@ -20,7 +20,7 @@ pub struct ProvenTree {
     pub source: PathBuf,
     /// The manifest, or the bag.
     pub manifest: PathBuf,
-    /// Patterns of what runs keep there for themselves, or left when they were cut short.
+    /// The names in its root that runs keep for themselves.
     pub own: Vec<String>,
 }
 
@@ -170,18 +170,9 @@ fn part_of_tree(part: &Path) -> Option<String> {
     ))
 }
 
-/// The names of part files and journals, which the next run removes, or goes on with.
-const PARTS: [&str; 4] = [
-    ".??????????.dircopy-part",
-    ".??????????.*-*-*.dircopy-part",
-    ".??????????.dircopy-journal",
-    ".???????????????.dircopy-journal",
-];
-
-/// Patterns of what runs keep in a tree for themselves or left there, but for what the manifest lists: it came from a
-/// source.
+/// The names in a root that runs keep for themselves, but for those that the manifest lists: they came from a source.
 fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
-    let (mut own, mut has_parts) = (Vec::new(), false);
+    let mut own = Vec::new();
     for listed in DirListing::of(root).deed("list", path)? {
         let name = listed.deed("list", path)?.name;
         let is_private = *name == *private_dir::NAME || *name == *private_dir::TRASH;
@@ -193,12 +184,7 @@ fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
     while let Some(entry) = entries.next_entry().deed("read the manifest", manifest)? {
         let Parsed::Record(record) = entry.parsed else { continue };
         own.retain(|name| name.as_bytes() != record.name);
-        let last = record.name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        has_parts |= sys::name_from_bytes(last)
-            .is_ok_and(|name| sys::is_part_name(name) || sys::is_journal_name(name));
     }
-    let mut own: Vec<String> = own.iter().map(|name| format!("/{name}")).collect();
-    own.extend(PARTS.iter().filter(|_| !has_parts).map(|name| (*name).to_owned()));
     Ok(own)
 }
 

@@ -6,17 +6,18 @@
 
 use std::{ffi::CStr, ffi::CString, fs::File, io, os::fd::AsFd, os::fd::BorrowedFd};
 
-use rustix::{fs::Mode, io::Errno};
+use rustix::{fs::Gid, fs::Mode, io::Errno};
 
 use crate::{
     sys::interrupted::uninterrupted, sys::stat::Identity, sys::stat::Stat, sys::unix::dir::Dir,
     sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::owner::is_born_owned,
-    sys::unix::owner::is_labelled, sys::unix::owner::mode_by_group,
-    sys::unix::owner::mode_of_another, sys::unix::process::acting_as, sys::unix::process::is_root,
-    sys::unix::system::denies, sys::unix::system::permitted_without,
-    sys::unix::system::without_mask, sys::unix::system::xattr,
-    sys::unix::system::xattr::ACCESS_LIST, sys::unix::system::xattr::INHERITED_LIST,
-    sys::unix::volume::flush_file, sys::unix::volume::is_unsupported,
+    sys::unix::owner::is_labelled, sys::unix::owner::mode_of_another,
+    sys::unix::process::acting_as, sys::unix::process::is_root, sys::unix::system::denies,
+    sys::unix::system::limited_to, sys::unix::system::of_group,
+    sys::unix::system::permitted_without, sys::unix::system::without_mask,
+    sys::unix::system::xattr, sys::unix::system::xattr::ACCESS_LIST,
+    sys::unix::system::xattr::INHERITED_LIST, sys::unix::volume::flush_file,
+    sys::unix::volume::is_unsupported,
 };
 
 /// The extended attributes of a file or directory that a copy should have too.
@@ -130,11 +131,15 @@ impl Attributes {
                 mode &= 0o1777;
             }
         } else if !owned {
-            mode = mode_by_group(to, source);
+            mode = self.mode_by_group(to, source);
         }
         for (name, value) in &self.0 {
-            let label = || xattr::set(to, name, value);
-            if !set("set an extended attribute of", &label) && name.as_c_str() == ACCESS_LIST {
+            let is_list = name.as_c_str() == ACCESS_LIST;
+            let label = || match is_list {
+                true => xattr::set(to, name, &limited_to(value, mode)),
+                false => xattr::set(to, name, value),
+            };
+            if !set("set an extended attribute of", &label) && is_list {
                 mode &= permitted_without(value);
             }
         }
@@ -145,6 +150,32 @@ impl Attributes {
             set("set the permissions of", &|| rustix::fs::fchmod(to, mode));
         }
         set("set the modification time of", &|| rustix::fs::futimens(to, &times_of(source)));
+    }
+
+    /// The permissions that an entry of another owner, and of the group `gid`, gets from `source`, which has these.
+    /// Those of the source's group come as all others there, and get no more than a list gives them at the source.
+    pub(super) fn mode_of_another(&self, source: &Stat, gid: u32) -> u32 {
+        let list = self.0.iter().find(|(name, _)| name.as_c_str() == ACCESS_LIST);
+        let kept_out = list.map_or(0, |(_, list)| 0o7 & !of_group(list));
+        let mode = mode_of_another(source, gid);
+        if gid == source.gid { mode } else { mode & !kept_out }
+    }
+
+    /// The same for an open entry of this user, which gets `source`'s group where that makes a difference and this user
+    /// is in it.
+    fn mode_by_group(&self, to: BorrowedFd<'_>, source: &Stat) -> u32 {
+        let narrow = self.mode_of_another(source, !source.gid);
+        let whole = self.mode_of_another(source, source.gid);
+        let gid = Some(Gid::from_raw(source.gid));
+        let may_be_whole = narrow != whole && rustix::fs::fchown(to, None, gid).is_ok();
+        if may_be_whole { whole } else { narrow }
+    }
+
+    /// True if this has `source`'s owner (as root) and permissions, as [`apply`](Self::apply) would set them.
+    fn is_labelled(&self, there: &Stat, source: &Stat) -> bool {
+        let owned = (source.uid, source.gid) == (there.uid, there.gid);
+        let of_another = || there.mode == self.mode_of_another(source, there.gid);
+        if owned || is_root() { is_labelled(there, source) } else { of_another() }
     }
 
     /// True if new entries in this directory get access lists from it.
@@ -429,7 +460,7 @@ impl Attributes {
     /// The attributes of an entry that is `there`, if these are among them, no other gives rights, and the rest is as
     /// `source` is.
     fn held_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> Option<Self> {
-        let is_as = is_labelled(there, source) && source.mtime.may_be_stored_as(there.mtime);
+        let is_as = self.is_labelled(there, source) && source.mtime.may_be_stored_as(there.mtime);
         let held = is_as.then(|| Self::read(to).ok()).flatten()?;
         let has_all = self.0.iter().all(|one| held.has(one));
         (has_all && !held.open_more_than_those(self)).then_some(held)
@@ -480,7 +511,7 @@ impl Attributes {
     /// attributes.
     pub fn widen(&self, there: &Stat, at: impl AsFd, source: &Stat) -> bool {
         let owned = (source.uid, source.gid) == (there.uid, there.gid);
-        let mode = if owned { source.mode } else { mode_of_another(source, there.gid) };
+        let mode = if owned { source.mode } else { self.mode_of_another(source, there.gid) };
         let has_all = || Self::read(at).is_ok_and(|held| self.0.iter().all(|it| held.has(it)));
         !owned && is_root() || mode & !there.mode != 0 || !has_all()
     }

@@ -1,6 +1,6 @@
 //! Whose an entry is: closing a directory to others, and what another group gets.
 
-use std::{ffi::OsStr, io, os::fd::BorrowedFd};
+use std::{ffi::OsStr, io};
 
 use rustix::{fs::Gid, fs::Mode, fs::Uid};
 
@@ -124,15 +124,6 @@ pub(super) fn mode_of_another(source: &Stat, gid: u32) -> u32 {
     let both = mode >> 3 & mode & 0o007;
     let of_group = if source.kind == Kind::Dir { source.mode & SET_GROUP } else { 0 };
     if gid == source.gid { mode | of_group } else { mode & !0o077 | both << 3 | both }
-}
-
-/// The same for an open entry of this user, which gets `source`'s group where that makes a difference and this user is
-/// in it.
-pub(super) fn mode_by_group(to: BorrowedFd<'_>, source: &Stat) -> u32 {
-    let narrow = mode_of_another(source, !source.gid);
-    let may_be_whole = narrow != mode_of_another(source, source.gid)
-        && rustix::fs::fchown(to, None, Some(Gid::from_raw(source.gid))).is_ok();
-    if may_be_whole { mode_of_another(source, source.gid) } else { narrow }
 }
 
 /// True if an entry made by this process in a directory of group `dir_gid` has `source`'s owner and group without

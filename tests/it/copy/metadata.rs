@@ -340,6 +340,64 @@ fn labels_of_another_group_are_compared_with_what_was_made_of_them() {
     assert_eq!(shell(&scene, "stat -c %a out/o/closed"), "4700\n");
 }
 
+/// Those of the source's group, which this user cannot give, come as all others at the copy: an access list that keeps
+/// them out, or lets them only read, holds there too.
+#[test]
+fn a_lost_group_gets_no_more_than_its_list_gave_it() {
+    need!(Setpriv, Attr);
+    let scene = Scene::on_disk();
+    for name in ["closed", "all", "d/f", "read"] {
+        scene.src.file(name, "SECRET");
+    }
+    shell(
+        &scene,
+        "mkdir out; chmod 755 . src; chown -R 1001:2000 src; chown 1001:100 out src/d/f
+         cd src; chmod 604 closed; chmod 606 all; chmod 646 read; chmod 705 d; chmod 644 d/f
+         setfacl -m u:5555:rw closed all read; setfacl -m u:5555:rx d",
+    );
+    let run = |groups: &str, args: &[&str]| {
+        let user = ["setpriv", "--reuid", "1001", "--regid", "100", "--groups", groups];
+        scene.bare([&["src", "out/o"], args].concat()).under(user).run()
+    };
+    // Who is in the group may do at `tree` …
+    let may = |tree: &str| {
+        let script = "for f in closed all d/f read; do cat $f > /dev/null 2>&1 && echo reads $f; \
+                      (: >> $f) 2> /dev/null && echo writes $f; done; true";
+        let user = "setpriv --reuid 1002 --regid 2000 --clear-groups sh -c";
+        shell(&scene, &format!("cd {tree} && {user} '{script}'"))
+    };
+    assert_eq!(may("src"), "reads read\n");
+    run("100", &[]).assert_code(0);
+    assert_eq!(may("out/o"), "reads read\n");
+    let inodes = || shell(&scene, "cd out/o; stat -c '%n %i %a %Z' closed all d/f read");
+    let before = inodes();
+    for args in [&[][..], &["--overwrite-policy", "update"], &["--mirror"]] {
+        run("100", args).assert_code(0);
+        assert_eq!(inodes(), before, "{args:?}");
+    }
+    // So it is where a copy from before is kept.
+    shell(
+        &scene,
+        "rm -r out/o; cp -r src keep; chown -R 1001:100 src; setfacl -Rb src; chmod -R a+rX src",
+    );
+    run("100", &[]).assert_code(0);
+    shell(
+        &scene,
+        "sleep 0.05; chown -R 1001:2000 src/closed src/all src/read src/d; cd src; setfacl -m u:1002:0 closed
+         setfacl -m u:5555:rw all read; chmod 646 closed read; chmod 606 all; setfacl -m u:5555:rx d; chmod 705 d",
+    );
+    run("100", &["--overwrite-policy", "update"]).assert_code(0);
+    assert_eq!(may("out/o"), may("src"));
+    shell(&scene, "rm -r src; mv keep src; chown -R 1001:2000 src; cd src; setfacl -Rb .; chmod 604 closed; chmod 606 all
+                   chmod 646 read; chmod 705 d; chmod 644 d/f; setfacl -m u:5555:rw closed all read; setfacl -m u:5555:rx d");
+    // Whoever is in it gives it to the copies.
+    shell(&scene, "rm -r out/o");
+    run("100,2000", &[]).assert_code(0);
+    assert_eq!(may("out/o"), "reads read\n");
+    let lists = |tree: &str| shell(&scene, &format!("cd {tree} && getfacl -nc closed all read d"));
+    assert_eq!(lists("out/o"), lists("src"));
+}
+
 /// The set-group-ID bit of a directory is of its group, whoever copies it.
 #[test]
 fn an_ordinary_users_directories_keep_their_set_group_id_bits() {

@@ -242,22 +242,6 @@ fn a_manifest_that_was_planted_does_not_hide_rot() {
 }
 
 #[test]
-fn part_files_of_a_killed_run_stay_in_the_archive() {
-    let scene = copied(&[]);
-    scene.src.file("2025/snow.jpg", content(6_000_000)).file("notes.txt", "newer");
-    let running = scene.command(["--overwrite-policy", "always", "--limit-rate", "2M"]).spawn();
-    let mut running = running;
-    running.until("there is a part file", || {
-        shell(&scene, "find dst -name '*.dircopy-part' | wc -l").trim() != "0"
-    });
-    running.signal(Signal::KILL);
-    running.wait();
-    let run = scene.bare(["restore", "dst", "back"]).run();
-    run.assert_code_in(&[0, 4]);
-    assert_eq!(shell(&scene, "find back -name '*.dircopy-*'"), "");
-}
-
-#[test]
 fn a_bag_whose_files_are_all_missing_is_not_an_empty_source() {
     let scene = copied(&[]);
     scene.bare(["src", "bag", "--bag", "--no-links"]).run().assert_code(0);

@@ -21,6 +21,26 @@ pub fn permitted_without(list: &[u8]) -> u32 {
     0o7700 | (group & named) << 3 | named
 }
 
+/// The permissions of the entry's group, within the mask, which those of the entry show in their place. None if the
+/// list cannot be taken apart.
+pub fn of_group(list: &[u8]) -> u32 {
+    let given = given_by(list).and_then(|mut given| given.find(|(tag, _)| *tag == GROUP_OBJ));
+    given.map_or(0, |(_, given)| given.into())
+}
+
+/// The list, giving no more than an entry with the permissions `mode` may: setting it sets those, too.
+pub fn limited_to(list: &[u8], mode: u32) -> Vec<u8> {
+    let mut limited = list.to_vec();
+    for entry in limited.get_mut(4..).unwrap_or_default().as_chunks_mut::<8>().0 {
+        entry[2] &= match u16::from_le_bytes([entry[0], entry[1]]) {
+            MASK => (mode >> 3) as u8,
+            OTHER => mode as u8,
+            _ => continue,
+        };
+    }
+    limited
+}
+
 /// Where the kernel keeps one.
 pub const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 
@@ -29,11 +49,14 @@ const USER: u16 = 0x02;
 const GROUP_OBJ: u16 = 0x04;
 const GROUP: u16 = 0x08;
 const MASK: u16 = 0x10;
+const OTHER: u16 = 0x20;
 
-/// An access list but for its mask.
+/// An access list but for its mask, and what it gives to all others: the permissions show these.
 pub fn without_mask(list: &[u8]) -> Vec<[u8; 8]> {
     let entries = list.get(4..).unwrap_or_default().as_chunks::<8>().0.iter().copied();
-    entries.filter(|entry| entry[..2] != MASK.to_le_bytes()).collect()
+    let is_shown =
+        |entry: &[u8; 8]| [MASK, OTHER].contains(&u16::from_le_bytes([entry[0], entry[1]]));
+    entries.filter(|entry| !is_shown(entry)).collect()
 }
 
 /// The permissions that a list gives, within its mask, to its group (`GROUP_OBJ`) and to whom it names.

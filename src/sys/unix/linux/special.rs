@@ -6,8 +6,7 @@ use rustix::fs::{AtFlags, FileType, Mode};
 
 use crate::{
     sys::Attributes, sys::special::Special, sys::stat::Stat, sys::unix::dir::Dir,
-    sys::unix::dir::times_of, sys::unix::owner::mode_of_another, sys::unix::process::acting_as,
-    sys::unix::process::is_root,
+    sys::unix::dir::times_of, sys::unix::process::acting_as, sys::unix::process::is_root,
 };
 
 use super::unopened;
@@ -47,7 +46,7 @@ impl Dir {
         if is_root() {
             unopened::set_owner(&made, stat)?;
         } else {
-            mode = mode_of_another(stat, there.st_gid);
+            mode = attributes.mode_of_another(stat, there.st_gid);
         }
         // What was opened as a path is changed by the path under which the kernel shows it.
         let path = unopened::path_of(&made);

@@ -86,6 +86,16 @@ pub fn permitted_without(_: &[u8]) -> u32 {
     0o7700
 }
 
+/// The permissions that the entry's group has for sure: none, as a list may keep it out.
+pub fn of_group(_: &[u8]) -> u32 {
+    0
+}
+
+/// A list as it is: setting it changes no permissions here.
+pub fn limited_to(list: &[u8], _: u32) -> &[u8] {
+    list
+}
+
 /// A list as it is: there are no masks here.
 pub fn without_mask(list: &[u8]) -> &[u8] {
     list
