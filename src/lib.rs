@@ -130,6 +130,7 @@ pub use verify::{CheckShard, MergeJob, ShardCoverage, ShardOfCheck};
 
 // Making trees whole.
 pub use heal::{HealJob, ProtectJob};
+pub use parity::MadeSets;
 pub use verify::{BagVerdict, Mend, ParityReport};
 
 // Reading manifests.

@@ -181,6 +181,7 @@ fn protect<'r>(
         let root = report.manifest.as_deref().and_then(Path::parent)?;
         let mut protecting = ProtectJob::new(root);
         (protecting.share, protecting.wait) = (args.parity, job.wait);
+        protecting.ahead = report.ahead;
         protecting.check.state.clone_from(&job.state);
         Some(protecting)
     };

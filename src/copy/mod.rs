@@ -69,6 +69,9 @@ pub struct CopyJob {
     pub limit_rate: Option<u64>,
     /// Of files that cannot be read as a whole, keep what can be read, for later runs to go on with.
     pub rescue: bool,
+    /// Begin the output's parity, for so many of 10,000 parts of the content, while files are copied, so that they are
+    /// not read from the device for it. A [`ProtectJob`](crate::ProtectJob) makes the rest.
+    pub parity: Option<u32>,
     /// Where another run is writing to the output, wait until it ends, instead of refusing.
     pub wait: bool,
     /// Where the private directories of outputs are kept; in the outputs themselves without.

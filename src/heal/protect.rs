@@ -9,25 +9,17 @@ use std::{ffi::OsString, fs::File, io, io::Seek, path::PathBuf, sync::Arc, time:
 
 use crate::{
     error::Deed, error::Error, error::Result, event::Observer, event::Stop, io::HashedFrom,
-    parity::AllUnfit, parity::MOST_SUMS, parity::Means, parity::ParityDir, parity::ParityIndex,
-    parity::Share, parity::Unfit, parity::Wanted, state::Missing, state::PrivateDir, sys,
-    sys::DirListing, sys::stat::Kind, tree::LastDir, tree::Patience, verify::Checked,
-    verify::Finding, verify::FindingObserver, verify::Findings, verify::ManifestLine,
-    verify::ManifestLines, verify::Meaning, verify::ParityReport, verify::PartOf, verify::Target,
-    verify::Verdict, verify::VerifyJob, verify::VerifyReport, verify::expand,
+    parity::AllUnfit, parity::Bins, parity::MOST_SUMS, parity::MadeSets, parity::Means,
+    parity::ParityDir, parity::ParityIndex, parity::Share, parity::Unfit, parity::Wanted,
+    state::Missing, state::PrivateDir, sys, sys::DirListing, sys::stat::Kind, tree::LastDir,
+    tree::Patience, verify::Checked, verify::Finding, verify::FindingObserver, verify::Findings,
+    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::ParityReport,
+    verify::PartOf, verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
+    verify::expand,
 };
 
 /// The share of parity where none is asked for.
 const USUAL: Share = Share(500);
-
-/// A set has no more files, …
-const MOST_FILES: usize = 1000;
-
-/// … and no more bytes, unless one file has.
-const MOST_BYTES: u64 = 1 << 30;
-
-/// Files of a set are no larger than one of these, and larger than the one before, so that slices suit all of them.
-const SIZES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 16 << 20, u64::MAX];
 
 /// A tree to protect. Make one with [`new`](Self::new) and change what should differ.
 #[derive(Clone, Debug)]
@@ -38,12 +30,14 @@ pub struct ProtectJob {
     pub share: Option<u32>,
     /// Wait for another run on the tree to end instead of refusing.
     pub wait: bool,
+    /// What was made while the tree was copied.
+    pub ahead: MadeSets,
 }
 
 impl ProtectJob {
     /// A job with the defaults of the command line.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { check: VerifyJob::new([dir]), share: None, wait: false }
+        Self { check: VerifyJob::new([dir]), share: None, wait: false, ahead: MadeSets::default() }
     }
 
     /// Runs it. The stop of `observer` must not serve another run.
@@ -85,7 +79,11 @@ impl ProtectJob {
                 remove_leftovers(&dir).deed("list", dir.path())?;
                 let share = self.share.map(Share);
                 let protecting = Protecting { target, share, is_all: true, observer };
-                parity = Some(protecting.run(&dir, &manifest, &mut counts)?);
+                let made = protecting.run(&dir, &manifest, &mut counts)?;
+                let MadeSets { sets, bytes } = self.ahead;
+                let kept = made.kept.saturating_sub(sets);
+                let (made_sets, bytes) = (made.made + sets, made.bytes + bytes);
+                parity = Some(ParityReport { made: made_sets, bytes, kept, ..made });
                 drop(private);
             }
         }
@@ -116,13 +114,6 @@ pub struct Protecting<'a> {
     pub observer: &'a FindingObserver<'a>,
 }
 
-/// Files that wait for enough others of their size.
-#[derive(Default)]
-struct Bin {
-    files: Vec<Wanted>,
-    bytes: u64,
-}
-
 /// The state of a run.
 struct Run<'a> {
     by: &'a Protecting<'a>,
@@ -137,6 +128,8 @@ struct Run<'a> {
     stay: Vec<bool>,
     /// The names of new sets.
     made: Vec<OsString>,
+    /// True if a listed file has no parity.
+    is_lacking: bool,
     last: LastDir,
     counts: &'a mut Checked,
     report: ParityReport,
@@ -176,18 +169,19 @@ impl Protecting<'_> {
             stay: Vec::new(),
             index,
             made: Vec::new(),
+            is_lacking: false,
             last: LastDir::default(),
             counts,
             report: ParityReport { is_all: self.is_all, ..ParityReport::default() },
         };
         run.compare(manifest, stop)?;
-        let mut bins: [Bin; SIZES.len()] = Default::default();
+        let mut bins = Bins::default();
         self.each_line(manifest, stop, |line| match line {
             Meaning::File(line) => run.take(&mut bins, line),
             Meaning::Fault(finding) if self.is_all => run.tell(finding),
             _ => {}
         })?;
-        bins.into_iter().for_each(|bin| run.close(bin));
+        bins.rest().for_each(|files| run.close(files));
         if !stop.is_requested() {
             run.remove_old();
         }
@@ -239,7 +233,7 @@ impl Run<'_> {
     }
 
     /// Takes a line: its file has parity, or gets it together with others of its size.
-    fn take(&mut self, bins: &mut [Bin], line: ManifestLine) {
+    fn take(&mut self, bins: &mut Bins, line: ManifestLine) {
         let ManifestLine { number, path, digest, .. } = line;
         let (mut is_known, mut has_parity) = (false, false);
         for (_, set, is_same) in self.index.entries(&path, &digest) {
@@ -248,7 +242,9 @@ impl Run<'_> {
         if has_parity {
             self.report.files += 1;
         }
-        if !self.by.is_all && (has_parity || !is_known) {
+        // Of a set that is lost nobody knows which files it was of: any that have no other.
+        let may_be_lost = !self.index.lost.is_empty();
+        if !self.by.is_all && (has_parity || !is_known && !may_be_lost) {
             return;
         }
         let wanted = Wanted { path, digest, line: number };
@@ -273,21 +269,11 @@ impl Run<'_> {
                 false => self.unfit(wanted, Unfit::Differs(None)),
             };
         }
-        let number = SIZES.iter().position(|most| size <= *most).unwrap_or(SIZES.len() - 1);
-        let Some(bin) = bins.get_mut(number) else { return };
-        if bin.bytes > 0 && bin.bytes + size > MOST_BYTES {
-            self.close(std::mem::take(bin));
-        }
-        bin.bytes += size;
-        bin.files.push(wanted);
-        if bin.files.len() >= MOST_FILES {
-            self.close(std::mem::take(bin));
-        }
+        bins.add(wanted, size).into_iter().flatten().for_each(|files| self.close(files));
     }
 
     /// Makes the parity of these files, without those that do not fit.
-    fn close(&mut self, bin: Bin) {
-        let mut files = bin.files;
+    fn close(&mut self, mut files: Vec<Wanted>) {
         // A name that is listed twice is one file.
         files.sort_by(|a, b| a.path.cmp(&b.path));
         files.dedup_by(|a, b| a.path == b.path && a.digest == b.digest);
@@ -332,6 +318,7 @@ impl Run<'_> {
 
     /// Tells of a file that gets no parity, unless a check did.
     fn unfit(&mut self, wanted: Wanted, why: Unfit) {
+        self.is_lacking = true;
         if !self.by.is_all {
             return;
         }
@@ -361,7 +348,7 @@ impl Run<'_> {
         }
         // What a file was of is known no more: all that is listed must have parity without it.
         let counts = &self.counts;
-        if self.by.is_all && !counts.is_untrue() && !counts.is_incomplete() {
+        if !self.is_lacking && !counts.is_untrue() && !counts.is_incomplete() {
             old.append(&mut self.index.lost);
         }
         // A set that was made anew of the same files has the same name.

@@ -5,6 +5,8 @@
 //! of about the same size have their parity together, as a set, in one file. That is published whole; its name is the
 //! set's.
 
+mod ahead;
+mod bins;
 mod field;
 mod make;
 #[allow(missing_docs)] // of what fuzz targets read
@@ -21,6 +23,8 @@ use crate::{
     staged::StagedFile, state::private_dir::NAME, sys::Dir, sys::DirListing, sys::stat::Kind,
 };
 
+pub use ahead::{MadeSets, ParityAhead};
+pub use bins::Bins;
 pub use make::{AllUnfit, MOST_SUMS, Means, PlannedSet, Share, Unfit, Wanted};
 pub use packets::{Listed, StoredSet};
 pub use repair::{Repair, bad_slices};

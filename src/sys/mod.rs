@@ -32,8 +32,8 @@ pub use part_name::{
 pub use prefetch::prefetch;
 pub use types::{
     CachePolicy, Cloned, DataSharing, Durable, Extent, FreeSpace, IoPriority, KernelCopy,
-    ListedEntry, Lock, MountedVolume, NamedInode, NoOwnMount, PendingCall, PlainUse, PluggedIn,
-    ResidentBytes, Spliced, UsedSpace, VolumeDetails,
+    ListedEntry, Lock, MOST_LATER, MountedVolume, NamedInode, NoOwnMount, PendingCall, PlainUse,
+    PluggedIn, ResidentBytes, Spliced, UsedSpace, VolumeDetails,
 };
 
 #[cfg(unix)]

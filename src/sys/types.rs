@@ -203,7 +203,12 @@ pub enum CachePolicy {
     /// Sparing by the kernel, where it turns out to know how, and by windows: on a busy machine the kernel overlooks
     /// some pages (seen: a tenth of a file).
     Flag,
+    /// Written out window by window, and left to who reads it soon, who drops it.
+    Later,
 }
+
+/// So much of a file is left to who reads it soon; bytes.
+pub const MOST_LATER: u64 = 1 << 30;
 
 /// Number of bytes of a file that stay in memory because it was read or written; nothing of nothing where it was not
 /// looked at.

@@ -117,6 +117,8 @@ pub struct CopyMethods {
     reflink: Reflink,
     sparse: Sparse,
     cache: Cache,
+    /// True if what is written is read soon, by who drops it then.
+    is_read_soon: bool,
     pairs: RwLock<HashMap<(u64, u64), Arc<FileSystemPair>>>,
 }
 
@@ -124,6 +126,16 @@ impl CopyMethods {
     /// The pair as the options ask for it, before anything was tried.
     pub fn new(&CopyOptions { reflink, sparse, cache, .. }: &CopyOptions) -> Self {
         Self { reflink, sparse, cache, ..Self::default() }
+    }
+
+    /// The same where what is written may be read soon, by who drops it then.
+    pub fn read_soon(self, is_read_soon: bool) -> Self {
+        Self { is_read_soon, ..self }
+    }
+
+    /// True if of a copy of so many bytes is left in memory what is read of it.
+    pub fn stays(&self, size: u64) -> bool {
+        self.is_read_soon && size <= sys::MOST_LATER
     }
 
     /// The pair of the file systems of a source file, which is `stat`, and an output.
@@ -143,6 +155,8 @@ impl CopyMethods {
             (Cache::Drop, Some(handle)) => (CachePolicy::of(source), CachePolicy::of(handle)),
             _ => (CachePolicy::None, CachePolicy::None),
         };
+        let is_later = self.is_read_soon && to != CachePolicy::None;
+        let to = if is_later { CachePolicy::Later } else { to };
         // A clone has the source's holes, and copy_file_range may make one.
         let shares = self.reflink != Reflink::Never && self.sparse == Sparse::Auto;
         let pair = Arc::new(FileSystemPair {

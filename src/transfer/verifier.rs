@@ -154,7 +154,8 @@ impl<'a> ReadBackVerifier<'a> {
             ChainedCopy { context, file, dir, digest, chain }
         });
         let by_links = CheckControl { is_to_stop: &is_to_stop, on_read: &told };
-        let medium = || Medium::of(&opened, &stat);
+        let stays = context.shared.methods.stays(stat.size);
+        let medium = || Medium::of(&opened, &stat).map(|medium| medium.staying(stays));
         if let Some(from) = copy.as_ref().and_then(|it| it.prove(stat.size, medium, by_links)) {
             return Ok(Some(from));
         }

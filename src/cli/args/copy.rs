@@ -167,7 +167,7 @@ pub struct CopyArgs {
           value_parser = one_of::<ReadBackWhich>())]
     pub verify: Option<ReadBackWhich>,
 
-    /// When all is copied, give each output parity for so much of it, as `dircopy protect` does
+    /// Give each output parity for so much of it, as `dircopy protect` does
     ///
     /// By these PAR2 files, in DST/.dircopy/parity, DST can be made whole without another copy. Of generations each has
     /// its own.
@@ -362,6 +362,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
         expect_all: args.expect_all,
         dry_run: args.dry_run,
         rescue: args.rescue,
+        parity: args.parity,
         bag: args.bag.options(),
         workers: args.workers.map(|workers| workers as usize),
         ..CopyJob::new(input, PathBuf::new())

@@ -19,8 +19,8 @@ use crate::{
     copy::commit::put_off::PutOffFiles, copy::hard_link::HardLinks, copy::record::PendingRows,
     copy::record::Recording, copy::record::row_of, copy::report::GO_ON_WRITING, error::Error,
     event::Done, event::Stop, event::Timer, hash::Digest, io::Durability, manifest::ManifestFile,
-    part, part::Transfer, part::content::CopyTarget, part::content::Method, state::Row, sys,
-    sys::Dir, sys::stat::Inode, transfer::CheckedCopy, transfer::CommitterMessage,
+    parity::ParityAhead, part, part::Transfer, part::content::CopyTarget, part::content::Method,
+    state::Row, sys, sys::Dir, sys::stat::Inode, transfer::CheckedCopy, transfer::CommitterMessage,
     transfer::Context, transfer::Labels, transfer::Outcome, transfer::PendingPublish,
     transfer::ReadBackVerdict, transfer::SecondReading, transfer::TransferResult,
     transfer::WrittenPart, transfer::labels, tree::OutputDir, tree::WalkItem,
@@ -68,6 +68,8 @@ pub struct Committer<'a> {
     is_root_closed: OnceCell<bool>,
     /// True if entries that have left the source are to leave the output.
     pub is_mirror: bool,
+    /// The maker of parity, if that is made beside the copy.
+    pub ahead: Option<ParityAhead>,
     /// On its work or on its wait.
     timer: Timer<'a>,
 }
@@ -101,6 +103,7 @@ impl<'a> Committer<'a> {
             late_dirs: Vec::new(),
             is_root_closed: OnceCell::new(),
             is_mirror: false,
+            ahead: None,
             timer,
         }
     }
@@ -448,6 +451,11 @@ impl<'a> Committer<'a> {
         self.will_be_synced(output);
         self.forget_rescue(target);
         self.accounting.stands(output, entry, digest, row, done);
+        // Its further names would change what parity notes of it.
+        let is_alone = self.links.is_none() || entry.stat.links == 1;
+        if let (Some(ahead), Some(digest), true) = (&mut self.ahead, digest, is_alone) {
+            ahead.take(output.rel.join(&entry.name), digest, entry.stat.size);
+        }
         self.done(target, digest, stands.as_ref());
     }
 

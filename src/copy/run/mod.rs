@@ -26,10 +26,10 @@ use crate::{
     copy::run::means::Means, copy::run::outputs::Beside, copy::run::threads::CopyThreads,
     copy::run::threads::ThreadResults, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, event::Gate, event::Progress, event::Stop, fanout::Slot, hash::Algorithm,
-    io::Control, io::FurtherDigests, io::RateLimit, io::link_check::Helpers,
+    io::Cache, io::Control, io::FurtherDigests, io::RateLimit, io::link_check::Helpers,
     io::read_back::Residency, manifest::ManifestFile, manifest::ManifestName, manifest::Readers,
-    state::Knowledge, sys, sys::Dir, sys::Durable, sys::VolumeDetails, transfer::Context,
-    transfer::FirstRead, transfer::Shared, transfer::baseline::Baseline,
+    parity::ParityAhead, state::Knowledge, sys, sys::Dir, sys::Durable, sys::VolumeDetails,
+    transfer::Context, transfer::FirstRead, transfer::Shared, transfer::baseline::Baseline,
     transfer::kernel::CopyMethods, tree::NameCount, tree::NameList, tree::Patience, tree::Pattern,
     tree::Walk, tree::dirs::OTHERS_MAY_WRITE,
 };
@@ -279,7 +279,9 @@ impl OutputRun<'_> {
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let EarlierRecords { baseline, known, .. } = earlier;
-        let (methods, baseline) = (&CopyMethods::new(&job.options), baseline.as_ref());
+        let ahead = self.parity_ahead(&prepared, stop);
+        let methods = &CopyMethods::new(&job.options).read_soon(ahead.is_some());
+        let baseline = baseline.as_ref();
         let states = job.keeps_states().then(StatesFile::default);
         let expected = job.besides(baseline.map(Baseline::algorithms).unwrap_or_default());
         let (further, options) = FurtherDigests::of_run(options, expected, job.lists());
@@ -303,6 +305,7 @@ impl OutputRun<'_> {
         let workers = job.workers_for(&prepared, slot.is_some(), self.outputs());
         let verifiers = if job.options.verify { workers.verifiers(&prepared.output) } else { 0 };
         let (mut committer, threads) = self.committer(&context, &mut prepared, earlier, verifiers);
+        committer.ahead = ahead;
         slot.iter().for_each(|slot| slot.begin(started, stop));
         let (volumes, output_device) = (self.volumes(&prepared), prepared.output.volume.dev);
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
@@ -322,6 +325,7 @@ impl OutputRun<'_> {
         let endings = RunEndings { source, rotation, removal, media };
         let RunLeft { manifest, trash, media_list, lists } = committer.finish(endings);
         earlier.settle_new_root(&mut committer);
+        let ahead = committer.ahead.take().map(ParityAhead::end);
         let mut counts = Counts { seen: found, ..committer.accounting.counts };
         counts.foreign = earlier.departures().map_or(0, |found| found.others);
         counts.take_over(slot, progress);
@@ -345,12 +349,23 @@ impl OutputRun<'_> {
             trash,
             media_list,
             lists,
+            ahead: ahead.unwrap_or_default(),
             source_volume: volumes.0,
             output_volume: volumes.1,
             durable: volumes.2,
             hashed_twice: progress.pieces.is_any_of(job.options.algorithm),
             output_device,
         }
+    }
+
+    /// The maker of parity beside the copy, where that is asked for and can be. It takes memory that is not counted.
+    fn parity_ahead(&self, prepared: &Prepared, stop: &Stop) -> Option<ParityAhead> {
+        let (job, root) = (self.job, prepared.output.handle.as_ref()?);
+        let is_whole = job.payload.is_none() && job.shard.is_none();
+        let may = is_whole && job.options.algorithm != Algorithm::None;
+        let share = job.parity.filter(|_| may && sys::address_space_left().is_none())?;
+        let lets_go = job.options.cache == Cache::Drop;
+        ParityAhead::start(root, &job.output, share, lets_go, stop).ok()
     }
 
     /// The facts about the file systems of source and output, and the worth of syncs there, if there are any.

@@ -40,6 +40,11 @@ impl<'a> Medium<'a> {
         Self { file, direct: None, read: 0 }
     }
 
+    /// Nothing is let go of here.
+    pub fn staying(self, _: bool) -> Self {
+        self
+    }
+
     /// Reads `file`, which is `stat`, from its device if that can be had.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! `--parity` of a copy: its last step gives each output what `dircopy protect` gives it.
 
 use super::*;
-use crate::harness::{Strace, need, shell};
+use crate::harness::{Mount, Strace, need, shell};
 
 #[test]
 fn a_copy_gives_each_output_parity_and_later_ones_only_what_is_new() {
@@ -82,4 +82,37 @@ fn a_bag_is_made_whole() {
     let run = scene.bare(["heal", "bag"]).run();
     run.assert_code(0).assert_says("bag/data/d1/f4: they, or a directory above, may be others");
     shell(&scene, "diff -r src bag/data");
+}
+
+/// What is copied is still in memory when its parity is made; what is read back comes from the device once.
+#[test]
+fn what_is_copied_is_not_read_from_the_device_for_its_parity() {
+    need!(Kinds);
+    Mount::privately();
+    for kind in ["ext4", "xfs", "btrfs"] {
+        let scene = Scene::new();
+        let _mount = Mount::of_size(kind, 400, &scene.path("image"), &scene.path("mnt"));
+        let mut random = Random::new(7);
+        let large = noise(&mut random, 9 << 20);
+        for number in 0..12 {
+            scene.src.file(format!("d/{number}"), &large[number..][..1 << 20]);
+            scene.src.file(format!("d/small {number}"), &large[number..][..5000]);
+        }
+        scene.src.file("large", &large);
+        for (verify, most) in [("", 0), ("--verify", (23 << 20) + 60_000)] {
+            // The shell is told of what the programs that it waited for have read.
+            let program = env!("CARGO_BIN_EXE_dircopy");
+            let told = shell(
+                &scene,
+                &format!(
+                    "rm -rf mnt/dst && {program} -q {verify} src mnt/dst --parity 0.1% && \
+                     sed -n 's/^read_bytes: //p' /proc/$$/io"
+                ),
+            );
+            let read: usize = told.trim().parse().unwrap();
+            assert!(read <= most + (1 << 20) && read >= most / 2, "{kind} {verify}: {read} bytes");
+            let run = scene.bare(["protect", "mnt/dst"]).run();
+            run.assert_code(0).assert_prints(&["of 25 files; 0 sets made"]);
+        }
+    }
 }

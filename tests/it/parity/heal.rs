@@ -244,3 +244,22 @@ fn a_file_that_was_put_into_the_root_of_a_tree_gets_the_content_for_us_alone() {
         assert!(put != "true" || shell(&scene, "stat -c %a.%u dst/shown") == "644.0\n");
     }
 }
+
+/// Of a set whose beginning is all that is left nobody knows what it was of: what has no parity by then gets some.
+#[test]
+fn a_set_of_which_too_little_is_left_is_made_anew() {
+    let scene = copied();
+    protect(&scene, &["--parity", "10%"]).assert_code(0);
+    let before = sets(&scene);
+    let set = std::fs::File::options().write(true).open(scene.path(PARITY).join(&before[1]));
+    set.unwrap().set_len(100).unwrap();
+    // Not while a file is bad: it may have been of that set.
+    let right = std::fs::read(scene.path("dst/d2/f5")).unwrap();
+    for bytes in [&right[..10], &right[..]] {
+        std::fs::write(scene.path("dst/d2/f5"), bytes).unwrap();
+        scene.bare(["heal", "-q", "dst"]).run();
+    }
+    assert_eq!(sets(&scene).len(), before.len());
+    protect(&scene, &[]).assert_code(0).assert_prints(&["of 10 files; 0 sets made"]);
+    assert_par2(&scene, "verify", "dst");
+}

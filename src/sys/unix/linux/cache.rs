@@ -21,7 +21,7 @@ use rustix::{fs::Advice, io::ReadWriteFlags, io::preadv2, io::pwritev2};
 
 use crate::{
     sys::chunk_size::AdaptiveChunk, sys::interrupted::uninterrupted, sys::interrupted::write_all,
-    sys::types::CachePolicy, sys::types::ResidentBytes, sys::unix::kind::*,
+    sys::types::CachePolicy, sys::types::MOST_LATER, sys::types::ResidentBytes, sys::unix::kind::*,
     sys::unix::system::process::kernel_at_least,
 };
 
@@ -273,8 +273,11 @@ impl OutputPages {
         if self.policy == CachePolicy::None || self.at < LARGE {
             return Ok(ResidentBytes::default());
         }
-        if self.policy == CachePolicy::Windows {
+        if matches!(self.policy, CachePolicy::Windows | CachePolicy::Later) {
             self.settle(file, self.at)?;
+        }
+        if self.policy == CachePolicy::Later {
+            return Ok(ResidentBytes::default());
         }
         let now = cachestat(file, &(0..self.at));
         let resident = |CachedBytes { bytes, dirty }| ResidentBytes {
@@ -289,7 +292,7 @@ impl OutputPages {
         if self.policy == CachePolicy::None || self.at - self.begun < self.chunk.size() {
             return Ok(());
         }
-        if self.policy == CachePolicy::Windows {
+        if matches!(self.policy, CachePolicy::Windows | CachePolicy::Later) {
             self.sync(file, self.begun, self.at, libc::SYNC_FILE_RANGE_WRITE)?;
         }
         let started = Instant::now();
@@ -306,9 +309,18 @@ impl OutputPages {
                 | libc::SYNC_FILE_RANGE_WRITE
                 | libc::SYNC_FILE_RANGE_WAIT_AFTER;
             self.sync(file, self.settled, end, wait)?;
-            // With what reached over the edge last time.
-            let from = self.settled.saturating_sub(WINDOW);
-            drop_pages(file, from, NonZeroU64::new(end - from));
+            let from = match self.policy {
+                CachePolicy::Later if end <= MOST_LATER => None,
+                CachePolicy::Later => {
+                    self.policy = CachePolicy::Windows;
+                    Some(0)
+                }
+                // With what reached over the edge last time.
+                _ => Some(self.settled.saturating_sub(WINDOW)),
+            };
+            if let Some(from) = from {
+                drop_pages(file, from, NonZeroU64::new(end - from));
+            }
             self.settled = end;
         }
         Ok(())
@@ -392,6 +404,13 @@ pub fn read_no_more_than_asked(file: &File) {
 /// of the file if the range has no end. It need not heed it.
 pub fn drop_pages(file: &File, from: u64, len: Option<NonZeroU64>) {
     let _ = rustix::fs::fadvise(file, from, len, Advice::DontNeed);
+}
+
+/// Has the system drop what it holds of a file, if that is more than it drops by itself first.
+pub fn let_go(file: &File) {
+    if file.metadata().is_ok_and(|it| it.len() >= LEAST) {
+        drop_pages(file, 0, None);
+    }
 }
 
 /// Since Linux 6.5, for files that the caller owns or may write.

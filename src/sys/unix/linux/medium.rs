@@ -41,6 +41,8 @@ pub struct Medium<'a> {
     file: &'a File,
     size: u64,
     route: ReadRoute,
+    /// True if what is brought into memory stays there.
+    stays: bool,
     read: u64,
     dropped: u64,
     /// Bytes that were read in no order.
@@ -61,7 +63,17 @@ impl<'a> Medium<'a> {
     /// Reads `file` without asking where from.
     pub fn any(file: &'a File) -> Self {
         let (size, route, read_anywhere) = (0, ReadRoute::Any, AtomicU64::new(0));
-        Self { file, size, route, read: 0, dropped: 0, read_anywhere }
+        Self { file, size, route, stays: false, read: 0, dropped: 0, read_anywhere }
+    }
+
+    /// The same; what is brought into memory is left to who reads it soon if it `stays`.
+    pub fn staying(self, stays: bool) -> Self {
+        Self { stays, ..self }
+    }
+
+    /// True if what is read is dropped.
+    fn lets_go(&self) -> bool {
+        self.route == ReadRoute::Emptied && !self.stays
     }
 
     /// Reads `file`, which is `stat`, from its device if that can be had.
@@ -100,7 +112,7 @@ impl<'a> Medium<'a> {
         }
         let read = uninterrupted(|| io::Read::read(&mut self.file, room))?;
         self.read += read as u64;
-        if self.route == ReadRoute::Emptied && self.read - self.dropped >= DROP_EVERY {
+        if self.lets_go() && self.read - self.dropped >= DROP_EVERY {
             drop_pages(self.file, 0, NonZeroU64::new(self.read));
             self.dropped = self.read;
         }
@@ -124,7 +136,7 @@ impl<'a> Medium<'a> {
         }
         let before = self.read_anywhere.fetch_add(filled as u64, Relaxed);
         let after = before + filled as u64;
-        if self.route == ReadRoute::Emptied && before / DROP_EVERY != after / DROP_EVERY {
+        if self.lets_go() && before / DROP_EVERY != after / DROP_EVERY {
             drop_pages(self.file, 0, NonZeroU64::new(at + filled as u64));
         }
         Ok(filled)
@@ -152,7 +164,7 @@ impl<'a> Medium<'a> {
 
     /// Lets go of what was brought into memory; whether all bytes came from the device.
     pub fn finish(self) -> bool {
-        if self.route == ReadRoute::Emptied && self.size > 0 {
+        if self.lets_go() && self.size > 0 {
             drop_pages(self.file, 0, None);
         }
         self.route != ReadRoute::Any

@@ -23,7 +23,7 @@ mod volume;
 mod volumes;
 pub(super) mod xattr;
 
-pub use cache::{OutputPages, SourcePages, read_no_more_than_asked};
+pub use cache::{OutputPages, SourcePages, let_go, read_no_more_than_asked};
 pub use data_place::{data_sharing, place_all_data, shared_place};
 pub use durable::durable;
 pub use inode::what_protects;

@@ -30,6 +30,11 @@ impl<'a> Medium<'a> {
         Ok(Self(file))
     }
 
+    /// Nothing is let go of here.
+    pub fn staying(self, _: bool) -> Self {
+        self
+    }
+
     /// The next bytes; none at the end.
     pub fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         uninterrupted(|| io::Read::read(&mut self.0, room))
