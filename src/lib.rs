@@ -130,8 +130,8 @@ pub use verify::{CheckShard, MergeJob, ShardCoverage, ShardOfCheck};
 
 // Making trees whole.
 pub use heal::{HealJob, ProtectJob};
-pub use parity::MadeSets;
-pub use verify::{BagVerdict, Mend, ParityReport};
+pub use parity::ParityReport;
+pub use verify::{BagVerdict, Mend};
 
 // Reading manifests.
 pub use manifest::{Entries, Entry, Fault, ManifestName, Parsed, Parser, Record, Utf16Reader};
@@ -151,7 +151,7 @@ pub mod internals {
     pub use crate::hash::multibuffer::streams;
     pub use crate::manifest::archive;
     pub use crate::manifest::lists as line;
-    pub use crate::parity::packets;
+    pub use crate::parity::{joined::JoinedFiles, packets};
     pub use crate::state::probe::RecordProbe;
     pub use crate::transfer::rescue::map::Map;
     pub use crate::tree::Inclusion;

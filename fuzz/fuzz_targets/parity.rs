@@ -7,6 +7,7 @@
 
 use std::io::{Seek, Write};
 
+use dircopy::internals::JoinedFiles;
 use dircopy::internals::packets::{self, HEAD, MOST_SLICES};
 use libfuzzer_sys::fuzz_target;
 use md5::{Digest, Md5};
@@ -23,7 +24,8 @@ fn read(bytes: &[u8]) {
     let mut file = tempfile::tempfile().expect("a file can be made");
     file.write_all(bytes).expect("it can be written");
     file.rewind().expect("it has a beginning");
-    let read = packets::read(&file, bytes.len() as u64, &|| false).expect("it can be read");
+    let files = JoinedFiles::new(vec![file]).expect("it has a length");
+    let read = packets::read(&files, &|| false).expect("it can be read");
     let Some(set) = read else { return };
     assert!(set.files.slices() <= MOST_SLICES);
     for file in &set.files.files {

@@ -149,11 +149,18 @@ fn run(
     let mut ran = match outputs.first() {
         None => Vec::new(),
         Some(OutputJob { job, .. }) => in_time(args, session, &job.output, || {
-            let ran = session.run(&progress, count, || match (&*outputs, jobs.len()) {
+            let mut ran = session.run(&progress, count, || match (&*outputs, jobs.len()) {
                 ([OutputJob { job, observer }], 1) => job.run(observer).map(|it| vec![Ok(it)]),
                 _ => copy_to_all(&outputs, args.lag as u64),
             })?;
             *protected = protect(args, outputs.iter().map(|it| it.job).zip(&ran), session);
+            for (root, made) in protected.iter() {
+                let is_of =
+                    |it: &&mut Report| it.manifest.as_deref().and_then(Path::parent) == Some(root);
+                for report in ran.iter_mut().flatten().filter(is_of) {
+                    report.parity = made.as_ref().ok().and_then(|it| it.parity).or(report.parity);
+                }
+            }
             Ok(ran)
         })?,
     }
@@ -181,7 +188,7 @@ fn protect<'r>(
         let root = report.manifest.as_deref().and_then(Path::parent)?;
         let mut protecting = ProtectJob::new(root);
         (protecting.share, protecting.wait) = (args.parity, job.wait);
-        protecting.ahead = report.ahead;
+        protecting.ahead = report.parity.unwrap_or_default();
         protecting.check.state.clone_from(&job.state);
         Some(protecting)
     };

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     error::Cause, error::Error, event::Progress, event::StageTiming, event::Stop, event::Timings,
-    fanout::Slot, io::HashedFrom, parity::MadeSets, part::Tally, part::content::Method,
+    fanout::Slot, io::HashedFrom, parity::ParityReport, part::Tally, part::content::Method,
     state::CountedRun, sys, sys::Durable, sys::ResidentBytes, sys::VolumeDetails,
 };
 
@@ -343,8 +343,8 @@ pub struct Report {
     pub media_list: Option<PathBuf>,
     /// The lists beside the manifest that were written; none of a manifest that is not finished.
     pub lists: Vec<PathBuf>,
-    /// The sets of parity that were made while files were copied.
-    pub ahead: MadeSets,
+    /// What was made of the output's parity while files were copied, if that was asked for.
+    pub parity: Option<ParityReport>,
     /// The facts about the file systems of the source …
     pub source_volume: VolumeDetails,
     /// … and of the output, when the run began.

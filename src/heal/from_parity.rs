@@ -10,10 +10,11 @@ use crate::{
     error::Deed, error::Error, error::Result, event::Stop, heal::FileCopy, heal::bad::Case,
     heal::bad::Mended, heal::bad::Tree, heal::bad::Unmended, heal::mend::Mender,
     heal::new_file::NewFile, heal::protect::Protecting, heal::protect::remove_leftovers,
-    parity::Listed, parity::ParityDir, parity::ParityIndex, parity::Repair, parity::StoredSet,
-    parity::bad_slices, path::RelPath, staged::StagedFile, state::rescues::path_of, sys, sys::Dir,
-    sys::Medium, sys::stat::Kind, sys::stat::Stat, tree::LastDir, verify::Finding,
-    verify::FindingObserver, verify::Mend, verify::Target, verify::VerifyReport,
+    parity::JoinedFiles, parity::Listed, parity::ParityDir, parity::ParityIndex, parity::Repair,
+    parity::StoredSet, parity::bad_slices, path::RelPath, staged::StagedFile,
+    state::rescues::path_of, sys, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat,
+    tree::LastDir, verify::Finding, verify::FindingObserver, verify::Mend, verify::Target,
+    verify::VerifyReport,
 };
 
 /// Sets that are repaired and wait for the next of their files.
@@ -32,7 +33,7 @@ pub struct TreeParity {
 /// A set whose bad slices are known.
 struct RepairedSet {
     number: usize,
-    file: File,
+    file: JoinedFiles,
     stored: StoredSet,
     bad: Vec<usize>,
     /// The bad slices as they were, one after the other; `None` in a dry run, or if none is bad.
@@ -124,8 +125,9 @@ impl TreeParity {
         }
         let is_to_stop = || by.stop.is_requested();
         let known = self.index.sets.get(number).ok_or(Unmended::Nowhere)?;
-        let (name, path) = (known.name.clone(), self.dir.path().join(&known.name));
-        let (file, stored) = self.dir.read(&name, &is_to_stop)?;
+        let (names, path) = (&known.names, self.dir.path_of(&known.names));
+        let name = names.first().ok_or(Unmended::Nowhere)?;
+        let (file, stored) = self.dir.read(names, &is_to_stop)?;
         let stored = stored.ok_or(Unmended::Nowhere)?;
         let bad = bad_slices(&stored.files, &tree.dir, &is_to_stop).ok_or(Unmended::Stopped)?;
         let mut slices = None;
@@ -135,7 +137,7 @@ impl TreeParity {
                 Repair::of(&stored, bad.clone()).ok_or(Unmended::Beyond { bad: number, left })?;
             if !by.dry_run {
                 let dir = self.dir.dir();
-                let staged = StagedFile::of(dir, &name, true, &|_| false).deed("create", &path)?;
+                let staged = StagedFile::of(dir, name, true, &|_| false).deed("create", &path)?;
                 let mut is_whole = true;
                 let staged = staged.fill(dir, |to| {
                     let put = |at, bytes: &[u8]| {
@@ -244,7 +246,8 @@ impl Mender<'_> {
         let first = files.iter().take(file).map(|file| file.sums.len()).sum();
         let slices = SlicesOf { set, file, first };
         let (size, listed) = (slices.size(), files[file].listed);
-        let recorded = self.recorded(case, &set.file, &parity.dir, size, listed)?;
+        let made = set.file.first().ok_or(Unmended::Nowhere)?;
+        let recorded = self.recorded(case, made, &parity.dir, size, listed)?;
         let own = case.own();
         self.by_slices(case, &parity.dir, &recorded, slices.bytes(), |new| {
             let is_cloned = own.map_or(Ok(false), |own| new.clone_of(&own.file))?;
@@ -327,7 +330,8 @@ impl Mender<'_> {
 
     /// Makes an empty file, of which there is nothing to repair.
     fn as_empty(&self, case: &Case<'_>, parity: &TreeParity) -> Result<Mended, Unmended> {
-        let name = &parity.index.sets.first().ok_or(Unmended::Nowhere)?.name;
+        let set = parity.index.sets.first().ok_or(Unmended::Nowhere)?;
+        let name = set.names.first().ok_or(Unmended::Nowhere)?;
         let file = parity.dir.dir().open_file(name, false);
         let file = file.deed("open the parity", parity.dir.path())?;
         let recorded = self.recorded(case, &file, &parity.dir, 0, None)?;

@@ -9,13 +9,12 @@ use std::{ffi::OsString, fs::File, io, io::Seek, path::PathBuf, sync::Arc, time:
 
 use crate::{
     error::Deed, error::Error, error::Result, event::Observer, event::Stop, io::HashedFrom,
-    parity::AllUnfit, parity::Bins, parity::MOST_SUMS, parity::MadeSets, parity::Means,
-    parity::ParityDir, parity::ParityIndex, parity::Share, parity::Unfit, parity::Wanted,
+    parity::AllUnfit, parity::Bins, parity::MOST_SUMS, parity::Means, parity::ParityDir,
+    parity::ParityIndex, parity::ParityReport, parity::Share, parity::Unfit, parity::Wanted,
     state::Missing, state::PrivateDir, sys, sys::DirListing, sys::stat::Kind, tree::LastDir,
     tree::Patience, verify::Checked, verify::Finding, verify::FindingObserver, verify::Findings,
-    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::ParityReport,
-    verify::PartOf, verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
-    verify::expand,
+    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Target,
+    verify::Verdict, verify::VerifyJob, verify::VerifyReport, verify::expand,
 };
 
 /// The share of parity where none is asked for.
@@ -31,13 +30,18 @@ pub struct ProtectJob {
     /// Wait for another run on the tree to end instead of refusing.
     pub wait: bool,
     /// What was made while the tree was copied.
-    pub ahead: MadeSets,
+    pub ahead: ParityReport,
 }
 
 impl ProtectJob {
     /// A job with the defaults of the command line.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { check: VerifyJob::new([dir]), share: None, wait: false, ahead: MadeSets::default() }
+        Self {
+            check: VerifyJob::new([dir]),
+            share: None,
+            wait: false,
+            ahead: ParityReport::default(),
+        }
     }
 
     /// Runs it. The stop of `observer` must not serve another run.
@@ -80,10 +84,7 @@ impl ProtectJob {
                 let share = self.share.map(Share);
                 let protecting = Protecting { target, share, is_all: true, observer };
                 let made = protecting.run(&dir, &manifest, &mut counts)?;
-                let MadeSets { sets, bytes } = self.ahead;
-                let kept = made.kept.saturating_sub(sets);
-                let (made_sets, bytes) = (made.made + sets, made.bytes + bytes);
-                parity = Some(ParityReport { made: made_sets, bytes, kept, ..made });
+                parity = Some(made.after(&self.ahead));
                 drop(private);
             }
         }
@@ -281,10 +282,9 @@ impl Run<'_> {
             let mut unfit = AllUnfit::new();
             match self.dir.add(&files, &self.means, &mut unfit) {
                 Err(error) => return self.tell(Finding::Broken(error)),
-                Ok(Some((name, bytes))) => {
-                    self.report.made += 1;
-                    self.report.bytes += bytes;
-                    self.made.push(name);
+                Ok(Some(set)) => {
+                    self.report.add(&set);
+                    self.made.push(set.name);
                     for wanted in &files {
                         let size = self.last.stat(self.means.root, &wanted.path, false);
                         self.fits(wanted, size.map_or(0, |stat| stat.size));
@@ -336,13 +336,16 @@ impl Run<'_> {
     fn remove_old(&mut self) {
         let mut is_needed = vec![false; self.index.sets.len()];
         for (entry, (listed, renewed)) in self.listed.iter().zip(&self.renewed).enumerate() {
-            is_needed[self.index.set_of(entry)] |= *listed && !*renewed;
+            let set = self.index.set_of(entry);
+            is_needed[set] |= *listed && !*renewed;
+            self.index.sets[set].is_foreign &= !*listed;
         }
         let mut old = Vec::new();
         for ((set, stays), is_needed) in self.index.sets.iter().zip(&self.stay).zip(is_needed) {
-            if !stays && !is_needed {
-                old.push(set.name.clone());
-            } else if !self.made.contains(&set.name) {
+            // What another program made of what is not listed here is not ours to remove.
+            if !stays && !is_needed && !set.is_foreign {
+                old.extend(set.names.iter().cloned());
+            } else if !set.names.iter().any(|name| self.made.contains(name)) {
                 self.report.kept += 1;
             }
         }

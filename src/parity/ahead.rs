@@ -13,23 +13,16 @@ use crate::{
     error::Result, event::Stop, hash::Digest, path::RelPath, sys, sys::Dir, tree::LastDir,
 };
 
-use super::{AllUnfit, MOST_SUMS, Means, ParityDir, Share, Wanted, bins::Bins};
-
-/// The sets that were made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MadeSets {
-    /// Number of them.
-    pub sets: u64,
-    /// The length of their files.
-    pub bytes: u64,
-}
+use super::{
+    AllUnfit, MOST_SUMS, Means, NewSet, ParityDir, ParityReport, Share, Wanted, bins::Bins,
+};
 
 /// The maker of parity of a tree that is being copied, and the files that wait for it.
 #[derive(Debug)]
 pub struct ParityAhead {
     bins: Bins,
     sets: Sender<Vec<Wanted>>,
-    thread: JoinHandle<MadeSets>,
+    thread: JoinHandle<ParityReport>,
 }
 
 /// What its thread needs.
@@ -81,7 +74,7 @@ impl ParityAhead {
     }
 
     /// Has the rest made; what was made in all.
-    pub fn end(mut self) -> MadeSets {
+    pub fn end(mut self) -> ParityReport {
         let rest: Vec<_> = mem::take(&mut self.bins).rest().collect();
         rest.into_iter().for_each(|set| self.make(set));
         drop(self.sets);
@@ -90,23 +83,22 @@ impl ParityAhead {
 }
 
 impl Maker {
-    fn work(&self, sets: &Receiver<Vec<Wanted>>) -> MadeSets {
-        let (mut made, mut failed) = (MadeSets::default(), false);
+    fn work(&self, sets: &Receiver<Vec<Wanted>>) -> ParityReport {
+        let (mut made, mut failed) = (ParityReport::default(), false);
         for set in sets {
             // The one who gives them must not wait, and what goes wrong is told when the rest is made.
             if failed || self.stop.is_requested() {
                 continue;
             }
             match self.make(&set) {
-                Ok(Some(bytes)) => (made.sets, made.bytes) = (made.sets + 1, made.bytes + bytes),
-                Ok(None) => {}
+                Ok(set) => set.iter().for_each(|set| made.add(set)),
                 Err(_) => failed = true,
             }
         }
         made
     }
 
-    fn make(&self, set: &[Wanted]) -> Result<Option<u64>> {
+    fn make(&self, set: &[Wanted]) -> Result<Option<NewSet>> {
         let dir = ParityDir::make(&self.root, &self.path)?;
         let means = Means {
             root: &self.root,
@@ -115,13 +107,13 @@ impl Maker {
             is_to_stop: &|| self.stop.is_requested(),
             on_read: &|_| (),
         };
-        let made = dir.add(set, &means, &mut AllUnfit::new())?;
+        let new = dir.add(set, &means, &mut AllUnfit::new())?;
         let mut last = LastDir::default();
         for wanted in set.iter().filter(|_| self.lets_go) {
             if let Ok((file, _)) = last.open_file(&self.root, &wanted.path) {
                 sys::let_go(&file);
             }
         }
-        Ok(made.map(|(_, bytes)| bytes))
+        Ok(new)
     }
 }

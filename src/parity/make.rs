@@ -25,6 +25,9 @@ pub const MOST_SUMS: u64 = 176 << 20;
 /// in all are what is promised.
 pub const MOST_BATCH: usize = 32 << 20;
 
+/// Bytes of products between two looks whether the run is to stop: half a second on two cores.
+const MOST_PRODUCTS: u64 = 1 << 32;
+
 /// The longest part of a slice that is read at once.
 pub const MOST_PIECE: u64 = 16 << 20;
 
@@ -34,11 +37,20 @@ const HEAD: usize = 16 << 10;
 /// Slices of a set, if it has not more files.
 const USUAL_SLICES: u64 = 2000;
 
+/// What describes a file takes no less: twice the packets of its name, size and sums, and a line of ours; bytes.
+const LEAST_DESCRIPTION: u64 = 2 * (64 + 56 + 64 + 16 + 20 + 140);
+
 /// A share of 10,000 parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(pub u32);
 
 impl Share {
+    /// The least that the parity of a file of so many bytes takes: its share, and what describes it, twice.
+    pub fn least(self, size: u64) -> u64 {
+        let parity = u128::from(size) * u128::from(self.0) / 10_000;
+        if size == 0 { 0 } else { LEAST_DESCRIPTION.saturating_add(parity as u64) }
+    }
+
     /// Recovery slices for so many.
     pub fn of(self, slices: usize) -> usize {
         (slices * self.0 as usize).div_ceil(10_000).clamp(1, MOST_SLICES)
@@ -149,6 +161,11 @@ impl PlannedSet {
         }
         let (set, recovery) = (SetFiles { slice, files }, means.share.of(all));
         (all > 0).then_some(Self { set, stats, numbers, starts, recovery })
+    }
+
+    /// Number of its recovery slices.
+    pub fn recovery(&self) -> usize {
+        self.recovery
     }
 
     /// Writes its parity into an empty file. What does not fit, or changes meanwhile, is noted in `unfit`, and then
@@ -315,7 +332,8 @@ impl<'a> Pass<'a> {
     /// The next slices, with what they are multiplied by for each recovery slice.
     fn batch(&mut self, bases: &[u16], recovery: usize, unfit: &mut AllUnfit) -> Vec<Term> {
         let (mut terms, mut weight) = (Vec::new(), 0);
-        while weight < MOST_BATCH
+        let most = MOST_BATCH.min((MOST_PRODUCTS / recovery.max(1) as u64) as usize);
+        while weight < most
             && let Some(Piece { slice, bytes }) = self.next(unfit)
         {
             let factors: Vec<u16> =
@@ -458,6 +476,7 @@ mod tests {
         assert_eq!(slices(&[1 << 30]), (132 * 4096, 1986));
         let (slice, all) = slices(&[3 << 20; 999]);
         assert!(slice % 4096 == 0 && (1000..=2000).contains(&all));
+        assert_eq!((Share(500).least(0), Share(500).least(1 << 40)), (0, (1 << 40) / 20 + 720));
         assert_eq!((Share(500).of(1986), Share(500).of(1), Share(10_000).of(7)), (100, 1, 7));
     }
 }

@@ -8,23 +8,28 @@
 mod ahead;
 mod bins;
 mod field;
+#[allow(missing_docs)] // of what fuzz targets read
+pub mod joined;
 mod make;
 #[allow(missing_docs)] // of what fuzz targets read
 pub mod packets;
 mod repair;
 
 use std::{
-    collections::hash_map::RandomState, ffi::OsStr, ffi::OsString, fs::File, hash::BuildHasher, io,
+    collections::hash_map::RandomState, ffi::OsStr, ffi::OsString, hash::BuildHasher, io,
     path::Path, path::PathBuf,
 };
+
+use serde::Serialize;
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Digest, hash::hex, path::RelPath,
     staged::StagedFile, state::private_dir::NAME, sys::Dir, sys::DirListing, sys::stat::Kind,
 };
 
-pub use ahead::{MadeSets, ParityAhead};
+pub use ahead::ParityAhead;
 pub use bins::Bins;
+pub use joined::JoinedFiles;
 pub use make::{AllUnfit, MOST_SUMS, Means, PlannedSet, Share, Unfit, Wanted};
 pub use packets::{Listed, StoredSet};
 pub use repair::{Repair, bad_slices};
@@ -34,6 +39,9 @@ const PARITY: &str = "parity";
 
 /// The ending of its files.
 const ENDING: &str = ".par2";
+
+/// Number of files that are read as one.
+const MOST_PARTS: usize = 256;
 
 /// The open directory of the parity of a tree.
 #[derive(Debug)]
@@ -93,8 +101,8 @@ impl ParityDir {
         &self.dir
     }
 
-    /// The names of its files, in order.
-    fn names(&self) -> Result<Vec<OsString>> {
+    /// The names of its files, in order, together where other programs put a set into several.
+    fn names(&self) -> Result<Vec<Vec<OsString>>> {
         let mut names = Vec::new();
         for listed in DirListing::of(&self.dir).deed("list", &self.path)? {
             let name = listed.deed("list", &self.path)?.name;
@@ -103,30 +111,36 @@ impl ParityDir {
                 names.push(name.to_os_string());
             }
         }
-        names.sort();
-        Ok(names)
+        names.sort_by(|a, b| joined::set_name(a).cmp(joined::set_name(b)).then_with(|| a.cmp(b)));
+        let sets = names.chunk_by(|a, b| joined::set_name(a) == joined::set_name(b));
+        Ok(sets.flat_map(|set| set.chunks(MOST_PARTS)).map(<[OsString]>::to_vec).collect())
     }
 
-    /// Opens one of its files, and reads the set that it has, if that is known.
+    /// Opens some of its files, and reads the set that they have, if that is known.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// They cannot be read.
     pub fn read(
         &self,
-        name: &OsStr,
+        names: &[OsString],
         is_to_stop: &dyn Fn() -> bool,
-    ) -> Result<(File, Option<StoredSet>)> {
+    ) -> Result<(JoinedFiles, Option<StoredSet>)> {
         let read = || {
-            let file = self.dir.open_file(name, false)?;
-            let len = Dir::stat_file(&file)?.size;
-            let set = packets::read(&file, len, is_to_stop)?;
-            Ok((file, set))
+            let files = names.iter().map(|name| self.dir.open_file(name, false));
+            let files = JoinedFiles::new(files.collect::<io::Result<_>>()?)?;
+            let set = packets::read(&files, is_to_stop)?;
+            Ok((files, set))
         };
-        read().deed("read the parity", self.path.join(name))
+        read().deed("read the parity", self.path_of(names))
+    }
+
+    /// Where the first of these files is, for messages.
+    pub fn path_of(&self, names: &[OsString]) -> PathBuf {
+        names.first().map_or_else(|| self.path.clone(), |name| self.path.join(name))
     }
 
     /// Makes the parity of these files. What does not fit is noted in `unfit`; then none is made, and the rest is to be
-    /// tried again. Returns the name and the length of the file. `None` if none was made.
+    /// tried again. `None` if none was made.
     ///
     /// # Errors
     /// It cannot be written.
@@ -135,7 +149,7 @@ impl ParityDir {
         wanted: &[Wanted],
         means: &Means<'_>,
         unfit: &mut AllUnfit,
-    ) -> Result<Option<(OsString, u64)>> {
+    ) -> Result<Option<NewSet>> {
         let Some(mut planned) = PlannedSet::look(wanted, means, unfit) else { return Ok(None) };
         if !unfit.is_empty() {
             return Ok(None);
@@ -157,7 +171,7 @@ impl ParityDir {
         let closed = staged.close(&self.dir, true);
         let published = closed.and_then(|staged| staged.publish(&self.dir, &name, true));
         published.and_then(|()| self.dir.persist()).deed("publish", &path)?;
-        Ok(Some((name, len)))
+        Ok(Some(NewSet { name, len, slices: planned.recovery() as u64 }))
     }
 
     /// Removes one of its files.
@@ -169,13 +183,69 @@ impl ParityDir {
     }
 }
 
+/// A set that was made.
+#[derive(Debug)]
+pub struct NewSet {
+    pub name: OsString,
+    /// Length of its file.
+    pub len: u64,
+    /// Number of its recovery slices.
+    pub slices: u64,
+}
+
+/// What was made of the parity of a tree. The names of the fields are part of the format of reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ParityReport {
+    /// True if all listed files were to have it, and not only those that had it.
+    #[serde(skip)]
+    pub is_all: bool,
+    /// Files that have it.
+    pub files: u64,
+    /// Sets of files that were made, …
+    #[serde(rename = "sets_made")]
+    pub made: u64,
+    /// … bytes that these take, …
+    pub bytes: u64,
+    /// … their recovery slices, …
+    pub recovery_slices: u64,
+    /// … sets that stayed, …
+    #[serde(rename = "sets_kept")]
+    pub kept: u64,
+    /// … and sets that were removed, because others took their place.
+    #[serde(rename = "sets_removed")]
+    pub removed: u64,
+}
+
+impl ParityReport {
+    /// Adds a set that was made.
+    pub fn add(&mut self, set: &NewSet) {
+        self.made += 1;
+        self.bytes += set.len;
+        self.recovery_slices += set.slices;
+    }
+
+    /// The same with sets that were made before, and stayed.
+    pub fn after(self, before: &Self) -> Self {
+        Self {
+            made: self.made + before.made,
+            bytes: self.bytes + before.bytes,
+            recovery_slices: self.recovery_slices + before.recovery_slices,
+            kept: self.kept.saturating_sub(before.made),
+            ..self
+        }
+    }
+}
+
 /// What is known of a set without reading it again.
 #[derive(Debug)]
 pub struct KnownSet {
-    pub name: OsString,
+    /// The names of its files.
+    pub names: Vec<OsString>,
     /// The share of its parity, if that is known.
     pub share: Option<Share>,
     pub is_whole: bool,
+    /// True if another program made it, or too little is left to tell.
+    pub is_foreign: bool,
 }
 
 /// A file of a set: hashes of its path and its digest.
@@ -209,21 +279,21 @@ impl ParityIndex {
     ) -> Result<Self> {
         let (sets, lost, entries) = (Vec::new(), Vec::new(), Vec::new());
         let mut index = Self { sets, lost, entries, key: RandomState::new() };
-        for name in dir.names()? {
+        for names in dir.names()? {
             if is_to_stop() {
                 break;
             }
-            let read = dir.read(&name, is_to_stop).map_err(warn);
+            let read = dir.read(&names, is_to_stop).map_err(warn);
             match read.ok().and_then(|(_, set)| set) {
-                Some(set) => index.note(name, &set),
-                None => index.lost.push(name),
+                Some(set) => index.note(names, &set),
+                None => index.lost.extend(names),
             }
         }
         index.entries.sort_unstable();
         Ok(index)
     }
 
-    fn note(&mut self, name: OsString, stored: &StoredSet) {
+    fn note(&mut self, names: Vec<OsString>, stored: &StoredSet) {
         let set = self.sets.len() as u32;
         for file in &stored.files.files {
             let path = self.key.hash_one(file.path.as_bytes());
@@ -231,7 +301,12 @@ impl ParityIndex {
             self.entries.push(Entry { path, set, digest });
         }
         let share = stored.share.map(Share);
-        self.sets.push(KnownSet { name, share, is_whole: stored.is_whole });
+        self.sets.push(KnownSet {
+            names,
+            share,
+            is_whole: stored.is_whole,
+            is_foreign: stored.is_foreign,
+        });
     }
 
     /// The numbers of the entries of a path, each with its set and whether it is of the content with this digest.
@@ -301,7 +376,7 @@ mod tests {
         };
         let (parity, mut unfit) = (ParityDir::make(&dir, root).unwrap(), AllUnfit::new());
         let made = parity.add(wanted, &means, &mut unfit).unwrap();
-        (parity, made.map(|(name, _)| name), unfit)
+        (parity, made.map(|set| set.name), unfit)
     }
 
     /// The slices of 8 KiB are made in one reading, and by columns of a page.
@@ -313,7 +388,7 @@ mod tests {
         let (parity, name, _) = add(root.path(), &wanted, MOST_SUMS);
         let path = parity.path().join(name.unwrap());
         let whole = fs::read(&path).unwrap();
-        let (_, stored) = parity.read(path.file_name().unwrap(), &|| false).unwrap();
+        let (_, stored) = parity.read(&[path.file_name().unwrap().into()], &|| false).unwrap();
         let stored = stored.unwrap();
         assert!(stored.is_whole && stored.files.slice == 8192, "{}", stored.files.slice);
         fs::remove_file(&path).unwrap();
@@ -325,7 +400,7 @@ mod tests {
     fn what_is_bad_is_repaired_by_columns_too() {
         let (root, wanted, contents) = tree(&SIZES);
         let (parity, name, _) = add(root.path(), &wanted, MOST_SUMS);
-        let (file, stored) = parity.read(&name.unwrap(), &|| false).unwrap();
+        let (file, stored) = parity.read(&[name.unwrap()], &|| false).unwrap();
         let (stored, dir) = (stored.unwrap(), Dir::open(root.path()).unwrap());
         let mut bad = contents[0].clone();
         bad[5] ^= 1;

@@ -5,14 +5,16 @@
 //! files by the manifest. What is read is data until its sums hold: no size is believed, and nothing is as large in
 //! memory as a packet says.
 
-use std::{collections::HashMap, fs::File, io};
+use std::{collections::HashMap, io};
 
 use md5::{Digest as _, Md5};
 
 use crate::{
-    hash::Algorithm, hash::Digest, hash::hex, path::RelPath, sys::Attributes, sys::Medium,
-    sys::stat::Stat, sys::stat::Time,
+    hash::Algorithm, hash::Digest, hash::hex, path::RelPath, sys::Attributes, sys::stat::Stat,
+    sys::stat::Time,
 };
+
+use super::joined::JoinedFiles;
 
 /// The most slices that a set may have.
 pub const MOST_SLICES: usize = 32_768;
@@ -31,6 +33,9 @@ const SUMS: &[u8; 16] = b"PAR 2.0\0IFSC\0\0\0\0";
 const RECOVERY: &[u8; 16] = b"PAR 2.0\0RecvSlic";
 const CREATOR: &[u8; 16] = b"PAR 2.0\0Creator\0";
 const LISTED: &[u8; 16] = b"dircopy\0Listed\0\0";
+
+/// What the text of our creator packet begins with.
+const NAME: &[u8] = b"dircopy ";
 
 /// The version of our own packet.
 const VERSION: &str = "dircopy-parity-1";
@@ -229,6 +234,8 @@ pub struct StoredSet {
     pub share: Option<u32>,
     /// True if all of the file is as it was written.
     pub is_whole: bool,
+    /// True if another program made it, or too little is left to tell.
+    pub is_foreign: bool,
 }
 
 /// The packets of a file whose sums hold.
@@ -250,20 +257,20 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
     number(bytes, at).map(u64::from_le_bytes)
 }
 
-/// Reads the set that a file has; `None` if it is so damaged that the set is not known any more, or `is_to_stop` said
+/// Reads the set that files have; `None` if it is so damaged that the set is not known any more, or `is_to_stop` said
 /// so.
 ///
 /// # Errors
-/// The file cannot be read.
-pub fn read(file: &File, len: u64, is_to_stop: &dyn Fn() -> bool) -> io::Result<Option<StoredSet>> {
-    let found = Found::of(file, len, is_to_stop)?;
+/// They cannot be read.
+pub fn read(files: &JoinedFiles, is_to_stop: &dyn Fn() -> bool) -> io::Result<Option<StoredSet>> {
+    let found = Found::of(files, is_to_stop)?;
     Ok(found.and_then(|found| found.set()))
 }
 
 impl Found {
     /// The packets are looked for from the beginning; behind what is none, from the next byte on.
-    fn of(file: &File, len: u64, is_to_stop: &dyn Fn() -> bool) -> io::Result<Option<Self>> {
-        let (medium, mut found, mut at) = (Medium::any(file), Self::default(), 0);
+    fn of(files: &JoinedFiles, is_to_stop: &dyn Fn() -> bool) -> io::Result<Option<Self>> {
+        let (len, mut found, mut at) = (files.size(), Self::default(), 0);
         // Who plants packets that reach into each other gets no more reading than this.
         let mut most = len.saturating_mul(4);
         let mut room = vec![0; CHUNK];
@@ -271,7 +278,7 @@ impl Found {
             if is_to_stop() {
                 return Ok(None);
             }
-            let read = medium.fill_at(&mut room, at)?;
+            let read = files.fill_at(&mut room, at)?;
             let Some(magic) = memchr::memmem::find(&room[..read], MAGIC) else {
                 found.has_gaps = true;
                 at += (read.saturating_sub(MAGIC.len() - 1) as u64).max(1);
@@ -292,7 +299,7 @@ impl Found {
                 continue;
             };
             most -= packet;
-            match found.take(&medium, at, packet, &mut room)? {
+            match found.take(files, at, packet, &mut room)? {
                 true => at += packet,
                 false => {
                     found.has_gaps = true;
@@ -307,7 +314,7 @@ impl Found {
     /// Takes the packet at this place, if its sum holds.
     fn take(
         &mut self,
-        medium: &Medium<'_>,
+        files: &JoinedFiles,
         at: u64,
         len: u64,
         room: &mut [u8],
@@ -315,7 +322,7 @@ impl Found {
         let (mut done, mut sum, mut head, mut kept) = (0, Md5::new(), Vec::new(), Vec::new());
         while done < len {
             let want = (len - done).min(room.len() as u64) as usize;
-            let read = medium.fill_at(&mut room[..want], at + done)?.min(want);
+            let read = files.fill_at(&mut room[..want], at + done)?.min(want);
             if read == 0 {
                 return Ok(false);
             }
@@ -376,11 +383,21 @@ impl Found {
             }
         }
         let mut listed = of(LISTED).find_map(|body| listed(body));
+        let is_foreign = listed.is_none() && !of(CREATOR).any(|body| body.starts_with(NAME));
         let (mut set, mut all) = (SetFiles { slice, files: Vec::new() }, 0);
         for id in ids.chunks_exact(16).take(files) {
             let mut file = named.remove(id)?;
-            file.sums = sums.remove(id)?;
+            // Other programs have no sums of an empty file.
+            file.sums = sums.remove(id).or_else(|| (file.size == 0).then(Vec::new))?;
             file.listed = listed.as_mut().and_then(|listed| listed.files.remove(id));
+            if is_foreign {
+                // Programs on Windows write names so, and par2cmdline reads them so.
+                let slashes = file.path.as_bytes().iter().map(|byte| match byte {
+                    b'\\' => b'/',
+                    byte => *byte,
+                });
+                file.path = RelPath::parse(&slashes.collect::<Vec<u8>>()).ok()?;
+            }
             all += file.sums.len();
             let slices = file.size.div_ceil(slice);
             if file.size > MOST_SIZE || file.sums.len() as u64 != slices || all > MOST_SLICES {
@@ -402,7 +419,7 @@ impl Found {
             && descriptions == 2
             && listed.as_ref().is_some_and(|it| it.recovery == recovery.len());
         let share = listed.map(|listed| listed.share);
-        Some(StoredSet { files: set, recovery, share, is_whole })
+        Some(StoredSet { files: set, recovery, share, is_whole, is_foreign })
     }
 }
 
@@ -480,10 +497,14 @@ mod tests {
         all
     }
 
-    fn read_bytes(bytes: &[u8]) -> Option<StoredSet> {
+    fn file_of(bytes: &[u8]) -> JoinedFiles {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
-        read(&file, bytes.len() as u64, &|| false).unwrap()
+        JoinedFiles::new(vec![file]).unwrap()
+    }
+
+    fn read_bytes(bytes: &[u8]) -> Option<StoredSet> {
+        read(&file_of(bytes), &|| false).unwrap()
     }
 
     #[test]
@@ -517,7 +538,10 @@ mod tests {
     #[test]
     fn planted_sets_are_none() {
         assert!(planted(5, 8, 1, b"name").is_some());
-        for name in ["../x", "/etc/passwd", "a/../../x", "a//x", ".", "a/."] {
+        let path = |set: StoredSet| set.files.files[0].path.clone();
+        let of_windows = planted(5, 8, 1, br"dir\name").map(path);
+        assert_eq!(of_windows.unwrap().as_bytes(), b"dir/name");
+        for name in ["../x", r"..\x", "/etc/passwd", "a/../../x", "a//x", ".", "a/."] {
             assert!(planted(5, 8, 1, name.as_bytes()).is_none(), "{name}");
         }
         for (size, slice, sums) in [
@@ -541,15 +565,7 @@ mod tests {
         for at in 0..len / 64 {
             bytes.extend(head(len - 64 * at, &[0; 16], &[0; 16], FILE));
         }
-        let found = Found::of(
-            &{
-                let mut file = tempfile::tempfile().unwrap();
-                file.write_all(&bytes).unwrap();
-                file
-            },
-            len,
-            &|| false,
-        );
+        let found = Found::of(&file_of(&bytes), &|| false);
         assert!(found.unwrap().unwrap().packets.is_empty());
     }
 

@@ -12,6 +12,7 @@ use crate::{error::is_absent, state::rescues::path_of, sys::Dir, sys::Medium, tr
 
 use super::{
     field::{Solution, Sums, Term, constants, power, product, solve},
+    joined::JoinedFiles,
     make::{MOST_BATCH, MOST_PIECE, MOST_SUMS, zeros},
     packets::{PAGE, RecoverySlice, SetFiles, StoredSet, Sum},
 };
@@ -125,7 +126,7 @@ impl<'a> Repair<'a> {
     pub fn write(
         &self,
         root: &Dir,
-        parity: &File,
+        parity: &JoinedFiles,
         mut put: impl FnMut(u64, &[u8]) -> io::Result<()>,
         is_to_stop: &dyn Fn() -> bool,
     ) -> io::Result<bool> {
@@ -183,14 +184,14 @@ impl<'a> Repair<'a> {
 
     fn recovery(
         &self,
-        parity: &File,
+        parity: &JoinedFiles,
         row: usize,
         number: usize,
         part: &Range<u64>,
     ) -> io::Result<Term> {
         let RecoverySlice { at, .. } = self.stored.recovery[number];
         let mut bytes = vec![0; (part.end - part.start) as usize];
-        let read = Medium::any(parity).fill_at(&mut bytes, at + part.start)?;
+        let read = parity.fill_at(&mut bytes, at + part.start)?;
         if read != bytes.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

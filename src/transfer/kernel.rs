@@ -118,7 +118,7 @@ pub struct CopyMethods {
     sparse: Sparse,
     cache: Cache,
     /// True if what is written is read soon, by who drops it then.
-    is_read_soon: bool,
+    pub is_read_soon: bool,
     pairs: RwLock<HashMap<(u64, u64), Arc<FileSystemPair>>>,
 }
 
@@ -126,11 +126,6 @@ impl CopyMethods {
     /// The pair as the options ask for it, before anything was tried.
     pub fn new(&CopyOptions { reflink, sparse, cache, .. }: &CopyOptions) -> Self {
         Self { reflink, sparse, cache, ..Self::default() }
-    }
-
-    /// The same where what is written may be read soon, by who drops it then.
-    pub fn read_soon(self, is_read_soon: bool) -> Self {
-        Self { is_read_soon, ..self }
     }
 
     /// True if of a copy of so many bytes is left in memory what is read of it.

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     chain::Damage, error::Error, event::Observer, event::Progress, event::Stop, hash::Digest,
-    io::HashedFrom, manifest::Fault, manifest::ManifestName, manifest::OtherName, path::RelPath,
-    state::Trace, state::plugs::Replugged, sys::stat::Kind, tree::LastDir, verify::Coverage,
-    verify::ManifestAt, verify::ManifestLines, verify::Rival, verify::Target, verify::TargetSpec,
-    verify::VerifyJob, verify::expand, verify::lines::manifest_lines::converted,
-    verify::lines::shards::LinesWanted, verify::lines::shards::WantedLines,
-    verify::target::OpenTarget,
+    io::HashedFrom, manifest::Fault, manifest::ManifestName, manifest::OtherName,
+    parity::ParityReport, path::RelPath, state::Trace, state::plugs::Replugged, sys::stat::Kind,
+    tree::LastDir, verify::Coverage, verify::ManifestAt, verify::ManifestLines, verify::Rival,
+    verify::Target, verify::TargetSpec, verify::VerifyJob, verify::expand,
+    verify::lines::manifest_lines::converted, verify::lines::shards::LinesWanted,
+    verify::lines::shards::WantedLines, verify::target::OpenTarget,
 };
 
 /// The verdict on a listed file.
@@ -395,6 +395,8 @@ pub struct Checked {
     pub absent: u64,
     /// Number of other failures.
     pub broken: u64,
+    /// Bad files for which parity does not suffice.
+    pub beyond_repair: u64,
     /// Bytes that were hashed.
     pub bytes: u64,
     /// Good files that were not read, because their data is that of a file that was read.
@@ -452,6 +454,7 @@ impl Checked {
             Finding::Unlisted(_) => &mut self.unlisted,
             Finding::Compared(comparison) if !comparison.good.is_empty() => &mut self.repairable,
             Finding::Parity { is_enough: true, .. } => &mut self.repairable,
+            Finding::Parity { .. } => &mut self.beyond_repair,
             Finding::Unsearched(_) | Finding::Broken(_) => &mut self.broken,
             Finding::Unusable(error) => {
                 self.absent += u64::from(error.is_of_absent());
@@ -469,7 +472,6 @@ impl Checked {
             | Finding::Others(_)
             | Finding::Forgotten(_)
             | Finding::Compared(_)
-            | Finding::Parity { .. }
             | Finding::NotCompared(_)
             // A run that makes files whole counts what became of them.
             | Finding::Conflict(_)
@@ -516,23 +518,6 @@ pub struct ShardCoverage {
     pub began: i64,
     /// When the last of them ended.
     pub ended: i64,
-}
-
-/// What was made of the parity of a tree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ParityReport {
-    /// True if all listed files were to have it, and not only those that had it.
-    pub is_all: bool,
-    /// Files that have it.
-    pub files: u64,
-    /// Sets of files that were made, …
-    pub made: u64,
-    /// … bytes that these take, …
-    pub bytes: u64,
-    /// … sets that stayed, …
-    pub kept: u64,
-    /// … and sets that were removed, because others took their place.
-    pub removed: u64,
 }
 
 /// The report of a check.

@@ -31,7 +31,7 @@ pub use choice::{DirProof, Rival, has_own_manifest, own_manifest};
 pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
 pub use finding::{
-    BagVerdict, Checked, Comparison, Finding, FindingListener, FindingObserver, Mend, ParityReport,
+    BagVerdict, Checked, Comparison, Finding, FindingListener, FindingObserver, Mend,
     ShardCoverage, TreeVerdict, Verdict, VerifyReport,
 };
 pub use history::PartOf;

@@ -125,7 +125,7 @@ fn tell_of(
     }
     for (set, files) in files {
         let Some(known) = index.sets.get(set) else { continue };
-        let (_, Some(stored)) = dir.read(&known.name, &is_to_stop)? else { continue };
+        let (_, Some(stored)) = dir.read(&known.names, &is_to_stop)? else { continue };
         let Some(slices) = bad_slices(&stored.files, root, &is_to_stop) else { return Ok(()) };
         let (bad, left) = (slices.len(), stored.recovery.len());
         let is_enough = bad == 0 || Repair::of(&stored, slices).is_some();
@@ -133,7 +133,8 @@ fn tell_of(
             tell(Finding::Parity { path, bad, left, is_enough });
         }
     }
-    let damaged = index.sets.iter().filter(|set| !set.is_whole).count() + index.lost.len();
+    let damaged =
+        index.sets.iter().filter(|set| !set.is_whole && !set.is_foreign).count() + index.lost.len();
     if damaged > 0 {
         let finding =
             format!("{damaged} of its files are damaged; heal or protect makes them anew");

@@ -42,6 +42,9 @@ pub struct RecordEntry<'a> {
     /// Where a file differs, as far as its chain tells: offset and length of each range in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     ranges: Option<Vec<[u64; 2]>>,
+    /// Of a bad file that has parity: bad slices of its set, and recovery slices that are left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slices: Option<[usize; 2]>,
     /// The system's error number.
     #[serde(skip_serializing_if = "Option::is_none")]
     errno: Option<i32>,
@@ -180,13 +183,18 @@ impl<'a> RecordEntry<'a> {
         }
     }
 
-    /// The result of making a bad file whole.
+    /// The result of making a bad file whole, or how it could be.
     fn healing(target: &Target, finding: &Finding) -> Self {
         let full = |event, path, text| {
             let full = target.path_of(path);
             Self::named(event, full.as_os_str().as_encoded_bytes(), Some(text))
         };
         match finding {
+            Finding::Parity { path, bad, left, is_enough } => {
+                let event = if *is_enough { "repairable" } else { "beyond-repair" };
+                let slices = Some([*bad, *left]);
+                Self { slices, ..full(event, path, verify_messages::slices(*bad, *left).into()) }
+            }
             Finding::Conflict(path) => full("conflict", path, verify_messages::CONFLICT.into()),
             Finding::Healed(mend) => {
                 let event = if mend.dry_run { "healable" } else { "healed" };
@@ -300,15 +308,12 @@ impl<'a> RecordEntry<'a> {
                 return (entry, false);
             }
             Finding::Compared(comparison) => (Self::compared(comparison), None),
-            Finding::Parity { path, bad, left, is_enough } => {
-                let event = if *is_enough { "repairable" } else { "beyond-repair" };
-                (full(event, path, Some(verify_messages::slices(*bad, *left).into())), None)
-            }
             Finding::NotCompared(number) => {
                 let text = format!("{number} findings of bad files were too many to compare");
                 (Self { event: "not-compared", text: Some(text.into()), ..Self::default() }, None)
             }
             Finding::Conflict(_)
+            | Finding::Parity { .. }
             | Finding::Healed(_)
             | Finding::NotHealed { .. }
             | Finding::TooManyBad(_) => (Self::healing(target, finding), None),

@@ -209,6 +209,7 @@ impl<'a> Records<'a> {
                 _ => Vec::new(),
             },
             checked: check.map(|report| &report.counts),
+            parity: check.and_then(|report| report.parity),
             replugged: check.and_then(|report| report.replugged.as_ref()).map(Replugged::words),
             scrub: check.and_then(|report| report.covered.as_ref()).map(ScrubSection::of),
             shard: check.and_then(|report| report.shard.as_ref()).map(ShardSection::of),
@@ -332,6 +333,7 @@ impl<'a> Records<'a> {
                 media_list: report
                     .and_then(|report| report.media_list.as_deref())
                     .map(JsonName::path),
+                parity: report.and_then(|report| report.parity),
                 work: report.filter(|_| several).map(WorkSection::of),
             }
         };

@@ -12,9 +12,9 @@ use crate::{
     cli::record::task::error, cli::report::receipt::ClippedText, cli::report::receipt::Spool,
     cli::report::receipt::VolumeSection, cli::show::Console, cli::show::rows::Rows, copy::Counts,
     copy::Report, copy::Stages, error::Error, event::Stop, hash::Algorithm, hash::Hashed,
-    io::HashedFrom, part::Tally, part::content::Method, path::Shown, state::ReceiptPlace,
-    state::ReceiptSequence, stream::OutputOutcome, sys::Uninterrupted, verify::Checked,
-    verify::Coverage, verify::ShardCoverage,
+    io::HashedFrom, parity::ParityReport, part::Tally, part::content::Method, path::Shown,
+    state::ReceiptPlace, state::ReceiptSequence, stream::OutputOutcome, sys::Uninterrupted,
+    verify::Checked, verify::Coverage, verify::ShardCoverage,
 };
 
 /// The version of the format; it counts up when a report changes in a way that may break a reader.
@@ -57,6 +57,9 @@ pub struct ReportJson<'a> {
     pub directories: Vec<JsonName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<&'a Checked>,
+    /// What was made of parity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parity: Option<ParityReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replugged: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,6 +213,9 @@ pub struct OutputSection<'a> {
     /// Missing when none was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_list: Option<JsonName>,
+    /// What was made of its parity; missing where none was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parity: Option<ParityReport>,
     /// The work for one of several outputs.
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
     pub work: Option<WorkSection<'a>>,

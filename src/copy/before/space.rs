@@ -12,12 +12,13 @@ use std::{collections::HashMap, ffi::OsStr, ops::ControlFlow, path::Path, path::
 
 use crate::{
     copy::CopyJob, copy::Prepared, error::Error, error::Result, event::Progress, event::Stop,
-    io::Reflink, io::Sparse, manifest::NextLine, path::Shown, state::Knowledge, state::Trace,
-    state::rescues::ENDING, sys, sys::Cloned, sys::Dir, sys::DirListing, sys::FreeSpace,
-    sys::Place, sys::UsedSpace, sys::stat::Stat, transfer::share::RenamedFiles, tree::Decision,
-    tree::DestinationStat, tree::OutputDir, tree::Patience, tree::Policy, tree::SourceEntry,
-    tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite::decide,
-    tree::overwrite::leave_out, tree::overwrite::refuse_large, volume::times::TimeMatch,
+    io::Reflink, io::Sparse, manifest::NextLine, parity::Share, path::Shown, state::Knowledge,
+    state::Trace, state::rescues::ENDING, sys, sys::Cloned, sys::Dir, sys::DirListing,
+    sys::FreeSpace, sys::Place, sys::UsedSpace, sys::stat::Stat, transfer::share::RenamedFiles,
+    tree::Decision, tree::DestinationStat, tree::OutputDir, tree::Patience, tree::Policy,
+    tree::SourceEntry, tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem,
+    tree::overwrite::decide, tree::overwrite::leave_out, tree::overwrite::refuse_large,
+    volume::times::TimeMatch,
 };
 
 /// The space that a run needs.
@@ -27,6 +28,8 @@ struct Need {
     bytes: u64,
     /// Files that are not there yet.
     files: u64,
+    /// Space of the parity that is made of them; bytes.
+    parity: u64,
     /// Space of part files of a killed run, which are removed or resumed; bytes.
     parts: u64,
     /// Files that are too large for the output, …
@@ -39,6 +42,8 @@ struct Need {
 struct OneFile<'a> {
     entry: &'a SourceEntry,
     there: Option<&'a Stat>,
+    /// The share of parity that it gets.
+    share: Option<Share>,
 }
 
 /// Number of files that are named as examples of those that are too large.
@@ -166,7 +171,8 @@ impl SpaceCheck<'_> {
             need.files += 1;
             return;
         }
-        need.add(options.policy, output, OneFile { entry, there: there.as_ref() }, free);
+        let share = self.look.job.parity.map(Share);
+        need.add(options.policy, output, OneFile { entry, there: there.as_ref(), share }, free);
     }
 
     /// True if a snapshot should have the file as it is in the source, so that it takes nothing.
@@ -190,7 +196,8 @@ impl SpaceCheck<'_> {
 impl Need {
     /// Adds what others need.
     fn join(&mut self, other: Need) {
-        let Need { bytes, files, parts, too_large, examples } = other;
+        let Need { bytes, files, parity, parts, too_large, examples } = other;
+        self.parity = self.parity.saturating_add(parity);
         self.bytes = self.bytes.saturating_add(bytes);
         self.files += files;
         self.parts = self.parts.saturating_add(parts);
@@ -201,7 +208,7 @@ impl Need {
 
     /// Adds what one file takes.
     fn add(&mut self, policy: Policy, output: &OutputDir, file: OneFile<'_>, free: &FreeSpace) {
-        let OneFile { entry, there } = file;
+        let OneFile { entry, there, share } = file;
         let source = SourceStat(&entry.stat);
         // What may be the same mostly is.
         let destination = there.map(|stat| {
@@ -224,6 +231,8 @@ impl Need {
             return;
         }
         self.files += u64::from(decision == Decision::Create);
+        let parity = share.map_or(0, |share| share.least(entry.stat.size));
+        self.parity = self.parity.saturating_add(parity);
         let freed = there.map_or(0, |there| there.allocated);
         self.bytes = self
             .bytes
@@ -245,7 +254,7 @@ impl Need {
 
     /// The space that is taken in the end; bytes.
     fn taken(&self) -> u64 {
-        self.bytes.saturating_sub(self.parts)
+        self.bytes.saturating_sub(self.parts).saturating_add(self.parity)
     }
 
     /// The message about files that are too large.
@@ -266,9 +275,10 @@ impl Need {
         let finding = if bytes > free.bytes {
             let mib = |bytes: u64| bytes.div_ceil(1 << 20);
             format!(
-                "it has {} MiB free, and the files to copy take at least {} MiB; {remedy}",
+                "it has {} MiB free, and the files to copy take at least {} MiB{}; {remedy}",
                 free.bytes >> 20,
-                mib(bytes)
+                mib(bytes),
+                if self.parity > 0 { " with their parity" } else { "" }
             )
         } else if let Some(most) = free.files.filter(|most| files > *most) {
             format!("it can hold {most} more files, and there are {files} to copy; {remedy}")

@@ -278,16 +278,13 @@ impl OutputRun<'_> {
         let (timings, resident) = (&observer.progress.timings, Residency::default());
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
-        let EarlierRecords { baseline, known, .. } = earlier;
-        let ahead = self.parity_ahead(&prepared, stop);
-        let methods = &CopyMethods::new(&job.options).read_soon(ahead.is_some());
-        let baseline = baseline.as_ref();
+        let (methods, baseline) = (&self.methods(&prepared), earlier.baseline.as_ref());
         let states = job.keeps_states().then(StatesFile::default);
         let expected = job.besides(baseline.map(Baseline::algorithms).unwrap_or_default());
         let (further, options) = FurtherDigests::of_run(options, expected, job.lists());
         let further = further.is_any().then_some(&further);
         let renamed = earlier.renamed(job, &prepared.source, &prepared.output, stop);
-        let (known, renamed, states) = (known.as_ref(), renamed.as_ref(), states.as_ref());
+        let (known, renamed, states) = (earlier.known.as_ref(), renamed.as_ref(), states.as_ref());
         let changed = job.names.as_ref().and_then(NameList::changed);
         let rescues = earlier.rescues(job, &options);
         let alone =
@@ -305,7 +302,6 @@ impl OutputRun<'_> {
         let workers = job.workers_for(&prepared, slot.is_some(), self.outputs());
         let verifiers = if job.options.verify { workers.verifiers(&prepared.output) } else { 0 };
         let (mut committer, threads) = self.committer(&context, &mut prepared, earlier, verifiers);
-        committer.ahead = ahead;
         slot.iter().for_each(|slot| slot.begin(started, stop));
         let (volumes, output_device) = (self.volumes(&prepared), prepared.output.volume.dev);
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
@@ -325,13 +321,13 @@ impl OutputRun<'_> {
         let endings = RunEndings { source, rotation, removal, media };
         let RunLeft { manifest, trash, media_list, lists } = committer.finish(endings);
         earlier.settle_new_root(&mut committer);
-        let ahead = committer.ahead.take().map(ParityAhead::end);
-        let mut counts = Counts { seen: found, ..committer.accounting.counts };
-        counts.foreign = earlier.departures().map_or(0, |found| found.others);
+        let foreign = earlier.departures().map_or(0, |found| found.others);
+        let mut counts = Counts { seen: found, foreign, ..committer.accounting.counts };
         counts.take_over(slot, progress);
         counts.warnings += earlier.note_end(job, tree.as_deref(), &counts, &mut committer);
         earlier.tell_links(job, renamed, &observer.listen);
         Report {
+            parity: committer.ahead.take().map(ParityAhead::end),
             counted: earlier.count(self, committer.root(), gate, &mut counts),
             counts,
             methods: committer.accounting.methods(),
@@ -349,7 +345,6 @@ impl OutputRun<'_> {
             trash,
             media_list,
             lists,
-            ahead: ahead.unwrap_or_default(),
             source_volume: volumes.0,
             output_volume: volumes.1,
             durable: volumes.2,
@@ -358,14 +353,18 @@ impl OutputRun<'_> {
         }
     }
 
-    /// The maker of parity beside the copy, where that is asked for and can be. It takes memory that is not counted.
-    fn parity_ahead(&self, prepared: &Prepared, stop: &Stop) -> Option<ParityAhead> {
-        let (job, root) = (self.job, prepared.output.handle.as_ref()?);
-        let is_whole = job.payload.is_none() && job.shard.is_none();
+    /// The copy methods. Where parity is asked for, what is copied is read soon if parity can be made beside: it takes
+    /// memory that is not counted.
+    fn methods(&self, prepared: &Prepared) -> CopyMethods {
+        let job = self.job;
+        // Where several share a reading, who waits would be left behind.
+        let is_alone = job.shard.is_none() && self.slot.is_none();
+        let is_whole = job.payload.is_none() && is_alone;
         let may = is_whole && job.options.algorithm != Algorithm::None;
-        let share = job.parity.filter(|_| may && sys::address_space_left().is_none())?;
-        let lets_go = job.options.cache == Cache::Drop;
-        ParityAhead::start(root, &job.output, share, lets_go, stop).ok()
+        let may = may && prepared.output.handle.is_some() && sys::address_space_left().is_none();
+        let mut methods = CopyMethods::new(&job.options);
+        methods.is_read_soon = may && job.parity.is_some();
+        methods
     }
 
     /// The facts about the file systems of source and output, and the worth of syncs there, if there are any.
@@ -436,6 +435,12 @@ impl OutputRun<'_> {
             verifying,
         );
         committer.is_mirror = job.mirror.is_some();
+        if let (Some(share), Some(root)) = (job.parity, &committer.root().handle)
+            && context.shared.methods.is_read_soon
+        {
+            let (stop, lets_go) = (context.control.stop, job.options.cache == Cache::Drop);
+            committer.ahead = ParityAhead::start(root, &job.output, share, lets_go, stop).ok();
+        }
         committer.record_in(private.as_ref().filter(|_| job.shard.is_none()), job.options.sync);
         if Means::of_one(self.outputs()).are_few() {
             committer.begin_record();

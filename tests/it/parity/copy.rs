@@ -116,3 +116,20 @@ fn what_is_copied_is_not_read_from_the_device_for_its_parity() {
         }
     }
 }
+
+/// Where the copy fits and its parity does not, nothing is begun.
+#[test]
+fn the_look_at_the_room_counts_parity() {
+    need!(Mount);
+    Mount::privately();
+    let scene = Scene::new();
+    scene.src.file("file", noise(&mut Random::new(5), 5 << 20));
+    let _mount = Mount::tmpfs(&scene.path("mnt"), "9m");
+    let copy =
+        |args: &[&str]| scene.command_to(scene.src.root(), scene.path("mnt/dst"), args).run();
+    let run = copy(&["--parity", "100%"]);
+    run.assert_code(2).assert_says("take at least 11 MiB with their parity; ");
+    assert!(!scene.path("mnt/dst").exists());
+    copy(&["--parity", "0.1%"]).assert_code(0);
+    copy(&["--parity", "100%", "--overwrite-policy", "always"]).assert_code(2);
+}

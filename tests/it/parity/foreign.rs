@@ -1,4 +1,5 @@
-//! Parity that par2cmdline made: it is read where its files are joined to one, and the tree is made whole by it.
+//! Parity that par2cmdline made: it is read from the files that it made, or from one that they are joined to, and the tree
+//! is made whole by it.
 
 use super::*;
 use crate::harness::shell;
@@ -28,7 +29,8 @@ fn parity_of_another_program_is_read() {
         scene.src.file("dir/empty", "");
         scene.copy(&["-q"]).assert_code(0);
         shell(&scene, &format!("cd src && par2 create -q -q {options} -R -B $PWD ../x.par2 $PWD"));
-        shell(&scene, &format!("mkdir -p {PARITY} && cat x*.par2 > {PARITY}/x.par2"));
+        let take = ["cp x*.par2 {}/", "cat x*.par2 > {}/x.par2"][number % 2].replace("{}", PARITY);
+        shell(&scene, &format!("mkdir -p {PARITY} && {take}"));
         flip(&scene.path("dst/dir/several blocks"), 3000);
         std::fs::remove_file(scene.path("dst/last.bin")).unwrap();
         std::fs::remove_file(scene.path("dst/dir/empty")).unwrap();
@@ -37,6 +39,8 @@ fn parity_of_another_program_is_read() {
         run.assert_says("repairable from parity: dst/last.bin: ");
         shell(&scene, "cp -a dst copy");
         scene.bare(["heal", "-q", "dst"]).run().assert_code(0);
+        // It is made anew as ours.
+        assert!(sets(&scene).iter().all(|name| name.len() == 37), "{:?}", sets(&scene));
         shell(
             &scene,
             "par2 repair -q -B $PWD/copy copy/.dircopy/parity/x.par2 && rm copy/dir/*.[0-9]",
@@ -51,4 +55,30 @@ fn parity_of_another_program_is_read() {
         }
         assert!(scene.path("dst/dir/empty").exists());
     }
+}
+
+/// What another program made of files that are not listed here is not removed.
+#[test]
+fn parity_of_other_files_stays() {
+    if !has_par2() {
+        return;
+    }
+    let scene = copied();
+    shell(
+        &scene,
+        &format!(
+            "mkdir -p w {PARITY} && cp src/d0/f6 w/elsewhere && cd w && \
+             par2 create -q -q -s4000 -r50 ../y.par2 elsewhere && cp ../y*.par2 ../{PARITY}/"
+        ),
+    );
+    let before = sets(&scene);
+    flip(&scene.path("dst/d0/f6"), 3000);
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(4);
+    assert!(!run.err().contains("damaged"), "{}", run.err());
+    scene.bare(["heal", "-q", "dst"]).run().assert_code(4);
+    assert_eq!(sets(&scene), before);
+    scene.copy(&["-q", "--verify"]);
+    protect(&scene, &[]).assert_code(0);
+    assert!(before.iter().all(|name| sets(&scene).contains(name)));
 }

@@ -562,3 +562,40 @@ fn a_stream_is_reported() {
     run.assert_code(2);
     self::report(&scene, "refused.json", &run);
 }
+
+#[test]
+fn a_report_has_the_figures_of_parity() {
+    let scene = Scene::new();
+    scene.src.file("large", content(40_000)).file("small", content(100));
+    let run = scene.copy(&["--parity", "10%", "--report", "copy.json"]);
+    run.assert_code(0);
+    let copy = report(&scene, "copy.json", &run);
+    let made = &copy["outputs"][0]["parity"];
+    for (name, value) in [("files", 2), ("sets_made", 2), ("sets_kept", 0), ("recovery_slices", 2)]
+    {
+        assert_eq!(made[name], value, "{made}");
+    }
+    let bytes = made["bytes"].as_u64().unwrap();
+    let files = std::fs::read_dir(scene.path("dst/.dircopy/parity")).unwrap();
+    let lengths = files.map(|file| file.unwrap().metadata().unwrap().len());
+    assert_eq!(bytes, lengths.sum::<u64>());
+    let run = scene.bare(["protect", "dst", "--report", "protect.json"]).run();
+    let kept = &report(&scene, "protect.json", &run)["parity"];
+    assert_eq!(
+        (&kept["sets_made"], &kept["sets_kept"], &kept["files"]),
+        (&0.into(), &2.into(), &2.into())
+    );
+    std::fs::write(scene.path("dst/large"), content(7)).unwrap();
+    std::fs::remove_file(scene.path("dst/small")).unwrap();
+    let run = scene.bare(["verify", "dst", "--report", "verify.json"]).run();
+    let verify = report(&scene, "verify.json", &run);
+    assert_eq!(
+        (&verify["checked"]["repairable"], &verify["checked"]["beyond_repair"]),
+        (&1.into(), &1.into())
+    );
+    let slices = |event| entries(&verify, event)[0]["slices"].clone();
+    assert_eq!(
+        (slices("repairable"), slices("beyond-repair")),
+        (serde_json::json!([1, 1]), serde_json::json!([10, 1]))
+    );
+}
