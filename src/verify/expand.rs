@@ -23,6 +23,10 @@ pub fn expand(asked: Vec<TargetSpec>) -> Expanded {
                 bag::expand(&spec, &mut expanded);
                 expanded.specs.push(spec);
             }
+            Archive::EitherHistory => {
+                history::expand(&spec, &mut expanded);
+                expanded.specs.push(spec);
+            }
             Archive::History => history::expand(&spec, &mut expanded),
             Archive::Generation(root) => {
                 expanded.specs.push(TargetSpec { root: Some(root), ..spec });
@@ -41,6 +45,8 @@ enum Archive {
     Either,
     /// A history.
     History,
+    /// A history, or a directory that has a manifest which no record knows: it is checked as both.
+    EitherHistory,
     /// One generation of a history of this directory.
     Generation(PathBuf),
 }
@@ -66,6 +72,7 @@ fn archive_of(spec: &TargetSpec) -> Archive {
                 DirProof::Either if is_listed => Archive::Either,
                 DirProof::Either => Archive::Bag,
                 _ if !is_listed && has_history() => Archive::History,
+                DirProof::Manifest if has_history() => Archive::EitherHistory,
                 _ => Archive::None,
             }
         }
