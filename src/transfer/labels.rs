@@ -10,7 +10,7 @@
 //! is read, and is what the source is now; any other is copied anew. What only takes permissions away needs no reading,
 //! but who could write to the file before may hold it open, and would go on writing to one that looks closed.
 
-use std::{io, ops::ControlFlow, ops::ControlFlow::Break, ops::ControlFlow::Continue};
+use std::{fs::File, io, ops::ControlFlow, ops::ControlFlow::Break, ops::ControlFlow::Continue};
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, io::Durability, io::ReadBack,
@@ -84,7 +84,7 @@ impl ExistingFile<'_> {
                 let finding = "the output does not hold all of those of the source";
                 warnings.push(Error::finding("set the attributes of", target.path(), finding));
             }
-            return same;
+            return self.narrow(&kept, &now, &label, lacks_rights, warnings);
         }
         match context.options.asked.policy {
             Policy::Default | Policy::Apart | Policy::Never => {
@@ -123,6 +123,35 @@ impl ExistingFile<'_> {
             sys::persist_file(&kept).deed_at("make durable", || target.path())?;
         }
         Ok(Continue((Labels::Set, Dir::stat_file(&kept).map_err(at_output)?)))
+    }
+
+    /// Takes from the kept file, which is `now`, what the source gives to nobody. That a label cannot be held as a
+    /// whole is no reason to leave the file more open than the source is.
+    fn narrow(
+        &self,
+        kept: &File,
+        now: &Stat,
+        label: &Stat,
+        lacks_rights: bool,
+        warnings: &mut Vec<Error>,
+    ) -> Result<ControlFlow<Action, (Labels, Stat)>> {
+        let Self { context, transfer: Transfer { target, .. }, .. } = *self;
+        let narrowed = Attributes::narrowed(now, label).or(lacks_rights.then_some(*now));
+        let can_narrow = target.output.volume.tried.traits.permissions;
+        let Some(narrowed) = narrowed.filter(|_| can_narrow) else {
+            return Ok(Continue((Labels::Same, *now)));
+        };
+        if !matches!(context.options.asked.policy, Policy::Update | Policy::Always) {
+            return Ok(Continue((Labels::Differ, *now)));
+        }
+        if !context.control.gate.lets_pass() {
+            return Ok(Continue((Labels::Same, *now)));
+        }
+        Attributes::default().apply_to_kept(kept, &narrowed, true, |deed, error| {
+            warnings.push(Error::io(deed, target.path(), error));
+        });
+        let stands = Dir::stat_file(kept).deed_at("look at", || target.path())?;
+        Ok(Continue((Labels::Set, stands)))
     }
 
     /// True if the label of the source's file may be another than that of its copy, which stands so.

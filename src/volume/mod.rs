@@ -340,8 +340,9 @@ fn holds(dir: &Dir, parts: PartOwner, attributes: &Attributes, source: &Stat) ->
         attributes.apply_to_kept(&file, stat, owned, |_, _| ());
         Ok::<_, io::Error>(attributes.are_at(&Dir::stat_file(&file)?, &file, stat))
     };
-    // It may have been made with the permissions in question: they must be seen to change.
-    let other = Stat { mode: source.mode ^ 0o044, ..*source };
+    // It may have been made with the permissions in question: they must be seen to change. Who may not write to a file
+    // cannot give it attributes.
+    let other = Stat { mode: source.mode ^ 0o044 | 0o200, ..*source };
     let holds = takes(&Attributes::default(), &other)
         .and_then(|other| Ok(other && takes(attributes, source)?));
     dir.remove_trial(file, &name)?;

@@ -165,7 +165,10 @@ impl Attributes {
     /// is in it.
     fn mode_by_group(&self, to: BorrowedFd<'_>, source: &Stat) -> u32 {
         let narrow = self.mode_of_another(source, !source.gid);
-        let whole = self.mode_of_another(source, source.gid);
+        let whole = match source.uid == acting_as().0 {
+            true => source.mode,
+            false => self.mode_of_another(source, source.gid),
+        };
         let gid = Some(Gid::from_raw(source.gid));
         let may_be_whole = narrow != whole && rustix::fs::fchown(to, None, gid).is_ok();
         if may_be_whole { whole } else { narrow }

@@ -398,6 +398,36 @@ fn a_lost_group_gets_no_more_than_its_list_gave_it() {
     assert_eq!(lists("out/o"), lists("src"));
 }
 
+/// A label that the output does not hold as a whole is no reason to leave a kept file more open than its source.
+#[test]
+fn what_the_source_closes_is_closed_whatever_else_its_label_has() {
+    need!(Setpriv, Attr);
+    for after in [
+        "setfattr -n user.tag -v x f; chmod 400 f",
+        "setfattr -n user.tag -v x f; chmod 440 f",
+        "chown 1001:2000 f; chmod 2750 f",
+        "chown 1001:2000 f; chmod 6750 f",
+        "chown 1001:3000 f; setfacl -m u:5555:0 f; chmod 4750 f",
+    ] {
+        let scene = Scene::on_disk();
+        scene.src.file("f", "SECRET");
+        shell(&scene, "mkdir out; chmod 755 . src; chmod 644 src/f; chown -R 1001:100 src out");
+        let run = |args: &[&str]| {
+            let user = ["setpriv", "--reuid", "1001", "--regid", "100", "--groups", "100,2000"];
+            scene.bare([&["src", "out/o"], args].concat()).under(user).run()
+        };
+        run(&[]).assert_code(0);
+        shell(&scene, &format!("sleep 0.05; cd src; {after}"));
+        run(&[]).assert_code(1).assert_says("left as it is: f");
+        for _ in 0..2 {
+            run(&["--overwrite-policy", "update"]).assert_code(0);
+            let read =
+                "cd out/o; setpriv --reuid 1002 --regid 1002 --clear-groups cat f 2>&1 || true";
+            assert!(shell(&scene, read).contains("Permission denied"), "{after}");
+        }
+    }
+}
+
 /// The set-group-ID bit of a directory is of its group, whoever copies it.
 #[test]
 fn an_ordinary_users_directories_keep_their_set_group_id_bits() {
