@@ -89,6 +89,7 @@ fn cannot(number: u64, what: &str) -> String {
 const DIFF_CODES: &str = "\
 Exit codes:
   0    every list has the same names with the same contents
+  1    so it is, but the list of a directory may not be of what is there
   2    usage error
   4    there are differences, or names without a digest that both lists have:
        each is named
@@ -153,6 +154,7 @@ pub fn diff(args: &DiffArgs) -> Exit {
     follower.exit(match report {
         DiffReport { unusable: 1.., .. } => Exit::Unusable,
         report if report.is_different() => Exit::Untrue,
+        DiffReport { doubtful: 1.., .. } => Exit::Incomplete,
         _ => Exit::Complete,
     })
 }

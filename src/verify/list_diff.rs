@@ -11,7 +11,7 @@ use crate::{
     hash::Algorithms, hash::Digest, hash::hex, manifest::ManifestName, path::Shown,
     state::private_dir::NAME, sys, sys::Uninterrupted, tree::PathRecord, tree::SortedRecords,
     tree::Sorter, tree::by_path, tree::by_words, verify::Finding, verify::ManifestAt,
-    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::PartOf,
+    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Rival,
     verify::TargetSpec, verify::expand,
 };
 
@@ -63,6 +63,8 @@ pub struct DiffReport {
     pub incomparable: u64,
     /// Lines, or whole lists, that could not be read, and names with two digests in one list.
     pub unusable: u64,
+    /// Lists of directories that may not be of what is there.
+    pub doubtful: u64,
     pub interrupted: Option<usize>,
 }
 
@@ -194,6 +196,16 @@ impl Comparing<'_> {
                 return Ok(());
             }
         };
+        let is_doubt = |rival: &Rival| {
+            !matches!(rival, Rival::Listed(_) | Rival::Superseding(_) | Rival::Dropped(_))
+        };
+        if opened.found.unfinished.is_some() || opened.found.rivals.iter().any(is_doubt) {
+            let finding = "it may not be of what is there now, as `dircopy verify` says in full: run the copy again, or \
+                           name the list itself";
+            let error = Error::finding(DEED, &opened.target.manifest, finding);
+            self.report.doubtful += 1;
+            (self.observer.listen)(&Event::Warning(&error));
+        }
         let age = if matches!(part.part, PartOf::Generation { .. }) { age } else { 0 };
         let list = &opened.target.manifest;
         let fail = |error| Error::io(DEED, list, error);

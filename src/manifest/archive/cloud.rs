@@ -55,8 +55,14 @@ pub struct CloudEntries<R> {
     line: u64,
     /// The line that the last part began on.
     begins: u64,
-    /// The objects and arrays that are open, by their first characters.
-    open: Vec<u8>,
+    /// The outermost object without the elements that were read from lists in it, while it is open.
+    outer: Option<Vec<u8>>,
+    /// True if there were elements in it.
+    had_list: bool,
+    /// True between the elements of a list.
+    in_list: bool,
+    /// The last byte of a list that was no space: the end of an element, or a comma behind one.
+    last: Option<u8>,
     is_over: bool,
 }
 
@@ -87,7 +93,17 @@ impl<R: Read> CloudEntries<R> {
     /// Reads `input`, of which nothing was read.
     pub fn new(input: R, form: CloudForm) -> Self {
         let input = BufReader::with_capacity(64 << 10, Uninterrupted(input));
-        Self { input, form, line: 1, begins: 1, open: Vec::new(), is_over: false }
+        Self {
+            input,
+            form,
+            line: 1,
+            begins: 1,
+            outer: None,
+            had_list: false,
+            in_list: false,
+            last: None,
+            is_over: false,
+        }
     }
 
     /// The next file, or what is wrong with the next part of the list, with the number of its first line; `None` at
@@ -114,44 +130,87 @@ impl<R: Read> CloudEntries<R> {
 
     /// The next object that is an element; a fault ends the list.
     fn next_object(&mut self) -> io::Result<Option<Part<Vec<u8>>>> {
-        let (mut object, mut depth) = (Vec::new(), None);
-        let (mut in_text, mut is_escaped) = (false, false);
         loop {
-            let Some(byte) = self.byte()? else {
-                self.is_over = true;
-                let is_whole = self.open.is_empty();
-                return Ok((!is_whole).then(|| self.broken(CUT_OFF)));
-            };
-            let is_element = matches!(self.open[..], [] | [b'['] | [b'{', b'[']);
-            if byte == b'{' && is_element && !in_text {
-                // The outermost object is an element only if there are none in an array of it.
-                object.clear();
-                (depth, self.begins) = (Some(self.open.len()), self.line);
-            }
-            if depth.is_some() {
-                object.push(byte);
-            }
-            if object.len() > MAX_LINE {
-                return Ok(Some(self.broken("an object is too long")));
-            }
-            if in_text {
-                in_text = is_escaped || byte != b'"';
-                is_escaped = !is_escaped && byte == b'\\';
+            if self.outer.is_some() && !self.in_list {
+                if let Some(element) = self.go_on_in_outer()? {
+                    return Ok(Some(element));
+                }
                 continue;
             }
-            match byte {
-                b'"' => in_text = true,
-                b'{' | b'[' if self.open.len() == DEEPEST => {
-                    return Ok(Some(self.broken("it is nested too deeply")));
+            let Some(byte) = self.byte()? else {
+                let is_cut = self.in_list;
+                self.is_over = true;
+                return Ok(is_cut.then(|| self.broken(CUT_OFF)));
+            };
+            match (byte, self.in_list, self.last) {
+                (byte, ..) if byte.is_ascii_whitespace() => {}
+                (b'[', false, _) => self.in_list = true,
+                (b'{', false, _) => {
+                    (self.outer, self.begins) = (Some(vec![byte]), self.line);
                 }
-                b'{' | b'[' => self.open.push(byte),
-                b'}' | b']' if self.open.pop() != Some(if byte == b'}' { b'{' } else { b'[' }) => {
-                    return Ok(Some(self.broken("it is no JSON: brackets do not match")));
+                (b'{', true, None | Some(b',')) => {
+                    (self.last, self.begins) = (Some(b'}'), self.line);
+                    return self.element().map(Some);
                 }
-                b'}' if depth == Some(self.open.len()) => return Ok(Some(Ok(object))),
-                _ => {}
+                (b',', true, Some(b'}')) => self.last = Some(b','),
+                (b']', true, None | Some(b'}')) => {
+                    (self.in_list, self.last) = (false, None);
+                    self.outer.iter_mut().for_each(|outer| outer.push(b']'));
+                }
+                _ => {
+                    return Ok(Some(
+                        self.broken("it is no JSON, or a list in it has more than objects"),
+                    ));
+                }
             }
         }
+    }
+
+    /// Reads an element to its end; its first byte was read.
+    fn element(&mut self) -> io::Result<Part<Vec<u8>>> {
+        let (mut object, mut nesting) = (vec![b'{'], Nesting::default());
+        nesting.take(b'{');
+        while nesting.depth > 0 {
+            let Some(byte) = self.byte()? else { return Ok(self.broken(CUT_OFF)) };
+            object.push(byte);
+            nesting.take(byte);
+            if object.len() > MAX_LINE || nesting.depth > DEEPEST {
+                return Ok(self.broken("an object is too long, or nested too deeply"));
+            }
+        }
+        Ok(Ok(object))
+    }
+
+    /// Reads on in the outermost object, to its end or to a list of elements in it. It is one itself if there was none.
+    fn go_on_in_outer(&mut self) -> io::Result<Option<Part<Vec<u8>>>> {
+        let mut outer = self.outer.take().unwrap_or_default();
+        let mut nesting = Nesting::default();
+        outer.iter().for_each(|&byte| nesting.take(byte));
+        loop {
+            let Some(byte) = self.byte()? else { return Ok(Some(self.broken(CUT_OFF))) };
+            let is_list =
+                byte == b'{' && nesting.depth == 2 && outer.trim_ascii_end().ends_with(b"[");
+            if is_list && !nesting.in_text {
+                (self.outer, self.in_list, self.last) = (Some(outer), true, Some(b'}'));
+                self.had_list = true;
+                self.begins = self.line;
+                return self.element().map(Some);
+            }
+            outer.push(byte);
+            nesting.take(byte);
+            if outer.len() > MAX_LINE || nesting.depth > DEEPEST {
+                return Ok(Some(self.broken("an object is too long, or nested too deeply")));
+            }
+            if nesting.depth == 0 {
+                break;
+            }
+        }
+        if !std::mem::take(&mut self.had_list) {
+            return Ok(Some(Ok(outer)));
+        }
+        // With its lists left empty it is to be an object, too.
+        let is_json = serde_json::from_slice::<Value>(&outer).is_ok();
+        Ok((!is_json).then(|| self.broken("it is no JSON")))
     }
 
     /// Nothing more of the list can be understood.
@@ -185,6 +244,31 @@ impl<R: Read> CloudEntries<R> {
     }
 }
 
+/// How deep a place in JSON lies.
+#[derive(Debug, Default)]
+struct Nesting {
+    depth: usize,
+    in_text: bool,
+    is_escaped: bool,
+}
+
+impl Nesting {
+    /// Goes past the next byte. Whether brackets match shows when all is read as JSON.
+    fn take(&mut self, byte: u8) {
+        if self.in_text {
+            self.in_text = self.is_escaped || byte != b'"';
+            self.is_escaped = !self.is_escaped && byte == b'\\';
+            return;
+        }
+        match byte {
+            b'"' => self.in_text = true,
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+}
+
 fn fault(why: &'static str) -> MhlPiece {
     MhlPiece::Fault(Fault::Form(why))
 }
@@ -196,7 +280,9 @@ fn entry(
     other: Option<OtherName>,
 ) -> MhlPiece {
     if found.iter().any(|(_, digest)| digest.is_none()) {
-        return fault("a digest is not as long as those of its algorithm, or has other characters");
+        return fault(
+            "a digest is not as long as those of its algorithm, has other characters, or is two",
+        );
     }
     let mut digests: Vec<Digest> = found.into_iter().filter_map(|(_, digest)| digest).collect();
     digests.sort_by_key(Digest::algorithm);
@@ -218,9 +304,9 @@ fn of_object(object: Vec<u8>) -> Option<MhlPiece> {
     };
     let text = |name: &str| object.get(name).and_then(Value::as_str);
     let Some(path) = text("Path").or(text("Key")) else {
-        let is_listed =
-            ["Hashes", "Checksum", "ETag"].iter().any(|name| object.contains_key(*name));
-        return is_listed.then(|| fault("an object has neither \"Path\" nor \"Key\""));
+        // S3 lists names that others begin with apart.
+        let is_prefix = object.len() == 1 && object.contains_key("Prefix");
+        return (!is_prefix).then(|| fault("an object has neither \"Path\" nor \"Key\""));
     };
     if object.get("IsDir").and_then(Value::as_bool) == Some(true) || path.ends_with('/') {
         return None;
@@ -275,7 +361,13 @@ fn of_row(row: &[String]) -> Option<MhlPiece> {
     let found = match algorithm(text("checksumAlgorithm")) {
         _ if text("checksumType") != "FULL_OBJECT" => Err(COMPOSITE.into()),
         None => Err(OtherName::of(text("checksumAlgorithm"))),
-        Some(algorithm) => Ok((algorithm, of_base64(algorithm, text("checksum_base64")))),
+        Some(algorithm) => {
+            // The same may be there as digits, too.
+            let digits = message.get("checksum_hex").and_then(Value::as_str);
+            let digits = digits.map(|digits| Digest::parse(algorithm, digits.as_bytes()));
+            let digest = of_base64(algorithm, text("checksum_base64"));
+            Ok((algorithm, digest.filter(|_| digits.is_none_or(|digits| digits == digest))))
+        }
     };
     Some(match found {
         Ok(found) => entry(key, vec![found], None),

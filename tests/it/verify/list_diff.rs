@@ -227,10 +227,23 @@ fn what_cannot_be_read_is_no_difference_and_no_sameness() {
     fs::write(scene.path("twice"), format!("{sum}  a\n{}  a\n", hex("2"))).unwrap();
     diff(&scene, &["twice", "twice"], 5).assert_says("a is listed with two digests");
     let object = format!("{{\"Path\":\"a\",\"Hashes\":{{\"sha256\":\"{sum}\"}}}}");
-    let deep = "[{\"x\":".repeat(100);
+    let deep = "{\"x\":".repeat(100);
     let cases = [
         (format!("[{object},{{\"Path\":\"b\""), "ends in the middle"),
-        (format!("[{object}}}"), "brackets do not match"),
+        (format!("[{object}}}"), "it is no JSON"),
+        (format!("[{object}] x"), "it is no JSON"),
+        (format!("[{object}],"), "it is no JSON"),
+        (format!("[{object},]"), "it is no JSON"),
+        (format!("[{object} {object}]"), "it is no JSON"),
+        (format!("[{object}, b: cannot be listed]"), "it is no JSON"),
+        (format!("[{object},5,null]"), "it is no JSON"),
+        (format!("[{object},[\"b\"]]"), "it is no JSON"),
+        (format!("{{\"Contents\":[{object}], b}}"), "it is no JSON"),
+        (format!("{{\"Contents\":[{object}]"), "ends in the middle"),
+        (
+            format!("[{object},{{\"Error\":\"b: permission denied\"}}]"),
+            "neither \"Path\" nor \"Key\"",
+        ),
         (format!("[{object},{deep}"), "nested too deeply"),
         (format!("[{object},{{\"Path\":\"{}\"}}]", "x".repeat(300_000)), "too long"),
         (object.replace("\"a\"", "\"../a\""), "leads out of the tree"),
@@ -238,7 +251,7 @@ fn what_cannot_be_read_is_no_difference_and_no_sameness() {
         (object.replace("\"a\"", "a"), "it is no JSON"),
         (object.replace("sum", "x").replace(&sum, "12"), "a digest is not as long"),
         ("[]".into(), "it lists no file"),
-        ("{\"a\": 1}".into(), "it lists no file"),
+        ("{\"a\": 1}".into(), "neither \"Path\" nor \"Key\""),
         ("[{\"ETag\": \"1\"}]".into(), "neither \"Path\" nor \"Key\""),
     ];
     for (json, why) in cases {
@@ -247,9 +260,28 @@ fn what_cannot_be_read_is_no_difference_and_no_sameness() {
         let run = scene.bare(["verify", "-m", "list.json", "--root", "src"]).run();
         run.assert_code_in(&[1, 4, 5]);
     }
+    // A page has names that others begin with apart, and empty lists.
+    let page = "\"CommonPrefixes\": [{\"Prefix\": \"d/\"}], \"None\": [ ], \"Tags\": [\"[{\"]";
+    fs::write(scene.path("page.json"), format!("{{{page}, \"Contents\": [{object}], {page}}}"))
+        .unwrap();
+    fs::write(scene.path("list.json"), format!("[{object}]")).unwrap();
+    diff(&scene, &["list.json", "page.json"], 0).assert_prints(&["equal: 1 file "]);
     // A name twice is once, if it is the same.
     fs::write(scene.path("list.json"), format!("[{object},{object}]")).unwrap();
     diff(&scene, &["list.json", "list.json"], 0).assert_prints(&["equal: 1 file "]);
+}
+
+/// A list that is not of what is there proves nothing of it.
+#[test]
+fn a_list_that_is_out_of_date_is_told() {
+    let scene = Scene::new();
+    tree(&scene);
+    shell(&scene, "cp dst/dircopy-*.sha256sum sums");
+    diff(&scene, &["dst", "sums"], 0);
+    scene.src.file("a", "newer");
+    scene.copy(&["--overwrite-policy", "always", "--hash", "none"]).assert_code(0);
+    diff(&scene, &["dst", "sums"], 1).assert_says("it may not be of what is there now");
+    diff(&scene, &["sums", "sums"], 0);
 }
 
 /// Differences as a model counts them: a file in one list alone has another name in the other if its content is there
