@@ -90,11 +90,8 @@ const DIFF_CODES: &str = "\
 Exit codes:
   0    every list has the same names with the same contents
   1    so it is, but the list of a directory may not be of what is there
-  2    usage error
-  4    there are differences, or names without a digest that both lists have:
-       each is named
-  5    a line or a list cannot be read, a name has two digests in one list, or a
-       list lists no file
+  4    differences, or names without a digest that both have: each is named
+  5    a line or a list cannot be read, or a name has two digests in one list
   129, 130, 143
        ended by a signal";
 
@@ -111,11 +108,11 @@ pub struct DiffArgs {
     #[arg(value_name = "LIST", required = true, num_args = 2..)]
     pub lists: Vec<PathBuf>,
 
-    /// Take PREFIX off the names that begin with it, such as photos/2026/
+    /// Take PREFIX off the names that begin with it
     #[arg(long, value_name = "PREFIX")]
     pub strip: Option<OsString>,
 
-    /// Your private records are below DIR instead of in .dircopy
+    /// Your private records are below DIR
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 

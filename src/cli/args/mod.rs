@@ -139,7 +139,7 @@ The tree itself is not read: `dircopy --job NAME --dry-run` says what would
 happen to every file.";
 
 const MERGE_HINT: &str = "\
-Exit codes: see `dircopy manifest merge --help` and `dircopy manifest diff --help`.";
+Exit codes: see `dircopy manifest merge --help`, and that of diff.";
 
 const LIST_EXIT_CODES: &str = "\
 Exit codes:
