@@ -38,6 +38,8 @@ pub struct FinishTree<'a> {
     root: Option<Stat>,
     /// What only looks like the part files of killed runs.
     unknown: UnknownParts,
+    /// The directory whose way was looked at last, and whether a directory on it is open to others.
+    way: Mutex<Option<(RelPath, bool)>>,
     /// True if an earlier run was killed that was to finish it, and may have left something in each directory.
     pub is_again: bool,
 }
@@ -78,8 +80,17 @@ fn refuse_difference(
 
 impl<'a> FinishTree<'a> {
     pub fn new(plan: &'a PlanDir, prepared: &'a Prepared, observer: &'a EventObserver<'a>) -> Self {
-        let (unmade, unknown) = (BTreeSet::new(), UnknownParts::default());
-        Self { plan, prepared, observer, last: None, unmade, root: None, unknown, is_again: false }
+        Self {
+            plan,
+            prepared,
+            observer,
+            last: None,
+            unmade: BTreeSet::new(),
+            root: None,
+            unknown: UnknownParts::default(),
+            way: Mutex::default(),
+            is_again: false,
+        }
     }
 
     /// Makes symbolic links, and the further names of files. What cannot be made is told.
@@ -175,6 +186,9 @@ impl<'a> FinishTree<'a> {
         // What it has by now can be held against nothing without its source.
         let source = source.map_err(|error| error.with_note(GONE))?;
         refuse_difference(&output, output.ways.difference(ways), stat)?;
+        if self.is_way_open(path)? {
+            return Err(cannot_label(&output, OPEN_TO_OTHERS));
+        }
         if !is_clean {
             self.clean_up(&source, &output, &mut DirReader::default());
         }
@@ -183,6 +197,28 @@ impl<'a> FinishTree<'a> {
         }
         self.set_attributes(&source, &output, stat);
         Ok(())
+    }
+
+    /// True if a directory above `path`, below the root, lets in others whom its source does not: what is in it stays
+    /// closed to them.
+    fn is_way_open(&self, path: &RelPath) -> Result<bool> {
+        let Some((above, _)) = path.split().filter(|(above, _)| !above.is_root()) else {
+            return Ok(false);
+        };
+        let way = || self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        // Many have the same.
+        if let Some((last, is_open)) = &*way()
+            && *last == above
+        {
+            return Ok(*is_open);
+        }
+        let mut output = self.enter_output(&above)?;
+        let source = self.enter_source(&above, &mut output)?;
+        let stat = source.handle.stat_self().deed_at("look at", || source.path())?;
+        let is_open = lets_others_in(&output, &stat).deed_at("look at", || output.path())?;
+        let is_open = is_open || self.is_way_open(&above)?;
+        *way() = Some((above, is_open));
+        Ok(is_open)
     }
 
     /// Gives the root its attributes.

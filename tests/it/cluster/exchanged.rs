@@ -244,3 +244,25 @@ fn a_directory_is_not_opened_over_what_lies_below() {
     cluster.finish().assert_code(0);
     assert_eq!(label(&cluster.out().join("closed")), (1002, 0o755));
 }
+
+/// What lies below a directory that somebody opened at the output since the plan stays closed with it.
+#[test]
+fn nothing_is_opened_below_a_directory_that_is_more_open_than_its_source() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("h/b/c/x", "secret").file("t/k", "k");
+    shell(&scene, "chmod 755 src src/h/b src/h/b/c src/t; chmod 700 src/h");
+    scene.bare(["plan", "src", "dst", "--plan", "plan"]).run().assert_code(0);
+    scene.bare(["shard", "--plan", "plan", "--claim"]).run().assert_code(0);
+    shell(&scene, "chmod 755 dst/h");
+    let run = scene.bare(["finish", "--plan", "plan"]).run();
+    are_refused(&run, "dst/h/b: at the output its directory");
+    for dir in ["h/b", "h/b/c"] {
+        assert_eq!(label(&scene.dst.join(dir)).1 & 0o077, 0, "{dir}");
+    }
+    assert_eq!(label(&scene.dst.join("t")).1, 0o755);
+    // Once it is closed again, the end opens what is below it, which nobody can reach.
+    shell(&scene, "chmod 700 dst/h");
+    scene.bare(["finish", "--plan", "plan"]).run().assert_code(0);
+    assert_eq!(label(&scene.dst.join("h/b")).1, 0o755);
+}
