@@ -92,8 +92,8 @@ pub fn of_group(_: &[u8]) -> u32 {
 }
 
 /// A list as it is: setting it changes no permissions here.
-pub fn limited_to(list: &[u8], _: u32) -> &[u8] {
-    list
+pub fn limited_to(list: &[u8], _: u32) -> Vec<u8> {
+    list.to_vec()
 }
 
 /// A list as it is: there are no masks here.
