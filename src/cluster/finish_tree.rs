@@ -38,7 +38,7 @@ pub struct FinishTree<'a> {
     root: Option<Stat>,
     /// What only looks like the part files of killed runs.
     unknown: UnknownParts,
-    /// The directory whose way was looked at last, and whether a directory on it is open to others.
+    /// The directory that was looked at last, and whether it, or one above, is open to others.
     way: Mutex<Option<(RelPath, bool)>>,
     /// True if an earlier run was killed that was to finish it, and may have left something in each directory.
     pub is_again: bool,
@@ -202,23 +202,41 @@ impl<'a> FinishTree<'a> {
     /// True if a directory above `path`, below the root, lets in others whom its source does not: what is in it stays
     /// closed to them.
     fn is_way_open(&self, path: &RelPath) -> Result<bool> {
-        let Some((above, _)) = path.split().filter(|(above, _)| !above.is_root()) else {
-            return Ok(false);
-        };
-        let way = || self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((above, _)) = path.split() else { return Ok(false) };
+        let last = || self.way.lock().unwrap_or_else(PoisonError::into_inner);
         // Many have the same.
-        if let Some((last, is_open)) = &*way()
-            && *last == above
-        {
+        if let Some((_, is_open)) = last().as_ref().filter(|(last, _)| *last == above) {
             return Ok(*is_open);
         }
-        let mut output = self.enter_output(&above)?;
-        let source = self.enter_source(&above, &mut output)?;
-        let stat = source.handle.stat_self().deed_at("look at", || source.path())?;
-        let is_open = lets_others_in(&output, &stat).deed_at("look at", || output.path())?;
-        let is_open = is_open || self.is_way_open(&above)?;
-        *way() = Some((above, is_open));
+        let path = || self.prepared.output.path_below(&above);
+        let is_open = self.lets_others_through(&above).deed_at("look at", path)?;
+        *last() = Some((above, is_open));
         Ok(is_open)
+    }
+
+    /// True if the directory at `path`, or one above it, below the root, lets in others whom its source does not.
+    fn lets_others_through(&self, path: &RelPath) -> io::Result<bool> {
+        let (Prepared { source, output, .. }, follow) =
+            (self.prepared, self.plan.plan.options.selection.follow_links);
+        let Some(root) = &output.handle else { return Ok(false) };
+        let (mut there, mut here, mut ways) =
+            (root.try_clone()?, source.handle.try_clone()?, output.ways);
+        for name in path.components() {
+            let name = sys::name_from_bytes(name)?;
+            (there, here) = (there.open_dir(name, false)?, here.open_dir(name, follow)?);
+            let stat = here.stat_self()?;
+            ways = ways.into_output(&there.stat_self()?).into_source(&stat);
+            let dir = OutputDir {
+                handle: Some(there.try_clone()?),
+                ways,
+                volume: output.volume.of_subdir(),
+                ..OutputDir::absent(Arc::clone(&output.root))
+            };
+            if lets_others_in(&dir, &stat)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Gives the root its attributes.

@@ -10,7 +10,7 @@
 //! is read, and is what the source is now; any other is copied anew. What only takes permissions away needs no reading,
 //! but who could write to the file before may hold it open, and would go on writing to one that looks closed.
 
-use std::{fs::File, io, ops::ControlFlow, ops::ControlFlow::Break, ops::ControlFlow::Continue};
+use std::{io, ops::ControlFlow, ops::ControlFlow::Break, ops::ControlFlow::Continue};
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, io::Durability, io::ReadBack,
@@ -84,7 +84,8 @@ impl ExistingFile<'_> {
                 let finding = "the output does not hold all of those of the source";
                 warnings.push(Error::finding("set the attributes of", target.path(), finding));
             }
-            return self.narrow(&kept, &now, &label, lacks_rights, warnings);
+            let is_open = lacks_rights || attributes.leave_open(&now, &kept, stat);
+            return Ok(self.keep_unheld(is_open, now));
         }
         match context.options.asked.policy {
             Policy::Default | Policy::Apart | Policy::Never => {
@@ -125,33 +126,15 @@ impl ExistingFile<'_> {
         Ok(Continue((Labels::Set, Dir::stat_file(&kept).map_err(at_output)?)))
     }
 
-    /// Takes from the kept file, which is `now`, what the source gives to nobody. That a label cannot be held as a
-    /// whole is no reason to leave the file more open than the source is.
-    fn narrow(
-        &self,
-        kept: &File,
-        now: &Stat,
-        label: &Stat,
-        lacks_rights: bool,
-        warnings: &mut Vec<Error>,
-    ) -> Result<ControlFlow<Action, (Labels, Stat)>> {
-        let Self { context, transfer: Transfer { target, .. }, .. } = *self;
-        let narrowed = Attributes::narrowed(now, label).or(lacks_rights.then_some(*now));
-        let can_narrow = target.output.volume.tried.traits.permissions;
-        let Some(narrowed) = narrowed.filter(|_| can_narrow) else {
-            return Ok(Continue((Labels::Same, *now)));
-        };
-        if !matches!(context.options.asked.policy, Policy::Update | Policy::Always) {
-            return Ok(Continue((Labels::Differ, *now)));
+    /// What becomes of a kept file, which is `now`, if the output does not hold the source's label as a whole: that is
+    /// no reason to leave it more open than a new copy would be, as it `is_open`.
+    fn keep_unheld(&self, is_open: bool, now: Stat) -> ControlFlow<Action, (Labels, Stat)> {
+        let holds_permissions = self.transfer.target.output.volume.tried.traits.permissions;
+        match self.context.options.asked.policy {
+            _ if !(holds_permissions && is_open) => Continue((Labels::Same, now)),
+            Policy::Default | Policy::Apart | Policy::Never => Continue((Labels::Differ, now)),
+            Policy::Update | Policy::Always => Break(ANEW),
         }
-        if !context.control.gate.lets_pass() {
-            return Ok(Continue((Labels::Same, *now)));
-        }
-        Attributes::default().apply_to_kept(kept, &narrowed, true, |deed, error| {
-            warnings.push(Error::io(deed, target.path(), error));
-        });
-        let stands = Dir::stat_file(kept).deed_at("look at", || target.path())?;
-        Ok(Continue((Labels::Set, stands)))
     }
 
     /// True if the label of the source's file may be another than that of its copy, which stands so.

@@ -76,6 +76,8 @@ pub struct OwnManifests {
     missing: Option<u64>,
     /// True if a run that made no list began later.
     is_unlisted: bool,
+    /// True if it is called a bag: `bagit.txt` is there.
+    is_declared: bool,
     /// True if the private record is that of a bag.
     is_bag: bool,
     /// True if it is that of plain copies.
@@ -125,6 +127,9 @@ impl OwnManifests {
             record,
             missing: None,
             is_unlisted: false,
+            is_declared: here
+                .stat(DECLARATION.as_ref(), false)
+                .is_ok_and(|it| it.kind == Kind::File),
             is_bag: false,
             is_plain: false,
             why_none: MADE_NONE,
@@ -150,6 +155,20 @@ impl OwnManifests {
         found.drop_lists();
         ManifestName::newest_first(&mut found.finished);
         Ok(found)
+    }
+
+    /// What proves the files of the directory.
+    pub fn proof(&self) -> DirProof {
+        let is_listed = !(self.finished.is_empty() && self.unfinished.is_empty());
+        match (is_listed, self.is_declared) {
+            (_, true) if self.is_bag => DirProof::Bag,
+            _ if matches!(self.record, Recorded::Manifest(..)) => DirProof::Recorded,
+            (_, true) if self.is_plain => DirProof::Recorded,
+            (true, true) => DirProof::Either,
+            (true, false) => DirProof::Manifest,
+            (false, true) => DirProof::Bag,
+            (false, false) => DirProof::Nothing,
+        }
     }
 
     fn list(&mut self, here: &Dir) -> io::Result<()> {
@@ -442,19 +461,7 @@ pub enum DirProof {
 impl DirProof {
     /// Looks at the directory `dir`, whose private directory is below `state`, if that is given.
     pub fn of(dir: &Path, state: Option<&Path>) -> Self {
-        let is_bag = Dir::open(dir)
-            .and_then(|here| here.stat(DECLARATION.as_ref(), false))
-            .is_ok_and(|stat| stat.kind == Kind::File);
-        let Ok(found) = OwnManifests::look(dir, state) else { return Self::Nothing };
-        let is_listed = !(found.finished.is_empty() && found.unfinished.is_empty());
-        match (found.record, is_listed, is_bag) {
-            (_, _, true) if found.is_bag => Self::Bag,
-            (Recorded::Manifest(..), _, _) | (_, _, true) if found.is_plain => Self::Recorded,
-            (_, true, true) => Self::Either,
-            (_, true, false) => Self::Manifest,
-            (_, false, true) => Self::Bag,
-            (_, false, false) => Self::Nothing,
-        }
+        OwnManifests::look(dir, state).map_or(Self::Nothing, |found| found.proof())
     }
 }
 

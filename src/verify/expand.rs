@@ -61,13 +61,13 @@ fn archive_of(spec: &TargetSpec) -> Archive {
             if spec.root.is_some() {
                 return Archive::None;
             }
-            let ours = OwnManifests::look(dir, spec.state.as_deref());
-            let is_listed = ours.is_ok_and(|ours| !matches!(ours.valid(dir), Ok(None)));
+            let ours = OwnManifests::look(dir, spec.state.as_deref()).ok();
+            let is_listed = ours.as_ref().is_some_and(|it| !matches!(it.valid(dir), Ok(None)));
             let has_history = || {
                 let stat = Dir::open(dir).and_then(|here| here.stat(HISTORY.as_ref(), false));
                 stat.is_ok_and(|stat| stat.kind == Kind::Dir)
             };
-            match DirProof::of(dir, spec.state.as_deref()) {
+            match ours.map_or(DirProof::Nothing, |ours| ours.proof()) {
                 DirProof::Bag => Archive::Bag,
                 DirProof::Either if is_listed => Archive::Either,
                 DirProof::Either => Archive::Bag,

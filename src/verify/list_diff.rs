@@ -308,7 +308,7 @@ impl Comparing<'_> {
         }
         let mut is_same = first.is_some();
         for (number, other) in (1..).zip(others) {
-            let side = match (first, other) {
+            let (listed, side) = match (first, other) {
                 (None, None) => continue,
                 (Some(one), Some(other)) => {
                     let told = match one.compare(other) {
@@ -328,7 +328,6 @@ impl Comparing<'_> {
                 (None, Some(listed)) => (listed, "1"),
             };
             is_same = false;
-            let (listed, side) = side;
             let common = self.common(number);
             let digest = listed.digests.iter().find(|digest| Some(digest.algorithm()) == common);
             let digest = digest.map_or_else(String::new, Digest::to_string);

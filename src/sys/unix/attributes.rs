@@ -11,9 +11,8 @@ use rustix::{fs::Gid, fs::Mode, io::Errno};
 use crate::{
     sys::interrupted::uninterrupted, sys::stat::Identity, sys::stat::Stat, sys::unix::dir::Dir,
     sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::owner::is_born_owned,
-    sys::unix::owner::is_labelled, sys::unix::owner::mode_of_another,
-    sys::unix::process::acting_as, sys::unix::process::is_root, sys::unix::system::denies,
-    sys::unix::system::limited_to, sys::unix::system::of_group,
+    sys::unix::owner::mode_of_another, sys::unix::process::acting_as, sys::unix::process::is_root,
+    sys::unix::system::denies, sys::unix::system::limited_to, sys::unix::system::of_group,
     sys::unix::system::permitted_without, sys::unix::system::without_mask,
     sys::unix::system::xattr, sys::unix::system::xattr::ACCESS_LIST,
     sys::unix::system::xattr::INHERITED_LIST, sys::unix::volume::flush_file,
@@ -174,11 +173,17 @@ impl Attributes {
         if may_be_whole { whole } else { narrow }
     }
 
-    /// True if this has `source`'s owner (as root) and permissions, as [`apply`](Self::apply) would set them.
+    /// The permissions that an entry which is `there` gets from `source`, which has these.
+    fn mode_at(&self, there: &Stat, source: &Stat) -> u32 {
+        let owned = (source.uid, source.gid) == (there.uid, there.gid);
+        if owned || is_root() { source.mode } else { self.mode_of_another(source, there.gid) }
+    }
+
+    /// True if an entry that is `there` has `source`'s owner (as root) and permissions, as [`apply`](Self::apply) would
+    /// set them.
     fn is_labelled(&self, there: &Stat, source: &Stat) -> bool {
         let owned = (source.uid, source.gid) == (there.uid, there.gid);
-        let of_another = || there.mode == self.mode_of_another(source, there.gid);
-        if owned || is_root() { is_labelled(there, source) } else { of_another() }
+        (owned || !is_root()) && there.mode == self.mode_at(there, source)
     }
 
     /// True if new entries in this directory get access lists from it.
@@ -501,22 +506,30 @@ impl Attributes {
 
     /// True if `there` has `source`'s permissions and owner (as root).
     pub fn are_labelled(there: &Stat, source: &Stat) -> bool {
-        is_labelled(there, source)
+        Self::default().is_labelled(there, source)
     }
 
     /// True if `there` may lack something of `source`'s permissions, owner (as root) or attributes, as far as that can
     /// be told without a look at it. A change of attributes shows in the source's change time.
     pub fn may_differ(there: &Stat, source: &Stat) -> bool {
-        !is_labelled(there, source) || source.ctime >= there.ctime
+        !Self::are_labelled(there, source) || source.ctime >= there.ctime
     }
 
     /// True if an open entry that is `there` would be given more than it has: another owner or group, permissions, or
     /// attributes.
     pub fn widen(&self, there: &Stat, at: impl AsFd, source: &Stat) -> bool {
         let owned = (source.uid, source.gid) == (there.uid, there.gid);
-        let mode = if owned { source.mode } else { self.mode_of_another(source, there.gid) };
         let has_all = || Self::read(at).is_ok_and(|held| self.0.iter().all(|it| held.has(it)));
-        !owned && is_root() || mode & !there.mode != 0 || !has_all()
+        !owned && is_root() || self.mode_at(there, source) & !there.mode != 0 || !has_all()
+    }
+
+    /// True if an open entry that is `there` lets in more than a new one that gets these, and `source`'s permissions,
+    /// as far as it can have them.
+    pub fn leave_open(&self, there: &Stat, at: impl AsFd, source: &Stat) -> bool {
+        let held = Self::read(at).unwrap_or_default();
+        let lacks = |one: &&(CString, Vec<u8>)| one.0.as_c_str() == ACCESS_LIST && !held.has(one);
+        let without = self.0.iter().find(lacks).map_or(0o7777, |(_, list)| permitted_without(list));
+        there.mode & !(self.mode_at(there, source) & without) & 0o6077 != 0
     }
 
     /// The narrower metadata for a file of this user, which is `there` under one name, so that it has no permission

@@ -107,15 +107,6 @@ impl Dir {
 
 // The permissions of an entry, by whose it is.
 
-/// True if an entry that is `there` has `source`'s owner (as root) and permissions, as
-/// [`apply`](crate::sys::Attributes::apply) would set them.
-pub(super) fn is_labelled(there: &Stat, source: &Stat) -> bool {
-    let owned = (source.uid, source.gid) == (there.uid, there.gid);
-    let root = is_root();
-    let mode = if owned || root { source.mode } else { mode_of_another(source, there.gid) };
-    (owned || !root) && there.mode == mode
-}
-
 /// The permissions that an entry of another owner, and of the group `gid`, gets from `source`. A set-user-ID program
 /// that changes hands does not keep the bit; a directory's set-group-ID bit is of its group. Of another group, neither
 /// that nor those who are in neither get more than both had at the source.

@@ -153,6 +153,11 @@ impl Attributes {
         false
     }
 
+    /// No: attributes here say nothing of who may use a file.
+    pub fn leave_open(&self, _there: &Stat, _at: impl AsHandle, _source: &Stat) -> bool {
+        false
+    }
+
     /// The narrower metadata for a file, so that it has no permission that `source` does not give: permissions here are
     /// access lists, which are not copied.
     pub fn narrowed(_there: &Stat, _source: &Stat) -> Option<Stat> {

@@ -428,6 +428,34 @@ fn what_the_source_closes_is_closed_whatever_else_its_label_has() {
     }
 }
 
+/// The same where the output's file system has neither attributes nor access lists: a kept file is no more open than a
+/// new copy would be, whosever it is.
+#[test]
+fn a_kept_file_is_closed_where_the_output_lacks_what_its_label_has() {
+    need!(Root, Mount, Attr);
+    for (after, mode) in [
+        ("setfattr -n user.tag -v x f; chmod 600 f", "600"),
+        ("setfacl -m u:1002:0 f", "600"),
+        ("setfacl -m u:1002:rw,g::0 f; chmod 664 f", "604"),
+    ] {
+        let scene = Scene::on_disk();
+        scene.src.file("f", "SECRET");
+        shell(&scene, "chmod 755 . src; chmod 644 src/f; chown -R 1001:100 src");
+        std::fs::create_dir(&scene.dst).unwrap();
+        let _mount = Mount::ramfs(&scene.dst);
+        scene.copy(&[]).assert_code(0);
+        shell(&scene, &format!("sleep 0.05; cd src; {after}"));
+        scene.copy(&[]).assert_code(1).assert_says("left as it is: f");
+        let label = || shell(&scene, "stat -c '%a %u' dst/f");
+        scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+        let updated = label();
+        scene.copy(&["--overwrite-policy", "update"]).assert_code(0).assert_prints(&["unchanged"]);
+        shell(&scene, "rm dst/f");
+        scene.copy(&[]).assert_code(0);
+        assert_eq!((&*updated, &*label()), (&*format!("{mode} 1001\n"), &*updated), "{after}");
+    }
+}
+
 /// The set-group-ID bit of a directory is of its group, whoever copies it.
 #[test]
 fn an_ordinary_users_directories_keep_their_set_group_id_bits() {

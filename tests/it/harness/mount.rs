@@ -21,6 +21,11 @@ impl Mount {
         Self::make(at, &["-t", "tmpfs", "-o", &format!("size={size},mode=0755"), "none"])
     }
 
+    /// A file system that has neither attributes nor access lists.
+    pub fn ramfs(at: &Path) -> Self {
+        Self::make(at, &["-t", "ramfs", "none"])
+    }
+
     pub fn bind(from: &Path, at: &Path) -> Self {
         Self::make(at, &["--bind", from.to_str().unwrap()])
     }
