@@ -4,6 +4,7 @@
 mod args;
 mod cluster;
 mod copy;
+mod covered;
 mod exit;
 mod habits;
 mod invocation;

@@ -74,6 +74,28 @@ pub fn begin_epoch(private: &PrivateDir, root: &Dir) -> u32 {
     if is_noted || now.write(private, true).is_ok() { now.epoch } else { 0 }
 }
 
+/// What is known now of the files of an output that are replugged, by their rows.
+#[derive(Debug)]
+pub struct KnownPlugs(Plugs);
+
+impl KnownPlugs {
+    /// What earlier checks noted; `None` where it is not known whether the device was away.
+    pub fn of(private: &PrivateDir, root: &Dir) -> Option<Self> {
+        Plugs::now(private, root).map(Self)
+    }
+
+    /// True if the untouched file of this row was read from its device after that was away; now, if `is_read_now`.
+    pub fn is_replugged(&self, row: &Row, path: &RelPath, is_read_now: bool) -> bool {
+        let key = || {
+            let mut line = Vec::new();
+            lists::write_known(&mut line, &row.digest, path.as_bytes());
+            key_of(line.strip_suffix(b"\n").unwrap_or(&line))
+        };
+        let is_late = || self.0.late.as_ref().is_some_and(|late| late.has(row, key));
+        row.epoch > 0 && (is_read_now && row.epoch < self.0.epoch || is_late())
+    }
+}
+
 /// How many of the listed files are replugged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replugged {

@@ -7,7 +7,7 @@
 use std::{collections::VecDeque, io, path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed};
 
 use crate::{
-    error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm,
+    error::Error, error::Result, event::Event, event::EventObserver, event::Stop, hash::Algorithm,
     hash::Algorithms, hash::Digest, hash::hex, manifest::ManifestName, path::Shown,
     state::private_dir::NAME, sys, sys::Uninterrupted, tree::PathRecord, tree::SortedRecords,
     tree::Sorter, tree::by_path, tree::by_words, verify::Finding, verify::ManifestAt,
@@ -109,6 +109,24 @@ impl DiffJob {
         observer: &EventObserver<'_>,
         listen: &DiffListener<'_>,
     ) -> Result<DiffReport> {
+        let (mut comparing, names) = self.read_names(observer)?;
+        if comparing.is_lost {
+            return Ok(comparing.report);
+        }
+        let fail = |error| Error::io("sort the names of", self.first(), error);
+        let ran = comparing.compare(&names);
+        let found =
+            ran.and_then(|(found, single)| comparing.rename(found, single)).map_err(fail)?;
+        comparing.tell(&found, listen).map_err(fail)?;
+        comparing.report.interrupted = observer.stop.requested();
+        Ok(comparing.report)
+    }
+
+    /// Takes the names of all lists, by path.
+    fn read_names<'a>(
+        &'a self,
+        observer: &'a EventObserver<'a>,
+    ) -> Result<(Comparing<'a>, SortedRecords)> {
         let mut comparing = Comparing {
             job: self,
             observer,
@@ -120,17 +138,35 @@ impl DiffJob {
         for (number, list) in self.lists.iter().enumerate() {
             comparing.read(number, list)?;
         }
-        if comparing.is_lost {
-            return Ok(comparing.report);
-        }
         let sorted = std::mem::replace(&mut comparing.sorter, Sorter::new(by_path));
         let fail = |error| Error::io("sort the names of", self.first(), error);
-        let ran = sorted.finish().and_then(|names| comparing.compare(&names));
-        let found =
-            ran.and_then(|(found, single)| comparing.rename(found, single)).map_err(fail)?;
-        comparing.tell(&found, listen).map_err(fail)?;
-        comparing.report.interrupted = observer.stop.requested();
-        Ok(comparing.report)
+        Ok((comparing, sorted.finish().map_err(fail)?))
+    }
+
+    /// Hands out the files of each list, by its number: the digests of one name in it, those of the newest generation
+    /// of a history. Returns how many lines, or whole lists, cannot be used; a name with two digests is none of these.
+    ///
+    /// # Errors
+    /// What is sorted can be neither kept nor read, or `see` failed.
+    pub(crate) fn each_file(
+        &self,
+        observer: &EventObserver<'_>,
+        see: &mut dyn FnMut(usize, &[Digest]) -> io::Result<()>,
+    ) -> Result<u64> {
+        let (mut comparing, names) = self.read_names(observer)?;
+        let hand_out = |path: &[u8], of_name: &[Option<Listed>]| {
+            for (number, listed) in of_name.iter().enumerate() {
+                match listed {
+                    Some(listed) if listed.is_contradicted => comparing.contradicted(number, path),
+                    Some(listed) => see(number, &listed.digests)?,
+                    None => {}
+                }
+            }
+            Ok(())
+        };
+        let fail = |error| Error::io("sort the names of", self.first(), error);
+        each_name(&names, self.lists.len(), &observer.stop, hand_out).map_err(fail)?;
+        Ok(comparing.report.unusable)
     }
 
     fn first(&self) -> &Path {
@@ -146,6 +182,12 @@ impl Comparing<'_> {
     fn unusable(&mut self, error: &Error) {
         self.report.unusable += 1;
         (self.observer.listen)(&Event::Failed(error));
+    }
+
+    /// A name has two digests in one list.
+    fn contradicted(&mut self, number: usize, path: &[u8]) {
+        let finding = format!("{} is listed with two digests", Shown::bytes(path));
+        self.unusable(&Error::finding(DEED, self.job.list(number), finding));
     }
 
     /// Takes the names of a list.
@@ -264,28 +306,11 @@ impl Comparing<'_> {
     /// Goes through the names; returns differences, and what only one of two lists has, by its digest.
     fn compare(&mut self, names: &SortedRecords) -> io::Result<(Sorter, Sorter)> {
         let (mut found, mut single) = (Sorter::new(by_path), Sorter::new(by_words));
-        let lists = self.job.lists.len();
-        let (mut records, mut path) = (names.reader(), Vec::new());
-        let mut of_name: Vec<Option<Listed>> = vec![None; lists];
-        loop {
-            let record = records.next_record()?.map(PathRecord::told);
-            if record.is_none_or(|(_, next)| next != path) {
-                self.judge(&path, &of_name, &mut found, &mut single)?;
-                of_name = vec![None; lists];
-            }
-            let Some((words, next)) = record else { return Ok((found, single)) };
-            path = next.to_vec();
-            if let Some((number, listed)) = Listed::parse(words)
-                && let Some(known) = of_name.get_mut(number)
-            {
-                known
-                    .get_or_insert_with(|| Listed { age: listed.age, ..Listed::default() })
-                    .join(listed);
-            }
-            if self.observer.stop.is_requested() {
-                return Ok((found, single));
-            }
-        }
+        let (lists, stop) = (self.job.lists.len(), &self.observer.stop);
+        each_name(names, lists, stop, |path, of_name| {
+            self.judge(path, of_name, &mut found, &mut single)
+        })?;
+        Ok((found, single))
     }
 
     /// Holds the name of the other lists against that of the first.
@@ -298,13 +323,10 @@ impl Comparing<'_> {
     ) -> io::Result<()> {
         let Some((first, others)) = lists.split_first() else { return Ok(()) };
         self.report.names += u64::from(first.is_some());
-        for (number, _) in lists
-            .iter()
-            .enumerate()
-            .filter(|(_, it)| it.as_ref().is_some_and(|it| it.is_contradicted))
-        {
-            let finding = format!("{} is listed with two digests", Shown::bytes(path));
-            self.unusable(&Error::finding(DEED, self.job.list(number), finding));
+        for (number, listed) in lists.iter().enumerate() {
+            if listed.as_ref().is_some_and(|it| it.is_contradicted) {
+                self.contradicted(number, path);
+            }
         }
         let mut is_same = first.is_some();
         for (number, other) in (1..).zip(others) {
@@ -443,6 +465,34 @@ impl Listed {
     }
 }
 
+/// Goes through the names of so many lists: each with what every list says of it.
+fn each_name(
+    names: &SortedRecords,
+    lists: usize,
+    stop: &Stop,
+    mut see: impl FnMut(&[u8], &[Option<Listed>]) -> io::Result<()>,
+) -> io::Result<()> {
+    let (mut records, mut path) = (names.reader(), Vec::new());
+    let mut of_name: Vec<Option<Listed>> = vec![None; lists];
+    while !stop.is_requested() {
+        let record = records.next_record()?.map(PathRecord::told);
+        if record.is_none_or(|(_, next)| next != path) {
+            see(&path, &of_name)?;
+            of_name = vec![None; lists];
+        }
+        let Some((words, next)) = record else { break };
+        path = next.to_vec();
+        if let Some((number, listed)) = Listed::parse(words)
+            && let Some(known) = of_name.get_mut(number)
+        {
+            known
+                .get_or_insert_with(|| Listed { age: listed.age, ..Listed::default() })
+                .join(listed);
+        }
+    }
+    Ok(())
+}
+
 /// What has no other name comes to its end.
 fn tell_missing(
     found: &mut Sorter,
@@ -454,7 +504,7 @@ fn tell_missing(
 }
 
 /// True for what runs leave at an output beside the copy, which is in no list.
-fn is_own(path: &[u8]) -> bool {
+pub(super) fn is_own(path: &[u8]) -> bool {
     let first = path.split(|&byte| byte == b'/').next().unwrap_or_default();
     let is_alone = first.len() == path.len();
     sys::name_from_bytes(first).is_ok_and(|name| {

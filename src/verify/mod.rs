@@ -8,6 +8,7 @@
 mod bag;
 mod budget;
 mod choice;
+mod covered;
 mod doubts;
 mod expand;
 mod finding;
@@ -28,6 +29,10 @@ mod work;
 
 pub use budget::Budget;
 pub use choice::{DirProof, Rival, has_own_manifest, own_manifest};
+pub use covered::{
+    AtLeast, CoveredJob, CoveredReport, Found, FoundAt, PROOFS, PlaceAsked, PlaceReport, Proof,
+    Standing,
+};
 pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
 pub use finding::{

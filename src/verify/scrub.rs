@@ -257,6 +257,8 @@ pub struct Verified {
     lines: HashTable<LastCheck>,
     /// The time of this run.
     now: u32,
+    /// True if lines that were not listed are read too.
+    takes_all: bool,
 }
 
 /// The last check of a line.
@@ -328,6 +330,23 @@ impl Verified {
         self.now = self.now.max(seconds);
     }
 
+    /// All that checks of the own manifest of an output kept. What cannot be read says nothing.
+    pub fn of(private: &PrivateDir) -> Self {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = u32::try_from(now.as_secs()).unwrap_or(0);
+        let mut verified = Self { now, takes_all: true, ..Self::default() };
+        let file = private.dir().open_file("dircopy.verified".as_ref(), false);
+        match file.and_then(|file| verified.read(file, private.mark())) {
+            Ok(_) => verified,
+            Err(_) => Self::default(),
+        }
+    }
+
+    /// When a line was verified; 0 if it never was, or is bad.
+    pub fn time_of(&self, path: &RelPath, digest: &Digest) -> Option<u32> {
+        self.lines.get(&key(path, digest)).map(|line| line.time)
+    }
+
     /// Returns the newest time in the file.
     fn read(&mut self, file: File, mark: &Mark) -> io::Result<u32> {
         let head = head(&mark.of_file(&file));
@@ -351,6 +370,9 @@ impl Verified {
                     number += 1;
                     if time > latest {
                         continue;
+                    }
+                    if self.takes_all {
+                        self.lines.entry(key).or_default();
                     }
                     if let Some(line) = self.lines.get_mut(&key) {
                         (line.time, line.bad) = (time, time == 0);
@@ -402,14 +424,6 @@ fn head(mark: &Mark) -> String {
 fn key(path: &RelPath, digest: &Digest) -> u64 {
     let Sha256([a, b, c, d, e, f, g, h, ..]) = Sha256::of(&[digest.bytes(), path.as_bytes()]);
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
-}
-
-#[cfg(test)]
-impl Verified {
-    /// When a line was verified.
-    pub fn time_of(&self, path: &RelPath, digest: &Digest) -> Option<u32> {
-        self.lines.get(&key(path, digest)).map(|line| line.time)
-    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::cli::{
     args::copy::CopyArgs, args::mirror::GenerationsArgs, args::values::ReportArgs,
     args::values::SHORT_REPORT, args::verify::HealArgs, args::verify::ProtectArgs,
     args::verify::VerifyArgs, cluster, cluster::FinishArgs, cluster::PlanArgs, cluster::ShardArgs,
-    lists::DiffArgs, lists::MergeArgs, restore,
+    covered, covered::CoveredArgs, lists::DiffArgs, lists::MergeArgs, restore,
 };
 
 // The definition of the command line: the options of all commands, and the ends of their help.
@@ -73,8 +73,8 @@ Examples:
   dircopy restore /mnt/a /srv/photos           bring it back, proven
 
 Usage: dircopy [OPTIONS] <SRC> <DST>...     what is in SRC goes into every DST
-       dircopy COMMAND -h  verify, restore, heal, protect, report, generations,
-                           jobs, manifest, plan, shard, finish
+       dircopy COMMAND -h  verify, covered, restore, heal, protect, report,
+                           generations, jobs, manifest, plan, shard, finish
 
 Options:
   -n, --dry-run                  Only say what would happen
@@ -118,7 +118,8 @@ Exit code 0: every listed file was read and is as listed; 4: one is not.
 ";
 
 /// The texts of `-h` of commands; the help of others fits on one screen as it is.
-const SHORT: [(&str, &str); 8] = [
+const SHORT: [(&str, &str); 9] = [
+    ("covered", covered::SHORT),
     ("verify", SHORT_VERIFY),
     ("report", SHORT_REPORT),
     ("restore", restore::SHORT),
@@ -161,6 +162,7 @@ pub fn dircopy() -> Command {
     CopyArgs::command()
         .mut_args(hide)
         .subcommand(verify)
+        .subcommand(CoveredArgs::command().display_name("dircopy-covered"))
         .subcommand(restore::restore())
         .subcommand(HealArgs::command().display_name("dircopy-heal"))
         .subcommand(ProtectArgs::command().display_name("dircopy-protect"))

@@ -162,7 +162,7 @@ impl CheckEffort {
 }
 
 /// Reads an age, as of generations, or the beginning of a day in UTC; in seconds since 1970.
-fn parse_since(text: &str) -> Result<u32, String> {
+pub fn parse_since(text: &str) -> Result<u32, String> {
     let expected = |_| "expected an age such as 90d or 12w, or a day such as 2026-08-01".to_owned();
     let now = Timestamp::now();
     let since = match text.parse::<Date>() {

@@ -249,6 +249,11 @@ impl Running {
         self.child.try_wait().unwrap().is_some()
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until `condition` holds while the run goes on; panics when the run ends before.
     pub fn until(&mut self, what: &str, mut condition: impl FnMut() -> bool) {
         while !condition() {

@@ -7,6 +7,7 @@ mod chain;
 mod conformance;
 mod contradictions;
 mod copies;
+mod covered;
 mod expect;
 mod expect_bags;
 mod histories;

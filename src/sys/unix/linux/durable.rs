@@ -114,7 +114,7 @@ fn of(dir: &Dir, deepest: u32) -> Durable {
 
 /// The directory in which an overlay keeps what is written. In a container the path may be that of something else,
 /// so it must have the overlay's own times and owner.
-fn upper(mount: &MountLine) -> Option<Dir> {
+pub(super) fn upper(mount: &MountLine) -> Option<Dir> {
     let path = unescaped(&mount.option_path(b"upperdir=")?);
     let below = mount.root.strip_prefix("/").ok()?;
     let path = if below.as_os_str().is_empty() { path } else { path.join(below) };
@@ -211,8 +211,8 @@ fn of_image(loop_device: &Path, left: u32) -> Durable {
 
 /// The file behind a loop device, as the device itself tells it: `struct loop_info64` of linux/loop.h.
 #[repr(C)]
-struct LoopImage {
-    device: u64,
+pub(super) struct LoopImage {
+    pub device: u64,
     inode: u64,
     _rest: [u64; 27],
 }
@@ -222,7 +222,7 @@ impl LoopImage {
     const GET_STATUS: u32 = 0x4c05;
 
     /// The one behind the loop device that is at `at` in /sys. `None` where this user may not ask the device.
-    fn of(at: &Path) -> Option<Self> {
+    pub fn of(at: &Path) -> Option<Self> {
         let node = fs::File::open(Path::new("/dev").join(at.file_name()?)).ok()?;
         let there = node.metadata().ok()?;
         let numbers =

@@ -3,6 +3,7 @@
 mod access_list;
 mod cache;
 mod data_place;
+mod disks;
 mod durable;
 mod inode;
 mod inode_items;
@@ -25,6 +26,7 @@ pub(super) mod xattr;
 
 pub use cache::{OutputPages, SourcePages, let_go, read_no_more_than_asked};
 pub use data_place::{data_sharing, place_all_data, shared_place};
+pub use disks::disks_of;
 pub use durable::durable;
 pub use inode::what_protects;
 pub use list::DirReader;

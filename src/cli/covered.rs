@@ -1,0 +1,310 @@
+//! `dircopy covered`, from its arguments to its exit code.
+
+use std::{cell::Cell, path::Path, path::PathBuf};
+
+use clap::Parser;
+use humansize::{BINARY, format_size};
+
+use crate::{
+    cli::args::values::{Choice, Choose, VerbosityArgs, one_of},
+    cli::args::verify::parse_since,
+    cli::cluster::plan::Follower,
+    cli::exit::Exit,
+    cli::show::{Detail, count},
+    copy::generations::set::{GenerationSet, path_of},
+    hash::Algorithm,
+    path::Shown,
+    sys::Dir,
+    verify::{
+        AtLeast, CoveredJob, CoveredReport, DirProof, Found, FoundAt, PROOFS, PlaceAsked,
+        PlaceReport, Proof, Standing,
+    },
+};
+
+const CODES: &str = "\
+Exit codes:
+  0    every file of SRC is at so many places: it may be erased
+  1    a file of SRC could not be read, or changed meanwhile
+  2    usage error, or refused: SRC has no file, or a place is not there
+  4    a file is not at so many places: each is named
+  5    a line of a list, or all of it, cannot be read
+  129, 130, 143
+       ended by a signal
+
+Every doubt counts as not there. See docs/guide/covered.md.";
+
+/// The text of `dircopy covered -h`.
+pub const SHORT: &str = "\
+Say whether every file of SRC is at two places, so that it may be erased
+
+Usage: dircopy covered [OPTIONS] SRC DIR|LIST...
+
+Options:
+      --copies N         Every file is to be at N places (2)
+      --read             Read every file at the places, from the disk
+      --trust-lists      Believe the lists that are given
+      --lists-apart      Lists with the same bytes are of different disks
+      --not-older WHEN   What was proven before does not count: 90d, a date
+      --at-least PROOF   How far files are to be proven: read-back, replugged,
+                         or read (now, from the disk)
+      --state DIR        Your private records are below DIR
+  -q, --quiet            Only say what is wrong
+  -v, --verbose          Name every file that is not covered
+  -h; --help             This; all options and exit codes
+
+Exit code 0: every file is at so many places; 4: one is not.
+";
+
+impl Choose for AtLeast {
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("read-back", AtLeast::ReadBack, "Read from the device since it was written"),
+        ("replugged", AtLeast::Replugged, "Read from the device after it was away"),
+        ("read", AtLeast::Read, "Read from the device now, with --read"),
+    ];
+}
+
+/// Say whether every file of SRC is at two places, so that it may be erased
+///
+/// SRC is read as a whole, and its files are looked for by their content, whatever their names. What is at a DIR
+/// counts where your record of it says that it is untouched since it was copied, or with --read if it is read again. A
+/// LIST, as of a disk in the drawer or of a cloud, counts with --trust-lists. Places on one disk are one place, and
+/// what is on the disk of SRC is none.
+#[derive(Debug, Parser)]
+#[command(name = "covered", after_help = CODES)]
+pub struct CoveredArgs {
+    /// What is to be erased
+    #[arg(value_name = "SRC")]
+    pub source: PathBuf,
+
+    /// Where its files may be
+    #[arg(value_name = "DIR|LIST", required = true)]
+    pub places: Vec<PathBuf>,
+
+    /// Every file is to be at N places
+    #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u16).range(1..))]
+    pub copies: u16,
+
+    /// Read every file at the places, from the disk
+    #[arg(long)]
+    pub read: bool,
+
+    /// Believe the lists that are given
+    #[arg(long)]
+    pub trust_lists: bool,
+
+    /// Lists with the same bytes are of different disks
+    #[arg(long, requires = "trust_lists")]
+    pub lists_apart: bool,
+
+    /// What was proven before does not count: 90d, a date
+    #[arg(long, value_name = "WHEN", value_parser = parse_since)]
+    pub not_older: Option<u32>,
+
+    /// How far files are to be proven
+    #[arg(long, value_name = "PROOF", value_parser = one_of::<AtLeast>())]
+    pub at_least: Option<AtLeast>,
+
+    /// Your private records are below DIR
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub verbosity: VerbosityArgs,
+}
+
+/// More names are not told unless every entry is to be named.
+const MOST_TOLD: u64 = 1000;
+
+/// Says whether a source may be erased.
+pub fn covered(args: &CoveredArgs) -> Exit {
+    let follower = Follower::new(&args.verbosity);
+    let place = |path: &PathBuf| PlaceAsked {
+        path: path.clone(),
+        trees: if path.is_dir() { trees_of(path, args.state.as_deref()) } else { Vec::new() },
+    };
+    let job = CoveredJob {
+        source: args.source.clone(),
+        places: args.places.iter().map(place).collect(),
+        copies: args.copies.into(),
+        read: args.read,
+        trusts_lists: args.trust_lists,
+        lists_apart: args.lists_apart,
+        not_before: args.not_older,
+        at_least: args.at_least,
+        state: args.state.clone(),
+    };
+    let told = Cell::new(0);
+    let tell = |report: &CoveredReport, path: &[u8], at: usize, found: &FoundAt| {
+        told.set(told.get() + 1);
+        if told.get() <= MOST_TOLD || args.verbosity.detail() == Detail::Verbose {
+            let each = report.places.iter().zip(found);
+            let each: Vec<String> = each.map(|(place, found)| is_at(place, *found)).collect();
+            let (copies, name, each) = (job.copies, Shown::bytes(path), each.join("; "));
+            let places = count(copies as u64, "place");
+            follower.session.console.out(&format!("at {at} of {places}: {name} ({each})"));
+        }
+    };
+    let report = match follower.run(|observer| job.run(observer, &tell)) {
+        Ok(report) => report,
+        Err(refused) => return follower.refused(&refused),
+    };
+    let next = "not everything was looked at: do not erase it";
+    if let Some(exit) = follower.cut_short(None, report.interrupted, next) {
+        return exit;
+    }
+    if told.get() > MOST_TOLD && args.verbosity.detail() != Detail::Verbose {
+        let more = told.get() - MOST_TOLD;
+        follower
+            .session
+            .console
+            .out(&format!("and {} (-v names them all)", count(more, "more file")));
+    }
+    report.places.iter().for_each(|place| follower.say(&place_line(place, report.files)));
+    hints(&job, &report).iter().for_each(|hint| follower.say(hint));
+    let (exit, verdict) = verdict(&job, &report);
+    match exit {
+        Exit::Complete => follower.say(&verdict),
+        _ => follower.err(&verdict),
+    }
+    follower.exit(exit)
+}
+
+/// The trees that have private records of their own: all generations, or the directory itself.
+fn trees_of(dir: &Path, state: Option<&Path>) -> Vec<PathBuf> {
+    let set = Dir::open(dir).ok().and_then(|root| GenerationSet::read(&root, dir).ok());
+    let complete = set.map(|set| set.complete).unwrap_or_default();
+    match complete.is_empty() || DirProof::of(dir, state) == DirProof::Recorded {
+        true => vec![dir.to_path_buf()],
+        false => complete.into_iter().map(|name| path_of(dir, name)).collect(),
+    }
+}
+
+/// What a place has of a file.
+fn is_at(place: &PlaceReport, found: Option<Found>) -> String {
+    let path = Shown::path(&place.path);
+    let Some(found) = found else { return format!("not at {path}") };
+    match found.standing {
+        Standing::There => match (place.is_at_source, &place.same_as) {
+            (true, _) => format!("at {path}, on the disk of SRC"),
+            (false, None) => format!("at {path}"),
+            (false, Some(first)) => format!("at {path}, on the disk of {}", Shown::path(first)),
+        },
+        Standing::TooOld => format!("proven too long ago at {path}"),
+        Standing::NotSoFar => format!("not proven so far at {path}"),
+        Standing::InDoubt => format!("in doubt at {path}"),
+        Standing::Untrusted => format!("only listed in {path}"),
+        Standing::Weak => format!("by a weak digest at {path}"),
+        Standing::Differs => format!("no longer the same at {path}"),
+    }
+}
+
+/// The line about a place.
+fn place_line(place: &PlaceReport, files: u64) -> String {
+    let word = |proof: &Proof| match proof {
+        Proof::Listed => "listed",
+        Proof::Recorded => "recorded and untouched",
+        Proof::ThroughCache => "read only through a cache",
+        Proof::Replugged => "replugged",
+        Proof::Read => "read",
+        Proof::ReadReplugged => "read after it was away",
+    };
+    let there: u64 = place.proven.iter().sum();
+    let each = PROOFS.iter().zip(place.proven).filter(|(_, number)| *number > 0);
+    let mut told: Vec<String> = each
+        .map(|(proof, number)| match number == there {
+            true => word(proof).to_owned(),
+            false => format!("{number} {}", word(proof)),
+        })
+        .collect();
+    let weak: Vec<&str> = place
+        .by
+        .iter()
+        .filter(|by| matches!(by, Algorithm::Sha1 | Algorithm::Md5))
+        .map(Algorithm::shown)
+        .collect();
+    if !weak.is_empty() {
+        told.push(format!("some by {}, of which anyone can make two alike", weak.join(" and ")));
+    }
+    if place.oldest > 0
+        && let Ok(day) = jiff::Timestamp::from_second(place.oldest.into())
+    {
+        told.push(format!("proven {} or later", day.strftime("%Y-%m-%d")));
+    }
+    if place.is_at_source {
+        told.push("it is on the disk of SRC and does not count".into());
+    }
+    if let Some(first) = &place.same_as {
+        told.push(format!("it is one place with {}, on one disk", Shown::path(first)));
+    }
+    let told = if told.is_empty() { String::new() } else { format!(": {}", told.join("; ")) };
+    format!("{}: {there} of {}{told}", Shown::path(&place.path), count(files, "file"))
+}
+
+/// What can be typed next.
+fn hints(job: &CoveredJob, report: &CoveredReport) -> Vec<String> {
+    let mut hints: Vec<String> = Vec::new();
+    if report.covered == report.files {
+        return hints;
+    }
+    let source = Shown::path(&job.source);
+    for place in report.places.iter().filter(|place| !place.is_at_source) {
+        let (path, of) = (Shown::path(&place.path), |it: Standing| place.standing[it as usize]);
+        let again = of(Standing::TooOld) + of(Standing::NotSoFar) > 0;
+        let is_unproven = of(Standing::InDoubt) > 0 || place.unknown > 0 && place.absent > 0;
+        let hint = match place.is_list {
+            true if of(Standing::Untrusted) > 0 => {
+                "is a list: if you know that it is true, add --trust-lists".into()
+            }
+            true if of(Standing::Weak) > 0 => "has digests that do not tell contents apart".into(),
+            true if place.same_as.is_some() && !job.lists_apart => {
+                "may be a list of the same disk: if you know that it is of another, add --lists-apart".into()
+            }
+            true if again => "proves too little: name its directory instead, and add --read".into(),
+            false if !job.read && (is_unproven || again || of(Standing::Weak) > 0) => {
+                "has files that no record of yours proves so: add --read".into()
+            }
+            false if again => "cannot be read from its device, or was not away since".into(),
+            false if place.absent + of(Standing::Differs) > 0 => {
+                format!("lacks files: dircopy {source} {path}")
+            }
+            _ => continue,
+        };
+        hints.push(format!("{path} {hint}"));
+    }
+    hints
+}
+
+/// The exit, and the last line.
+fn verdict(job: &CoveredJob, report: &CoveredReport) -> (Exit, String) {
+    let places = count(job.copies as u64, "place");
+    let (files, missing) = (count(report.files, "file"), report.files - report.covered);
+    let read = format!(
+        "{files}, {}, read at {}",
+        format_size(report.bytes, BINARY),
+        Shown::path(&job.source)
+    );
+    let others = match report.others {
+        0 => String::new(),
+        others => format!("; {} not looked at", count(others, "link or special file")),
+    };
+    let verdict = match () {
+        () if report.is_covered() => {
+            let more = if job.copies == 1 {
+                "1 place or more".into()
+            } else {
+                format!("{places} or more")
+            };
+            let line = format!("covered: every file is at {more}; this card may be erased");
+            return (Exit::Complete, format!("{read}{others}\n{line}"));
+        }
+        () if missing > 0 => (Exit::Untrue, format!("not at {places}: {missing} of {files}")),
+        () if report.unusable > 0 => (
+            Exit::Unusable,
+            format!("{} could not be read", count(report.unusable, "line or list")),
+        ),
+        () => {
+            (Exit::Incomplete, format!("{} of it could not be read", count(report.failed, "entry")))
+        }
+    };
+    (verdict.0, format!("not covered: {}; do not erase {}", verdict.1, Shown::path(&job.source)))
+}

@@ -1,0 +1,463 @@
+//! What is read for that: the files of the source, and those of the trees at places.
+
+use std::{
+    collections::BTreeSet, fs::File, hash::DefaultHasher, hash::Hash, hash::Hasher, io, path::Path,
+    path::PathBuf, sync::atomic::Ordering::Relaxed,
+};
+
+use crate::{
+    error::{Deed, Error, Result},
+    event::{Event, EventObserver},
+    hash::{Algorithm, Algorithms, Digest},
+    io::{HashedFrom, ReadBack},
+    manifest::{ManifestName, archive::bag::PAYLOAD},
+    path::RelPath,
+    state::private_dir::{NAME, TRASH},
+    state::{Belief, Knowledge, Missing, PrivateDir, PrivatePlace, Row, plugs::KnownPlugs},
+    sys::{self, Dir, DirListing, Medium, stat::Kind, stat::Stat},
+    tree::EntryBelow,
+    tree::pass::each_below,
+    verify::covered::{Contents, CoveredJob, CoveredReport, Found, Proof, Standing},
+    verify::list_diff::is_own,
+    verify::scrub::Verified,
+};
+
+const DEED: &str = "take for covered";
+
+/// What stopped a pass over a tree.
+enum Stopped {
+    /// What is sorted cannot be kept.
+    Full(io::Error),
+    /// Nothing: a list of entries has come to its end.
+    Asked,
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Full(error)
+    }
+}
+
+/// The source, which was looked at once.
+pub struct Source<'a> {
+    path: &'a Path,
+    root: Dir,
+    /// The names of all that its files lie on.
+    pub disks: BTreeSet<String>,
+    /// Entries without content.
+    pub others: u64,
+    /// True if what is called like a private directory in its root is one.
+    has_private: bool,
+}
+
+/// What a pass over the source saw, by which two are compared.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    files: u64,
+    bytes: u64,
+    others: u64,
+    /// A sum over what the files are.
+    sum: u64,
+}
+
+impl<'a> Source<'a> {
+    /// Opens it, and counts what is there.
+    ///
+    /// # Errors
+    /// It is no directory that can be opened, or has no file.
+    pub fn open(path: &'a Path, observer: &EventObserver<'_>) -> Result<Self> {
+        let root = Dir::open(path).deed("open the source", path)?;
+        let private = root.open_dir(NAME.as_ref(), false);
+        let has_private = private.is_ok_and(|dir| {
+            root.stat(NAME.as_ref(), false).is_ok_and(|stat| PrivateDir::is_one(&dir, &stat))
+        });
+        let disks = sys::disks_of(&root);
+        let mut source = Self { path, root, disks, others: 0, has_private };
+        let mut disks = BTreeSet::new();
+        let mut devices = BTreeSet::new();
+        let seen = source.pass(observer, &mut |entry, stat| {
+            if devices.insert(stat.id.dev) {
+                disks.insert(format!("file system {}", stat.id.dev));
+                disks.extend(sys::disks_of(entry.dir));
+            }
+            Ok(())
+        });
+        source.disks.extend(disks);
+        let seen = seen?.0;
+        if seen.files == 0 && !observer.stop.is_requested() {
+            let finding = "it has no file: is its disk mounted?";
+            return Err(Error::finding(DEED, path, finding));
+        }
+        source.others = seen.others;
+        let progress = &observer.progress;
+        progress.total_bytes.fetch_add(seen.bytes, Relaxed);
+        progress.total_entries.fetch_add(seen.files, Relaxed);
+        progress.counted.store(true, Relaxed);
+        Ok(source)
+    }
+
+    /// Goes through all files; returns what was seen, and what could not be.
+    fn pass(
+        &self,
+        observer: &EventObserver<'_>,
+        see: &mut dyn FnMut(&EntryBelow<'_>, &Stat) -> io::Result<()>,
+    ) -> Result<(Seen, Vec<Error>)> {
+        let (mut seen, mut failed) = (Seen::default(), Vec::new());
+        let went = each_below(&self.root, &observer.stop, &mut |entry| -> io::Result<bool> {
+            let looked = entry.and_then(|entry| entry.stat().map(|stat| (entry, stat)));
+            let (entry, stat) = match looked {
+                Ok(looked) => looked,
+                Err((at, error)) => {
+                    failed.push(Error::io("read", at.full_path(self.path), error));
+                    return Ok(false);
+                }
+            };
+            match stat.kind {
+                Kind::Dir => {
+                    let is_private = entry.above.is_root() && *entry.name == *NAME;
+                    return Ok(!(is_private && self.has_private));
+                }
+                Kind::File => {
+                    seen.files += 1;
+                    seen.bytes += stat.size;
+                    seen.sum = seen.sum.wrapping_add(sum_of_entry(&entry.path, &stat));
+                    see(&entry, &stat)?;
+                }
+                _ => seen.others += 1,
+            }
+            Ok(false)
+        });
+        went.deed("sort the contents of", self.path)?;
+        Ok((seen, failed))
+    }
+
+    /// Reads all files. One that cannot be read, or was changed meanwhile, is told and counted.
+    ///
+    /// # Errors
+    /// What is sorted cannot be kept.
+    pub fn read(
+        &self,
+        observer: &EventObserver<'_>,
+        contents: &mut Contents<'_>,
+        report: &mut CoveredReport,
+    ) -> Result<()> {
+        let mut reader = FileReader::new(observer, contents.algorithms);
+        let mut failures = 0;
+        let mut fail = |error: &Error| {
+            failures += 1;
+            (observer.listen)(&Event::Failed(error));
+        };
+        let mut bytes = 0;
+        let (read, failed) = self.pass(observer, &mut |entry, stat| {
+            match reader.read(entry, stat, false) {
+                Ok(Some((digests, _))) => {
+                    bytes += stat.size;
+                    contents.add_source(&digests, entry.path.as_bytes())?;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    fail(&Error::io("read", entry.path.full_path(self.path), error));
+                }
+            }
+            observer.progress.entries.fetch_add(1, Relaxed);
+            Ok(())
+        })?;
+        failed.iter().for_each(&mut fail);
+        let (now, _) = self.pass(observer, &mut |_, _| Ok(()))?;
+        if now != read && !observer.stop.is_requested() {
+            let finding = "something was changed, added or removed while it was read: run it again when nothing \
+                           writes there";
+            fail(&Error::finding(DEED, self.path, finding));
+        }
+        (report.bytes, report.failed) = (bytes, failures);
+        Ok(())
+    }
+}
+
+fn sum_of_entry(path: &RelPath, stat: &Stat) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (path, stat.id, stat.size, stat.mtime, stat.ctime).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A tree at a place.
+pub struct Tree<'a> {
+    path: &'a Path,
+    root: Dir,
+    job: &'a CoveredJob,
+    /// What the runs of this user know of it, and of the payload of a bag.
+    known: Vec<KnownTree>,
+}
+
+/// What is known of the files below a directory.
+struct KnownTree {
+    /// What their paths begin with.
+    below: &'static [u8],
+    knowledge: Knowledge,
+    verified: Verified,
+    plugs: Option<KnownPlugs>,
+}
+
+impl<'a> Tree<'a> {
+    /// Opens it, and loads what is known of it.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(path: &'a Path, job: &'a CoveredJob) -> Result<Self> {
+        let root = Dir::open(path).deed("open the directory", path)?;
+        let mut known = Vec::new();
+        // A private directory that is not of this user's alone says nothing.
+        let private = PrivateDir::open(&root, path, job.state.as_deref(), Missing::Leave);
+        if let Ok(Some(private)) = private {
+            if let Ok(payload) = root.open_dir(PAYLOAD.as_ref(), false) {
+                let (within, path) = (PrivatePlace::Within(&private), path.join(PAYLOAD));
+                let inner = PrivateDir::open_at(&payload, &path, within, Missing::Leave);
+                if let Ok(Some(inner)) = inner {
+                    known.push(KnownTree::load(b"data/", &inner, &payload, &path));
+                }
+            }
+            known.push(KnownTree::load(b"", &private, &root, path));
+        }
+        Ok(Self { path, root, job, known })
+    }
+
+    /// Adds its files to `contents`; returns the number of those of which nothing is known.
+    ///
+    /// # Errors
+    /// What is sorted cannot be kept.
+    pub fn read(
+        &self,
+        place: usize,
+        observer: &EventObserver<'_>,
+        contents: &mut Contents<'_>,
+    ) -> Result<u64> {
+        let device = self.root.identity().deed("look at", self.path)?.dev;
+        let mut reader = FileReader::new(observer, Algorithms::default().with(Algorithm::Sha256));
+        let mut unknown = 0;
+        let warn = |error: &Error| (observer.listen)(&Event::Warning(error));
+        let went = each_below(&self.root, &observer.stop, &mut |entry| -> Result<bool, Stopped> {
+            let looked = entry.and_then(|entry| entry.stat().map(|stat| (entry, stat)));
+            let (entry, stat) = match looked {
+                Ok(looked) => looked,
+                Err((at, error)) => {
+                    warn(&Error::io("look for copies in", at.full_path(self.path), error));
+                    return Ok(false);
+                }
+            };
+            let is_kept = entry.above.is_root() && (*entry.name == *NAME || *entry.name == *TRASH);
+            let is_here = stat.id.dev == device;
+            if stat.kind == Kind::Dir && !is_kept && !is_here {
+                let finding = "another file system is mounted there: give it as a place of its own";
+                let path = entry.path.full_path(self.path);
+                warn(&Error::finding("look for copies in", path, finding));
+            }
+            if stat.kind != Kind::File || !is_here {
+                return Ok(stat.kind == Kind::Dir && is_here && !is_kept);
+            }
+            if !sys::is_part_name(entry.name)
+                && !self.add(place, &entry, &stat, &mut reader, contents)?
+                && !is_own(entry.path.as_bytes())
+            {
+                unknown += 1;
+            }
+            Ok(false)
+        });
+        match went {
+            Ok(_) | Err(Stopped::Asked) => Ok(unknown),
+            Err(Stopped::Full(error)) => Err(Error::io("sort the contents of", self.path, error)),
+        }
+    }
+
+    /// Adds a file; false if nothing is known of it.
+    fn add(
+        &self,
+        place: usize,
+        entry: &EntryBelow<'_>,
+        stat: &Stat,
+        reader: &mut FileReader<'_>,
+        contents: &mut Contents<'_>,
+    ) -> Result<bool, Stopped> {
+        let path = entry.path.as_bytes();
+        let ours = self.known.iter().find_map(|known| {
+            let below = path.strip_prefix(known.below)?;
+            match known.knowledge.belief(below, stat) {
+                Belief::Nothing => None,
+                belief => Some((known, RelPath::parse(below).ok()?, belief)),
+            }
+        });
+        let not = |standing| Found { standing, proof: Proof::Listed, time: 0 };
+        if !self.job.read {
+            let Some((known, below, belief)) = ours else { return Ok(false) };
+            match belief {
+                Belief::Untouched(row, at) => {
+                    let mut digests = known.knowledge.further(at);
+                    digests.insert(0, row.digest);
+                    let proof = match known.is_replugged(&row, &below, false) {
+                        true => Proof::Replugged,
+                        false => Proof::Recorded,
+                    };
+                    let time = self.time_of(known, &below, &row, entry);
+                    let found = Found { standing: Standing::There, proof, time };
+                    contents.add(place, &digests, found)?;
+                }
+                doubt => {
+                    for digest in doubt.remembered().iter().flat_map(|it| it.digests()) {
+                        contents.add(place, &[digest], not(Standing::InDoubt))?;
+                    }
+                }
+            }
+            return Ok(true);
+        }
+        let (digests, from) = match reader.read(entry, stat, true) {
+            Ok(Some(read)) => read,
+            Ok(None) => return Err(Stopped::Asked),
+            Err(error) => {
+                let error = Error::io("read", entry.path.full_path(self.path), error);
+                (reader.observer.listen)(&Event::Warning(&error));
+                return Ok(true);
+            }
+        };
+        let is_replugged = |(known, below, belief): &(&KnownTree, RelPath, Belief)| match belief {
+            Belief::Untouched(row, _) if digests.contains(&row.digest) => {
+                known.is_replugged(row, below, true)
+            }
+            _ => false,
+        };
+        let proof = match (from, ours.as_ref().is_some_and(is_replugged)) {
+            (HashedFrom::Cache, _) => Proof::ThroughCache,
+            (HashedFrom::Device, false) => Proof::Read,
+            (HashedFrom::Device, true) => Proof::ReadReplugged,
+        };
+        let found = Found { standing: Standing::There, proof, time: contents.now };
+        contents.add(place, &digests, found)?;
+        let was = ours.and_then(|(_, _, belief)| belief.remembered());
+        for digest in was.iter().flat_map(|it| it.digests()) {
+            if digest.algorithm() == Algorithm::Sha256 && !digests.contains(&digest) {
+                contents.add(place, &[digest], not(Standing::Differs))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// When an untouched file was proven last: by a check since it was made, or when it was made. 0 where that is not
+    /// known, and where it is not asked.
+    fn time_of(
+        &self,
+        known: &KnownTree,
+        below: &RelPath,
+        row: &Row,
+        entry: &EntryBelow<'_>,
+    ) -> u32 {
+        if self.job.not_before.is_none() {
+            return 0;
+        }
+        let checked = known.verified.time_of(below, &row.digest).unwrap_or(0);
+        let checked = if i64::from(checked) > row.trace.ctime.secs { checked } else { 0 };
+        let made = entry.dir.open_file(entry.name, false).ok();
+        let made = made.and_then(|file| Dir::birth_of(&file));
+        let made = made.and_then(|made| u32::try_from(made.secs).ok()).unwrap_or(0);
+        checked.max(made)
+    }
+}
+
+impl KnownTree {
+    fn load(below: &'static [u8], private: &PrivateDir, root: &Dir, path: &Path) -> Self {
+        let (knowledge, _) = Knowledge::load(Some(private), root, path, &|_| false, &|| false);
+        let (knowledge, verified) = (knowledge.by_any_digest(), Verified::of(private));
+        Self { below, knowledge, verified, plugs: KnownPlugs::of(private, root) }
+    }
+
+    fn is_replugged(&self, row: &Row, path: &RelPath, is_read_now: bool) -> bool {
+        self.plugs.as_ref().is_some_and(|plugs| plugs.is_replugged(row, path, is_read_now))
+    }
+}
+
+/// Reads files.
+struct FileReader<'a> {
+    observer: &'a EventObserver<'a>,
+    algorithms: Algorithms,
+    read_back: ReadBack,
+}
+
+impl<'a> FileReader<'a> {
+    fn new(observer: &'a EventObserver<'a>, algorithms: Algorithms) -> Self {
+        Self { observer, algorithms, read_back: ReadBack::new() }
+    }
+
+    /// The digests of a file that was `listed` so, and where it was read from; `None` if the run is to stop.
+    ///
+    /// # Errors
+    /// It cannot be read, or changed meanwhile.
+    fn read(
+        &mut self,
+        entry: &EntryBelow<'_>,
+        listed: &Stat,
+        from_device: bool,
+    ) -> io::Result<Option<(Vec<Digest>, HashedFrom)>> {
+        let file = entry.dir.open_file(entry.name, false)?;
+        let is_still = |file: &File| match listed.change(&Dir::stat_file(file)?) {
+            Some(change) => Err(io::Error::other(change)),
+            None => Ok(()),
+        };
+        is_still(&file)?;
+        let medium = match from_device {
+            true => Medium::of(&file, listed)?,
+            false => Medium::any(&file),
+        };
+        let (stop, progress) = (&self.observer.stop, &self.observer.progress);
+        let hashed = self.read_back.hash_paced(
+            medium,
+            self.algorithms,
+            || stop.is_requested(),
+            |bytes| {
+                if !from_device {
+                    progress.bytes.fetch_add(bytes, Relaxed);
+                }
+            },
+        )?;
+        let Some((read, digests)) = hashed else { return Ok(None) };
+        is_still(&file)?;
+        if read.bytes != listed.size {
+            let finding = format!("{} of its {} bytes could be read", read.bytes, listed.size);
+            return Err(io::Error::other(finding));
+        }
+        let digests = digests.ok_or_else(|| io::Error::other("it has no digest"))?;
+        Ok(Some((digests.iter().copied().collect(), read.hashed_from)))
+    }
+}
+
+/// When the run began that made a list, by its name; 0 if that does not tell, or is still to come.
+pub fn time_of_list(list: &Path) -> u32 {
+    let name = list.file_name().and_then(ManifestName::parse);
+    let time = name.filter(|name| !name.is_ahead()).map(|name| name.time().as_second());
+    time.and_then(|time| u32::try_from(time).ok()).unwrap_or(0)
+}
+
+/// The name of a list by its bytes.
+///
+/// # Errors
+/// It cannot be read.
+pub fn sum_of(file: &File) -> io::Result<String> {
+    let hashed = ReadBack::new().hash(Medium::any(file), Algorithm::Sha256, || false, |_| ())?;
+    let digest = hashed.and_then(|hashed| hashed.digest).ok_or(io::ErrorKind::Interrupted)?;
+    Ok(format!("list {digest}"))
+}
+
+/// The names of the manifests in the root of a tree by their bytes.
+///
+/// # Errors
+/// One cannot be read.
+pub fn sums_of_manifests(dir: &Path) -> Result<BTreeSet<String>> {
+    let fail = |error| Error::io("read the manifests in", dir, error);
+    let (root, mut sums) = (Dir::open(dir).map_err(fail)?, BTreeSet::new());
+    for entry in DirListing::of(&root).map_err(fail)? {
+        let name = entry.map_err(fail)?.name;
+        let is_file = || root.stat(&name, false).is_ok_and(|stat| stat.kind == Kind::File);
+        if ManifestName::parse(&name).is_some() && is_file() {
+            let path: PathBuf = dir.join(&*name);
+            let file = root.open_file(&name, false).deed("open the manifest", &path)?;
+            sums.insert(sum_of(&file).deed("read the manifest", &path)?);
+        }
+    }
+    Ok(sums)
+}

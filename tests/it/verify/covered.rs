@@ -1,0 +1,317 @@
+//! Whether a source may be erased: judged by a model in Python over random shelves, and by what has deceived.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::harness::{Mount, Need, Run, Scene, have, long, need, shell};
+
+/// A card, two disks and a third, each a file system of its own for as long as the mounts are held.
+fn shelf() -> (Scene, Vec<Mount>) {
+    Mount::privately();
+    let scene = Scene::new();
+    let mount = |name: &str| {
+        fs::create_dir_all(scene.path(name)).unwrap();
+        Mount::tmpfs(&scene.path(name), "64m")
+    };
+    let mounts = ["src", "a", "b", "c"].map(mount).into();
+    scene.src.file("x", "one").file("d/y", "two").file("d/e/empty", "").symlink("l", "x");
+    (scene, mounts)
+}
+
+fn copied(scene: &Scene, to: &[&str]) {
+    for to in to {
+        scene.bare(["-q", "src", to]).run().assert_code(0);
+    }
+}
+
+#[track_caller]
+fn covered(scene: &Scene, args: &[&str], code: i32) -> Run {
+    let run = scene.bare([&["covered", "src"], args].concat()).run();
+    run.assert_no_crash();
+    run.assert_code(code);
+    let is_told = run.out().contains("covered: every file is at");
+    assert_eq!(is_told, code == 0 && !args.contains(&"-q"), "{}{}", run.out(), run.err());
+    run
+}
+
+#[test]
+fn the_model_agrees_on_random_shelves() {
+    need!(Root, Mount);
+    if !have(&[Need::Program("python3"), Need::Program("b3sum")]) {
+        return;
+    }
+    let scene = Scene::new();
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/verify/covered.py");
+    let program =
+        std::env::var_os("DIRCOPY_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_dircopy").into());
+    let seed = std::env::var("DIRCOPY_TEST_SEED").unwrap_or_else(|_| "1".into());
+    let ran = Command::new("unshare")
+        .args(["-m", "python3", model])
+        .args([&program, scene.root().as_os_str()])
+        .args([seed.as_str(), if long() { "2000" } else { "40" }])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success(), "{text}{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+#[test]
+fn what_is_at_two_disks_may_be_erased_and_what_is_missing_is_named() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    copied(&scene, &["a", "b"]);
+    let run = covered(&scene, &["a", "b"], 0);
+    run.assert_prints(&["a: 3 of 3 files: recorded and untouched"]);
+    run.assert_prints(&["3 files, 6 B, read at src; 1 link or special file not looked at"]);
+    run.assert_prints(&["covered: every file is at 2 places or more; this card may be erased"]);
+    covered(&scene, &["a", "b", "-q"], 0);
+    covered(&scene, &["a", "b", "--copies", "3"], 4);
+    covered(&scene, &["a", "--copies", "1"], 0).assert_prints(&["at 1 place or more"]);
+    covered(&scene, &["a", "b", "--copies", "0"], 2);
+
+    // A new file, one with another name, and one that rotted with its time set back.
+    scene.src.file("new", "three");
+    shell(&scene, "mv src/d/y src/d/z; touch -r b/x kept; printf oNe > b/x; touch -r kept b/x");
+    let run = covered(&scene, &["a", "b"], 4);
+    run.assert_prints(&["at 0 of 2 places: new (not at a; not at b)"]);
+    run.assert_prints(&["at 1 of 2 places: x (at a; in doubt at b)"]);
+    run.assert_prints(&["a lacks files: dircopy src a"]);
+    run.assert_prints(&["b has files that no record of yours proves so: add --read"]);
+    run.assert_says("not covered: not at 2 places: 2 of 4 files; do not erase src");
+    assert!(!run.out().contains("places: d/z"), "{}", run.out());
+    covered(&scene, &["a", "b", "--read"], 4)
+        .assert_prints(&["at 1 of 2 places: x (at a; no longer the same at b)"]);
+
+    // Nothing to erase is no yes, and a place that is not there is none.
+    shell(&scene, "rm -r src/*");
+    covered(&scene, &["a", "b"], 2).assert_says("it has no file: is its disk mounted?");
+    scene.src.file("x", "one");
+    covered(&scene, &["a", "gone"], 2).assert_says("gone");
+}
+
+#[test]
+fn two_ways_to_one_disk_are_one_place_and_the_disk_of_the_source_is_none() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    copied(&scene, &["a/one", "a/two", "b"]);
+    symlink(scene.path("a/one"), scene.path("link")).unwrap();
+    for name in ["bound", "over", "c/upper", "c/work", "again"] {
+        fs::create_dir_all(scene.path(name)).unwrap();
+    }
+    let _bound = Mount::bind(&scene.path("a"), &scene.path("bound"));
+    for other in ["a/one", "a/two", "link", "bound/two"] {
+        let run = covered(&scene, &["a/one", other], 4);
+        run.assert_prints(&["it is one place with a/one, on one disk"]);
+    }
+    covered(&scene, &["a/one", "link", "b", "bound/two"], 0);
+
+    // What shows the source itself, also to who reads it again.
+    scene.bare(["-q", "src", "src/copy"]).run().assert_code(2);
+    fs::create_dir(scene.path("src/inside")).unwrap();
+    let path = |name: &str| scene.path(name);
+    let _over = Mount::overlay(&path("src"), &path("c/upper"), &path("c/work"), &path("over"));
+    let _single = Mount::bind(&path("src"), &path("again"));
+    for other in ["src", "src/inside", "again", "over"] {
+        let run = covered(&scene, &["b", other, "--read"], 4);
+        run.assert_prints(&["it is on the disk of SRC and does not count"]);
+    }
+    // A file of the source in the place of one of a copy.
+    shell(&scene, "printf other > b/x");
+    shell(&scene, "mount --bind src/x b/x");
+    let run = covered(&scene, &["a/one", "b", "--read"], 4);
+    shell(&scene, "umount b/x");
+    run.assert_prints(&["at 1 of 2 places: x (at a/one; not at b)"]);
+}
+
+#[test]
+fn partitions_images_and_subvolumes_of_one_disk_are_one_place() {
+    need!(Root, Mount, Loop, Kinds);
+    let (scene, _mounts) = shelf();
+    let path = |name: &str| scene.path(name);
+    for name in ["one", "two", "three", "four"] {
+        fs::create_dir(path(name)).unwrap();
+    }
+    let _one = Mount::ext4(&path("a/one.img"), 16, &path("one"));
+    let _two = Mount::ext4(&path("a/two.img"), 16, &path("two"));
+    let _three = Mount::ext4(&path("b/three.img"), 16, &path("three"));
+    let _four = Mount::ext4(&path("src/four.img"), 16, &path("four"));
+    for to in ["one", "two", "three", "four"] {
+        scene.bare(["-q", "src", to, "--exclude", "*.img"]).run().assert_code(0);
+    }
+    // The images are not at any place, and everything else is judged.
+    let x = |args: &[&str]| covered(&scene, args, 4);
+    x(&["one", "two"]).assert_prints(&["at 1 of 2 places: x (at one; at two, on the disk of one)"]);
+    x(&["one", "four"])
+        .assert_prints(&["at 1 of 2 places: x (at one; at four, on the disk of SRC)"]);
+    assert!(!x(&["one", "three"]).out().contains("places: x "));
+}
+
+#[test]
+fn a_list_counts_only_where_its_user_says_so_and_a_copy_of_it_is_no_second_disk() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    copied(&scene, &["a", "b"]);
+    shell(
+        &scene,
+        "cp b/dircopy-*sum drawer; cp drawer again; (cd src; find . -type f -exec sha256sum {} +) > own",
+    );
+    // The lines of two copies of three files may have any order.
+    shell(&scene, "(cat drawer; echo '# disk 7') > seven; sort -r drawer > eight");
+    covered(&scene, &["a", "seven"], 4)
+        .assert_prints(&["at 1 of 2 places: x (at a; only listed in seven)"]);
+    covered(&scene, &["a", "seven", "--trust-lists"], 0);
+    covered(&scene, &["seven", "eight", "--trust-lists"], 0);
+    for pair in [["drawer", "again"], ["drawer", "drawer"]] {
+        let run = covered(&scene, &[pair[0], pair[1], "--trust-lists"], 4);
+        run.assert_prints(&["add --lists-apart"]);
+    }
+    covered(&scene, &["drawer", "again", "--trust-lists", "--lists-apart"], 0);
+    covered(&scene, &["drawer", "drawer", "--trust-lists", "--lists-apart"], 4);
+    shell(&scene, "ln drawer linked; ln -s drawer pointed");
+    covered(&scene, &["drawer", "linked", "--trust-lists", "--lists-apart"], 4);
+    covered(&scene, &["drawer", "pointed", "--trust-lists", "--lists-apart"], 4);
+    // The list of a place that is given, too, is that place, and one on the card is of the card.
+    shell(&scene, "cp a/dircopy-*sum of_a; cp own src/own; cp drawer src/drawer");
+    covered(&scene, &["a", "of_a", "--trust-lists"], 4);
+    let manifest = shell(&scene, "ls a/dircopy-*sum").trim().to_owned();
+    covered(&scene, &["a", &manifest, "--trust-lists", "--lists-apart"], 4)
+        .assert_prints(&["it is one place with a"]);
+    covered(&scene, &["a", "src/own", "--trust-lists", "--lists-apart"], 4)
+        .assert_prints(&["it is on the disk of SRC and does not count"]);
+    shell(&scene, "rm src/own src/drawer");
+
+    // What is wrong with a list is an error, whatever the rest says; digests that are too short do not count.
+    shell(
+        &scene,
+        "(cat seven; echo nonsense) > torn; (cat seven; echo \"$(head -c 64 seven)  ../../x\") > out",
+    );
+    covered(&scene, &["a", "b", "torn", "--trust-lists"], 5)
+        .assert_says("1 line or list could not");
+    covered(&scene, &["a", "b", "out", "--trust-lists"], 5);
+    shell(&scene, ": > nothing; printf 'x 7A6C86F1\\n' > short.sfv");
+    covered(&scene, &["a", "b", "nothing", "--trust-lists"], 5);
+    covered(&scene, &["a", "short.sfv", "--trust-lists"], 4);
+    // How old a list is, its name says.
+    for (name, code) in [("20991231T000000Z", 4), ("20200101T000000Z", 4), ("20200101T000000", 4)] {
+        fs::copy(scene.path("seven"), scene.path(&format!("dircopy-{name}.sha256sum"))).unwrap();
+        let list = format!("dircopy-{name}.sha256sum");
+        covered(&scene, &["a", &list, "--trust-lists"], 0);
+        covered(&scene, &["a", &list, "--trust-lists", "--not-older", "90d"], code);
+    }
+    covered(&scene, &["a", "b", "--not-older", "1d"], 0);
+}
+
+#[test]
+fn nothing_that_somebody_planted_counts() {
+    need!(Root, Mount, Setpriv);
+    let (scene, _mounts) = shelf();
+    copied(&scene, &["a"]);
+    // A manifest without a record, a record that was copied, and one of another user.
+    shell(
+        &scene,
+        "mkdir b/n; (cd src; sha256sum x d/y d/e/empty) > b/dircopy-20261101T000000Z.sha256sum",
+    );
+    shell(&scene, "cp -a a/.dircopy b/; cp -a a/x a/d b/; printf One > b/x");
+    covered(&scene, &["a", "b"], 4).assert_prints(&["at 1 of 2 places: d/y (at a;"]);
+    covered(&scene, &["a", "b", "--read"], 4).assert_prints(&["at 1 of 2 places: x (at a;"]);
+    fs::set_permissions(scene.path("c"), fs::Permissions::from_mode(0o777)).unwrap();
+    scene.bare(["-q", "src", "c/copy"]).under_nobody().run().assert_code(0);
+    covered(&scene, &["a", "c/copy"], 4)
+        .assert_prints(&["at 1 of 2 places: x (at a; not at c/copy)"]);
+    covered(&scene, &["a", "c/copy", "--read"], 0);
+    // What nobody can read of a card is not covered, wherever it is.
+    scene.bare(["-q", "src", "c/two"]).under_nobody().run().assert_code(0);
+    scene.src.mode("x", 0o000);
+    let asked = scene.bare(["covered", "src", "c/copy", "--copies", "1"]).under_nobody().run();
+    asked.assert_code(1).assert_says("src/x").assert_says("1 entry of it could not be read");
+    assert!(!asked.out().contains("may be erased"), "{}", asked.out());
+}
+
+#[test]
+fn a_card_that_changes_meanwhile_is_not_covered() {
+    need!(Root, Mount);
+    for change in ["printf more >> src/x", "printf new > src/new", "rm src/d/y", "mv src/x src/z"] {
+        let (scene, _mounts) = shelf();
+        shell(&scene, "truncate -s 300M src/d/large");
+        for to in ["a", "b"] {
+            scene.bare(["-q", "src", to]).run().assert_code(0);
+        }
+        let mut running = scene.bare(["covered", "src", "a", "b"]).spawn();
+        let large = scene.path("src/d/large");
+        let is_open = |pid: u32| {
+            let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            open.filter_map(|it| fs::read_link(it.path()).ok()).any(|it| it == large)
+        };
+        let pid = running.id();
+        running.until("the large file is read", || is_open(pid));
+        running.signal(Signal::STOP);
+        shell(&scene, change);
+        running.signal(Signal::CONT);
+        let run = running.wait();
+        run.assert_code_in(&[1, 4]);
+        assert!(!run.out().contains("may be erased"), "{change}: {}", run.out());
+    }
+}
+
+#[test]
+fn how_far_a_file_is_proven_is_asked_of_the_device() {
+    need!(Root, Mount, Loop);
+    let (scene, _mounts) = shelf();
+    let path = |name: &str| scene.path(name);
+    let disk = |name: &str| {
+        fs::create_dir(path(name)).unwrap();
+        let at = &name[..1];
+        Mount::ext4(&path(&format!("{at}/{name}.img")), 16, &path(name))
+    };
+    let _disks = ["a1", "b1"].map(disk);
+    copied(&scene, &["a1", "b1"]);
+    for rung in ["read-back", "replugged", "read"] {
+        covered(&scene, &["a1", "b1", "--at-least", rung], 4).assert_prints(&[
+            "at 0 of 2 places: x (not proven so far at a1; not proven so far at b1)",
+        ]);
+    }
+    for rung in ["read-back", "read"] {
+        let run = covered(&scene, &["a1", "b1", "--read", "--at-least", rung], 0);
+        run.assert_prints(&["a1: 3 of 3 files: read; proven"]);
+    }
+    covered(&scene, &["a1", "b1", "--read", "--at-least", "replugged"], 4)
+        .assert_prints(&["a1 cannot be read from its device, or was not away since"]);
+}
+
+/// A real disk below the image, which tmpfs is not.
+#[test]
+fn what_was_read_after_its_disk_was_away_is_known_file_by_file() {
+    need!(Root, Mount, Loop);
+    Mount::privately();
+    let scene = Scene::on_disk();
+    let path = |name: &str| scene.path(name);
+    fs::create_dir_all(path("src")).unwrap();
+    let _card = Mount::tmpfs(&path("src"), "1m");
+    scene.src.file("x", "one").file("y", "two");
+    let disk = Mount::ext4(&path("image"), 16, &path("disk"));
+    copied(&scene, &["disk/out"]);
+    let asked = ["disk/out", "--copies", "1", "--at-least", "replugged"];
+    let read = [&asked[..], &["--read"]].concat();
+    covered(&scene, &asked, 4);
+    covered(&scene, &read, 4);
+    drop(disk);
+    shell(
+        &scene,
+        "for i in $(seq 400); do [ -z \"$(losetup -j image)\" ] && exit; sleep 0.02; done; exit 1",
+    );
+    let _disk = Mount::device(&path("image"), &path("disk"), "loop").unwrap();
+    covered(&scene, &asked, 4).assert_prints(&["not proven so far at disk/out"]);
+    covered(&scene, &read, 0).assert_prints(&["disk/out: 2 of 2 files: read after it was away"]);
+    scene.bare(["verify", "disk/out"]).run().assert_code(0).assert_prints(&["replugged"]);
+    covered(&scene, &asked, 0).assert_prints(&["disk/out: 2 of 2 files: replugged"]);
+    covered(&scene, &["disk/out", "--copies", "1", "--at-least", "read-back"], 0);
+    covered(&scene, &["disk/out", "--copies", "1", "--at-least", "read"], 4);
+    scene.src.file("x", "three");
+    scene.bare(["-q", "src", "disk/out", "--overwrite-policy", "update"]).run().assert_code(0);
+    let run = covered(&scene, &asked, 4);
+    run.assert_prints(&["at 0 of 1 place: x (not proven so far at disk/out)"]);
+    assert!(!run.out().contains("place: y"), "{}", run.out());
+}
