@@ -16,7 +16,7 @@ use crate::{
     cli::lists::MergeArgs, cli::restore::ProvenTree, cli::restore::named_paths,
     cli::restore::refuse_others, cli::words::OutputName, cli::words::located, copy::CopyJob,
     error::Error, path::Shown, stream::StreamJob, stream::input::is_stream, sys, tree::Filter,
-    tree::NameEnd, tree::NameList, tree::Pattern,
+    tree::NameEnd, tree::NameList,
 };
 
 /// The command that a command line gives.
@@ -192,16 +192,15 @@ impl CopyInvocation {
         let names = named_paths(&self.args.include).filter(|_| self.args.exclude.is_empty());
         let patterns = match names {
             Some(_) => Vec::new(),
-            None => {
-                let own = found.own.iter().map(|name| Pattern::Exclude(format!("/{name}")));
-                let given = patterns(matches, &self.args.include, &self.args.exclude);
-                given.into_iter().chain(own).collect()
-            }
+            None => patterns(matches, &self.args.include, &self.args.exclude),
         };
         let names =
             names.map(|names| NameList::read(&*names, NameEnd::Nul, Path::new("--include")));
         let names = names.transpose().map_err(|error| error.to_string())?;
-        let filter = Filter::new(&patterns)?;
+        let mut filter = Filter::new(&patterns)?;
+        if names.is_none() {
+            filter = filter.without(&found.own)?;
+        }
         self.args.input = vec![found.source.clone()];
         for job in &mut self.jobs {
             job.source.clone_from(&found.source);

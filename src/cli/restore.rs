@@ -1,15 +1,16 @@
 //! What `dircopy restore` brings back: a tree and the manifest that proves it, found in a copy, in generations or in a
 //! bag.
 
-use std::{path::Path, path::PathBuf};
+use std::{ffi::OsStr, path::Path, path::PathBuf};
 
 use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
     cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
     copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
-    manifest::ManifestName, manifest::Parsed, path::directory_of, state::private_dir, sys,
-    sys::Dir, sys::DirListing, sys::PlainUse, verify::DirProof, verify::output_near,
+    manifest::ManifestName, manifest::Parsed, path::directory_of, state::Missing,
+    state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing, sys::PlainUse,
+    tree::is_leftover, tree::leftover_patterns, verify::DirProof, verify::output_near,
     verify::own_manifest,
 };
 
@@ -20,7 +21,7 @@ pub struct ProvenTree {
     pub source: PathBuf,
     /// The manifest, or the bag.
     pub manifest: PathBuf,
-    /// The names in its root that runs keep for themselves.
+    /// Patterns of what runs keep there for themselves, and of what killed ones left.
     pub own: Vec<String>,
 }
 
@@ -170,8 +171,11 @@ fn part_of_tree(part: &Path) -> Option<String> {
     ))
 }
 
-/// The names in a root that runs keep for themselves, but for those that the manifest lists: they came from a source.
+/// Patterns of what runs keep in a root for themselves, and of what killed ones left anywhere; but for what the manifest
+/// lists, which came from a source.
 fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
+    let private = PrivateDir::open(root, path, None, Missing::Leave).ok().flatten();
+    let mut secret = private.and_then(|private| private.known_secret().ok().flatten());
     let mut own = Vec::new();
     for listed in DirListing::of(root).deed("list", path)? {
         let name = listed.deed("list", path)?.name;
@@ -184,8 +188,12 @@ fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
     while let Some(entry) = entries.next_entry().deed("read the manifest", manifest)? {
         let Parsed::Record(record) = entry.parsed else { continue };
         own.retain(|name| name.as_bytes() != record.name);
+        let name = record.name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name);
+        secret = secret.filter(|secret| !is_leftover(OsStr::new(&*name), secret));
     }
-    Ok(own)
+    let left = secret.iter().flat_map(leftover_patterns);
+    Ok(own.into_iter().map(|name| format!("/{name}")).chain(left).collect())
 }
 
 // The options of `dircopy restore`: those of a copy that mean something when a tree is brought back.

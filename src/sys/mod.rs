@@ -27,7 +27,7 @@ pub use file_range::{FileRange, ends_at};
 pub use interrupted::{Uninterrupted, uninterrupted, write_all};
 pub use part_name::{
     PartOwner, PartTag, ShardTag, is_journal_name, is_journal_of, is_part_name, journal_name,
-    part_name_of, shard_of_part,
+    leftover_patterns, part_name_of, shard_of_part,
 };
 pub use prefetch::prefetch;
 pub use types::{

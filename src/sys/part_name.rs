@@ -54,6 +54,21 @@ impl PartTag {
     }
 }
 
+/// Patterns of gitignore(5) that match what killed runs with these tags left, wherever it lies: part files, also those
+/// of shards, and journals.
+pub fn leftover_patterns(parts: PartTag, journals: [u8; PartTag::LEN]) -> [String; 3] {
+    let any = |letters| "?".repeat(letters);
+    let tag: String = parts.0.iter().copied().map(char::from).collect();
+    let part = format!("{PREFIX}{}{tag}", any(RANDOM));
+    let journal = of_key(&journals, JOURNAL_SUFFIX).to_string_lossy().into_owned();
+    let end_of_journal = journal.trim_start_matches(PREFIX);
+    [
+        format!("{part}{SUFFIX}"),
+        format!("{part}.*-*-*{SUFFIX}"),
+        format!("{PREFIX}{}{end_of_journal}", any(LETTERS)),
+    ]
+}
+
 /// The last digits of a number to the base of 62.
 fn digits<const N: usize>(mut number: u64) -> [u8; N] {
     std::array::from_fn(|_| {

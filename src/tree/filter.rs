@@ -311,13 +311,15 @@ impl Filter {
         Ok(Self(Some(Arc::new(Rules { globs, rules, closed }))))
     }
 
-    /// The same filter, which also leaves out what this pattern matches. Both remember which of the others are of use;
-    /// of this one that is not asked.
+    /// The same filter, which also leaves out what these patterns match. Both remember which of the others are of use;
+    /// of these that is not asked.
     ///
     /// # Errors
-    /// The pattern is wrong.
-    pub fn without(&self, pattern: &str) -> Result<Self, String> {
-        let own = Self::new(&[Pattern::Exclude(pattern.to_owned())])?;
+    /// A pattern is wrong.
+    pub fn without(&self, patterns: &[String]) -> Result<Self, String> {
+        let patterns: Vec<Pattern> = patterns.iter().cloned().map(Pattern::Exclude).collect();
+        let own = Self::new(&patterns)?;
+        own.0.iter().flat_map(|it| &it.rules).for_each(|rule| rule.used.store(true, Relaxed));
         let both = [self, &own].into_iter().filter_map(|it| it.0.as_ref());
         let rules: Vec<Rule> = both.flat_map(|it| &it.rules).cloned().collect();
         Self::of(rules)

@@ -5,7 +5,10 @@ use std::{ffi::OsStr, ffi::OsString, fs::File, io, io::Read, io::Seek, io::SeekF
 use serde::{Deserialize, Serialize};
 
 use crate::hash::{Algorithm, ChainingState, Sha256, chain::MOST_STATES};
-use crate::{sys, sys::Dir, sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time};
+use crate::{
+    state::Secret, sys, sys::Dir, sys::PartTag, sys::Uninterrupted, sys::stat::Stat,
+    sys::stat::Time,
+};
 
 // The journal of a part file: how a later run goes on inside a large file that was cut off.
 //
@@ -119,6 +122,16 @@ pub fn name_of(name: &OsStr, secret: &Sha256) -> OsString {
 pub fn is_name_by(name: &OsStr, secret: &Sha256) -> bool {
     // Asked of every name at the output, of which next to none is one.
     sys::is_journal_name(name) && sys::is_journal_of(name, tag_of(secret))
+}
+
+/// Patterns that match what killed runs of this output left, wherever it lies.
+pub fn leftover_patterns(secret: &Secret) -> [String; 3] {
+    sys::leftover_patterns(secret.of_parts(), tag_of(&secret.of_journals()))
+}
+
+/// True for a name that such a run may have left.
+pub fn is_leftover(name: &OsStr, secret: &Secret) -> bool {
+    secret.of_parts().is_in(name) || is_name_by(name, &secret.of_journals())
 }
 
 fn tag_of(secret: &Sha256) -> [u8; PartTag::LEN] {

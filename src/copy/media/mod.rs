@@ -90,7 +90,7 @@ impl OutputRun<'_> {
             left_out(&patterns(of_root, &[])).map_err(wrong)?;
             role.histories = Some(histories);
             let wrong = |why| Error::finding("leave out the chains of", &job.source, why);
-            filter = filter.without(CHAINS).map_err(wrong)?;
+            filter = filter.without(&[CHAINS.to_owned()]).map_err(wrong)?;
         }
         let mut job = CopyJob { media: Some(Arc::new(role)), ..job.clone() };
         job.options.selection.filter = filter;

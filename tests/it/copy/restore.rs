@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use rustix::process::Signal;
 
-use crate::harness::{Scene, Strace, content, need, shell};
+use crate::harness::{Scene, Strace, content, leftover_name, need, shell};
 
 /// A source with an empty directory, a link and files, and its copy in `dst`.
 fn copied(args: &[&str]) -> Scene {
@@ -367,4 +367,40 @@ fn directories_that_a_killed_run_left_closed_are_named() {
     let run = scene.bare(["restore", "dst", "back"]).run();
     run.assert_code(0).assert_says("cannot know the permissions of dst/2025: a run closed it");
     assert_eq!(shell(&scene, "stat -c %a back/2025"), "700\n");
+}
+
+#[test]
+fn what_a_killed_run_left_stays_in_the_archive() {
+    let scene = copied(&[]);
+    let left = leftover_name(&scene.dst);
+    let shard = left.replace(".dircopy-part", ".000000ab-4-00000007.dircopy-part");
+    shell(
+        &scene,
+        &format!(
+            "cd dst; echo part >2025/{left}; echo part >{shard}; echo user >.a1B2c3D4e5.dircopy-part"
+        ),
+    );
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(0).assert_prints(&["unproven"]);
+    assert_eq!(shell(&scene, "cd back; find . -name '*part'"), "./.a1B2c3D4e5.dircopy-part\n");
+    // A file of the source may be called so.
+    shell(&scene, &format!("rm dst/2025/{left} dst/{shard}; echo mine >src/2025/{left}"));
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "rm -r back");
+    scene.bare(["restore", "dst", "back"]).run().assert_code(0);
+    assert_eq!(shell(&scene, &format!("cat back/2025/{left}")), "mine\n");
+}
+
+#[test]
+fn the_journal_of_a_large_file_stays_in_the_archive() {
+    need!(Strace);
+    let scene = copied(&[]);
+    scene.src.file("2025/film.mov", content(8 << 20));
+    let args = ["--checkpoint", "2M", "--block-size", "64K", "--queue-size", "2"];
+    let strace = Strace::inject(&scene, Strace::WRITES, "signal=KILL:when=100");
+    assert_ne!(strace.run(scene.command(args)).code, Some(0));
+    let left = shell(&scene, "cd dst; find . -name '*.dircopy-*' | sed 's/.*dircopy-//' | sort");
+    assert_eq!(left, "journal\npart\n");
+    scene.bare(["restore", "dst", "back"]).run();
+    assert_eq!(shell(&scene, "cd back; find . -name '*.dircopy-*'"), "");
 }
