@@ -15,7 +15,9 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::cluster::plan_dir::{CLAIMED, FAILED, OPEN, RUNNING, shard_number};
 use crate::error::{Deed, Error, Result};
-use crate::{cluster::PlanDir, sys, sys::Dir, sys::PlainUse, sys::ShardTag, sys::stat::Time};
+use crate::{
+    cluster::PlanDir, sys, sys::Dir, sys::DirListing, sys::PlainUse, sys::ShardTag, sys::stat::Time,
+};
 
 /// Number of numbers that are tried for an attempt.
 const MOST_TRIES: u32 = 1000;
@@ -164,7 +166,10 @@ impl Attempt {
 
     /// The attempt is over: what it left is removed.
     pub fn end(self) -> Result<()> {
-        fs::remove_dir_all(&self.dir).deed("remove", &self.dir)
+        for name in names(&self.dir, "remove")? {
+            fs::remove_file(self.dir.join(name)).deed("remove", &self.dir)?;
+        }
+        fs::remove_dir(&self.dir).deed("remove", &self.dir)
     }
 }
 
@@ -339,8 +344,8 @@ fn of_name(dir: &str, name: &str) -> Option<ShardToken> {
 fn names(dir: &Path, deed: &'static str) -> Result<Vec<String>> {
     let fail = |error| Error::io(deed, dir, error);
     let mut names = Vec::new();
-    for entry in fs::read_dir(dir).map_err(fail)? {
-        names.extend(entry.map_err(fail)?.file_name().into_string());
+    for entry in DirListing::at(dir).map_err(fail)? {
+        names.extend(entry.map_err(fail)?.name.to_str().map(str::to_owned));
     }
     Ok(names)
 }
@@ -372,6 +377,7 @@ mod tests {
             output: "/".into(),
             source_inode: 1,
             output_inode: 1,
+            newest: None,
             source_label: RootLabel::default(),
             state: None,
             options: CopyOptions::default(),

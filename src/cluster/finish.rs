@@ -1,7 +1,10 @@
 //! The end of a plan, which alone may say that all is done: it holds what was planned against what was recorded, file
 //! by file, makes links, gives directories their attributes, and leaves one ordinary manifest.
 
-use std::{collections::BTreeSet, mem, path::Path, path::PathBuf, thread::sleep, time::Duration};
+use std::{
+    collections::BTreeSet, ffi::OsStr, mem, path::Path, path::PathBuf, thread::sleep,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 
@@ -193,8 +196,30 @@ impl FinishJob {
         }
         let source = found.source.handle.stat_self().deed("look at", &plan.source)?;
         plan.check_source_label(DEED, &source)?;
+        self.refuse_later_runs(&found)?;
         self.plan.write_ending(None)?;
         job.prepare(false, patience)
+    }
+
+    /// Refuses an output to which a run of another kind, or of another plan, has come since this plan was made: what it
+    /// lists of a file may be newer than what is recorded here, and the newest manifest is believed.
+    fn refuse_later_runs(&self, found: &Prepared) -> Result<()> {
+        let Some(newest) = newest_at_output(found)? else { return Ok(()) };
+        let name = newest.to_string();
+        let of_end = |end: PlanEnd| Some(end.manifest?.file_name()?.to_string_lossy().into_owned());
+        let own = [
+            self.plan.plan.newest.clone(),
+            self.plan.ending()?.and_then(|ending| ending.manifest),
+            self.plan.finished()?.and_then(of_end),
+        ];
+        if own.iter().flatten().any(|own| *own == name) {
+            return Ok(());
+        }
+        let path = found.output.path_of(name.as_ref());
+        let finding = "it was not there when the plan was made, so that another run may have left newer files: bring the \
+                       output up to date with dircopy --overwrite-policy update, or make a new plan; if no run of yours \
+                       left it, move it away";
+        Err(Error::finding("finish the plan beside", path, finding))
     }
 
     fn finish(
@@ -313,13 +338,21 @@ impl FinishJob {
         let fail = |error| Error::io("open", path, error);
         let root = prepared.output.handle.as_ref().map(Dir::try_clone);
         let root = root.unwrap_or_else(|| Dir::open(path)).map_err(fail)?;
-        let is_in_source =
-            |name: &std::ffi::OsStr| prepared.source.handle.stat(name, false).is_ok();
-        let newest = ours(&root, is_in_source, None).map_err(fail)?.first().copied();
+        let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
+        let newest = newest_at_output(prepared)?;
         let lists = self.plan.plan.job().lists();
         let path = path.as_path().into();
         ManifestFile::create(root, path, name, newest, is_in_source, &lists)
     }
+}
+
+/// The newest manifest of ours at the output, finished or not, that did not come from the source.
+pub fn newest_at_output(prepared: &Prepared) -> Result<Option<ManifestName>> {
+    let Some(root) = &prepared.output.handle else { return Ok(None) };
+    let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
+    let names = ours(root, is_in_source, None);
+    let names = names.deed_at("look for manifests in", || prepared.output.path())?;
+    Ok(names.first().copied())
 }
 
 /// Removes the unfinished manifest of an end that was killed, and what is beside it; why it stays, if it does.

@@ -12,10 +12,10 @@ use crate::{
     copy::Prepared, copy::hard_link, copy::links, error::Deed, error::Error, error::Result,
     event::Done, event::Event, event::EventObserver, event::Gate, manifest::SummedReader,
     path::DirPath, path::RelPath, path::Shown, sys, sys::Attributes, sys::Dir, sys::DirReader,
-    sys::stat::Stat, tree::Cleanup, tree::LabelChange, tree::OutputDir, tree::Protected,
-    tree::SourceDir, tree::SourceEntry, tree::UnknownParts, tree::Ways, tree::cleanup,
-    tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::first_unknown,
-    tree::hand_over::lets_others_in,
+    sys::stat::Kind, sys::stat::Stat, tree::Cleanup, tree::LabelChange, tree::OutputDir,
+    tree::Protected, tree::SourceDir, tree::SourceEntry, tree::UnknownParts, tree::Ways,
+    tree::cleanup, tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::first_unknown,
+    tree::hand_over::lets_others_in, tree::names::walk::SINCE,
 };
 
 /// What becomes of the copy of a directory that is gone.
@@ -336,8 +336,12 @@ impl<'a> FinishTree<'a> {
 
     fn symlink(&mut self, path: &RelPath, ways: &Ways) -> Result<LinkOutcome> {
         let (DirPair { source, output, .. }, entry) = self.entry(path)?;
+        let fail = |why| Err(Error::finding("make", output.path_of(&entry.name), why));
         if let Some(why) = output.ways.difference(ways) {
-            return Err(Error::finding("make", output.path_of(&entry.name), why));
+            return fail(why.to_owned());
+        }
+        if entry.stat.kind != Kind::Symlink {
+            return fail(format!("at the source it has become {}{SINCE}", entry.stat.kind.name()));
         }
         let policy = self.plan.plan.options.policy;
         let (outcome, warning) = links::copy(&source, &output, &entry, policy, &Gate::default())?;
@@ -346,7 +350,17 @@ impl<'a> FinishTree<'a> {
     }
 
     fn further_name(&mut self, first: &RelPath, path: &RelPath) -> Result<LinkOutcome> {
-        let (pair, first_entry) = self.entry(first)?;
+        let (pair, first_entry) = match self.entry(first) {
+            Ok(found) => found,
+            Err(error) => {
+                // It may be in the source still, and nobody copied it.
+                let (DirPair { output, .. }, entry) = self.entry(path)?;
+                let why = error.reason();
+                let finding = format!("its first name is gone ({why}){SINCE}");
+                let path = output.path_of(&entry.name);
+                return Err(Error::finding("make the hard link", path, finding));
+            }
+        };
         let first_output = pair.output;
         let stands =
             first_output.handle.as_ref().map(|dir| Ok(dir.inode(&first_entry.name)?.known()));

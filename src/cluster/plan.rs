@@ -6,13 +6,14 @@ use std::{
 };
 
 use crate::{
-    cluster::PlanDir, cluster::ShardSize, cluster::pack::DirLabel, cluster::pack::EndEntry,
-    cluster::pack::FINISH, cluster::pack::FurtherName, cluster::pack::LINKS,
-    cluster::pack::LinkedKind, cluster::pack::LinkedNames, cluster::pack::Packer,
-    cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan, cluster::plan_dir::RootLabel,
-    cluster::plan_dir::Seal, cluster::plan_dir::list_name, copy::CopyJob, copy::OutputRun,
-    copy::Prepared, copy::Reservations, copy::before::open_source, error::Deed, error::Error,
-    error::Result, event::Event, event::EventObserver, manifest::SummedWriter, staged::StagedFile,
+    cluster::PlanDir, cluster::ShardSize, cluster::finish::newest_at_output,
+    cluster::pack::DirLabel, cluster::pack::EndEntry, cluster::pack::FINISH,
+    cluster::pack::FurtherName, cluster::pack::LINKS, cluster::pack::LinkedKind,
+    cluster::pack::LinkedNames, cluster::pack::Packer, cluster::pack::walk_ahead,
+    cluster::plan_dir::FrozenPlan, cluster::plan_dir::RootLabel, cluster::plan_dir::Seal,
+    cluster::plan_dir::list_name, copy::CopyJob, copy::OutputRun, copy::Prepared,
+    copy::Reservations, copy::before::open_source, error::Deed, error::Error, error::Result,
+    event::Event, event::EventObserver, manifest::SummedWriter, staged::StagedFile,
     staged::write_whole, state::Unlisted, sys::Dir, transfer::FirstRead, tree::OutputDir,
     tree::Patience, tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent,
     tree::WalkItem,
@@ -136,6 +137,7 @@ impl PlanJob {
             source_inode: prepared.source_id.ino,
             source_label: RootLabel::of(&source),
             output_inode: prepared.output_id.map_or(0, |id| id.ino),
+            newest: newest_at_output(prepared)?.map(|name| name.to_string()),
             state: job.state.as_deref().map(whole).transpose()?,
             options: job.options.clone(),
         };

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The version of all formats in the directory.
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 
 /// No file but a list is longer; bytes.
 const MOST_JSON: u64 = 16 << 20;
@@ -50,6 +50,9 @@ pub struct FrozenPlan {
     /// The inode numbers of both roots. The numbers of their devices differ from machine to machine.
     pub source_inode: u64,
     pub output_inode: u64,
+    /// The newest manifest of ours at the output, finished or not.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub newest: Option<String>,
     /// The owner and the permissions of the source's root, by which the ways to all directories are known.
     pub source_label: RootLabel,
     /// Where the private directory of the output is, if not in it.
@@ -438,8 +441,8 @@ pub fn status(plan: &PlanDir, dead: Duration) -> Result<PlanStatus> {
 fn shards(dir: &Path, extension: &str) -> Result<Vec<u32>> {
     let fail = |error| Error::io("look at the plan in", dir, error);
     let mut found = Vec::new();
-    for entry in fs::read_dir(dir).map_err(fail)? {
-        let name = entry.map_err(fail)?.file_name();
+    for entry in DirListing::at(dir).map_err(fail)? {
+        let name = entry.map_err(fail)?.name;
         if Path::new(&name).extension().is_some_and(|it| it == extension) {
             found.extend(shard_number(&name.to_string_lossy()));
         }

@@ -210,6 +210,8 @@ impl ShardJob {
         // The names that are listed were selected, and further names of files are made when the plan ends.
         job.options.selection.filter = Filter::default();
         job.options.selection.hard_links = false;
+        // What has become a link, or a special file, is no file of the plan.
+        (job.options.selection.links, job.options.selection.specials) = (false, false);
         job.options.resume = Resume::Off;
         job.options.check_space = false;
         job.workers = self.workers;

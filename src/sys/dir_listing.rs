@@ -1,6 +1,6 @@
 //! One directory, listed from its first entry to its last.
 
-use std::{ffi::OsStr, io, vec};
+use std::{ffi::OsStr, io, path::Path, vec};
 
 use crate::sys::{Dir, DirReader, types::ListedEntry};
 
@@ -19,6 +19,14 @@ impl DirListing {
     pub fn of(dir: &Dir) -> io::Result<Self> {
         let dir = dir.open_dir(OsStr::new("."), false)?;
         Ok(Self { dir: Some(dir), reader: DirReader::default(), batch: Vec::new().into_iter() })
+    }
+
+    /// A listing of the directory at `path`. That of the standard library panics where a directory cannot be closed.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        Self::of(&Dir::open(path)?)
     }
 
     /// True if `dir` has no entries.

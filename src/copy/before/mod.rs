@@ -142,7 +142,8 @@ pub fn prepare(
         });
         output_id = Some(stat.id);
     }
-    if is_tree {
+    // That of a plan gets them at its end.
+    if is_tree && shard.is_none() {
         root.label_last(&pair, dry, &mut output, &mut warnings)?;
     }
     let Root { handle, fresh, parent, private, lock, .. } = root;

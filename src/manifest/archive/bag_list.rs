@@ -10,7 +10,8 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, manifest::Declaration,
     manifest::Encoding, manifest::OtherName, manifest::Scanner, manifest::Text,
     manifest::Utf16Reader, manifest::lists, manifest::read::is_utf16, path::Shown,
-    path::directory_of, sys, sys::Dir, sys::FileRange, sys::PlainUse, sys::Uninterrupted,
+    path::directory_of, sys, sys::Dir, sys::DirListing, sys::FileRange, sys::PlainUse,
+    sys::Uninterrupted,
 };
 
 /// More is no declaration of a bag; bytes.
@@ -69,8 +70,8 @@ fn payload_by(name: &str) -> Option<ManifestBy> {
 /// The manifests of the payload in the directory `bag`.
 fn payload_manifests(bag: &Path) -> io::Result<Vec<(OsString, ManifestBy)>> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(bag)? {
-        let name = entry?.file_name();
+    for entry in DirListing::at(bag)? {
+        let name = entry?.name.to_os_string();
         let by = name.to_str().and_then(payload_by).filter(|_| bag.join(&name).is_file());
         found.extend(by.map(|by| (name, by)));
     }

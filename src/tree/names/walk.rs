@@ -166,17 +166,24 @@ impl Walk<'_> {
             self.pass_over_private(&top.source, &top.output, &mut waiting, emit)?;
         }
         let entries = Unclassified::new(&top.source, &top.output, waiting, top.inclusion);
-        let mut noting = |found: WalkEvent| {
-            if let (WalkEvent::Files(batch), Some(changed)) = (&found, names.changed()) {
-                note_changed(batch, &planned, changed);
+        let mut noting = |found: WalkEvent| match (found, names.changed()) {
+            (WalkEvent::Item(WalkItem::Special(source, listed, kind)), Some(_)) => {
+                let finding = format!("it has become {}{SINCE}", kind.name());
+                let path = source.path_of(&listed.name);
+                emit.item(WalkItem::Failed(Error::finding("copy", path, finding)))
             }
-            emit(found)
+            (found, changed) => {
+                if let (WalkEvent::Files(batch), Some(changed)) = (&found, changed) {
+                    note_changed(batch, &planned, changed);
+                }
+                emit(found)
+            }
         };
         let subdirs =
             self.classifier.classify(entries, &mut top.memory, &mut descent.links, &mut noting)?;
         if names.changed().is_some() {
             return subdirs.into_iter().try_for_each(|Subdir { listed, .. }| {
-                let finding = "it has become a directory since it was planned";
+                let finding = format!("it has become a directory{SINCE}");
                 let path = top.source.path_of(&listed.name);
                 emit.item(WalkItem::Failed(Error::finding("copy", path, finding)))
             });
@@ -276,6 +283,9 @@ impl Walk<'_> {
         }
     }
 }
+
+/// The end of what is said of an entry that is another than when it was planned.
+pub const SINCE: &str = " since the plan was made: make a new plan";
 
 /// Why files that were `planned` are not copied from the directory that the walk is in to its counterpart: one of
 /// these is not the one that was planned, or has another label.

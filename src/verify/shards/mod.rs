@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Sha256,
     io::HashedFrom, manifest::SummedReader, manifest::SummedWriter, path::RelPath, path::Shown,
-    path::directory_of, staged::write_whole, sys::Dir, sys::stat::Kind, tree::PathRecord,
-    tree::SortedRecords, tree::Sorter, tree::by_words, verify::Bag, verify::CheckShard,
-    verify::Checked, verify::Finding, verify::ManifestAt, verify::PartOf, verify::ShardCoverage,
-    verify::Target, verify::TargetSpec, verify::Verdict, verify::lines::shards::LineSum,
+    path::directory_of, staged::write_whole, sys::Dir, sys::DirListing, sys::stat::Kind,
+    tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_words, verify::Bag,
+    verify::CheckShard, verify::Checked, verify::Finding, verify::ManifestAt, verify::PartOf,
+    verify::ShardCoverage, verify::Target, verify::TargetSpec, verify::Verdict,
+    verify::lines::shards::LineSum,
 };
 
 // A shard of a check from its refusals to its result.
@@ -242,8 +243,8 @@ impl ResultsDir {
     pub fn all(&self) -> Result<Vec<FoundResult>> {
         let fail = |error| Error::io("look for results in", &self.path, error);
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(fail)? {
-            let path = entry.map_err(fail)?.path();
+        for entry in DirListing::at(&self.path).map_err(fail)? {
+            let path = self.path.join(&*entry.map_err(fail)?.name);
             if path.extension().is_some_and(|ending| ending == ENDING) {
                 let result = read(&path, |_| Ok(()));
                 found.push(FoundResult { path, result });

@@ -96,7 +96,7 @@ fn a_shard_does_not_look_where_the_plan_looked() {
 fn a_plan_of_an_earlier_version_is_refused() {
     let cluster = planned();
     let path = cluster.plan_dir().join("plan.json");
-    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 7", "\"format\": 6");
+    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 8", "\"format\": 6");
     fs::write(&path, text).unwrap();
     for run in [cluster.shard(0), cluster.finish(), cluster.status()] {
         run.assert_code(2).assert_says("format 6").assert_says("make a new plan");
@@ -156,4 +156,60 @@ fn a_manifest_that_is_gone_is_not_vouched_for() {
         assert!(cluster.status().assert_code(1).out().contains(told));
         cluster.finish().assert_code(2).assert_says(told);
     }
+}
+
+/// At the root as well, where the output is not empty, so that a shard looks at each name.
+#[test]
+fn what_became_something_else_is_never_made_as_that() {
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("b", "b").file("good", "good").symlink("l", "a");
+    scene.src.symlink("m", "a").file("d/x", "x").symlink("d/n", "x").mode("a", 0o4755);
+    let cluster = Cluster { scene };
+    cluster.plan_with(&[]).assert_code(0);
+    let src = &cluster.scene.src;
+    src.remove("b").symlink("b", "a").remove("l").remove("d/n").file("l", "seventeen bytes");
+    shell(&cluster.scene, "chmod 4755 src/l; mkfifo src/d/n");
+    let run = cluster.shard(0);
+    run.assert_code(1).assert_says("src/b: it has become a symbolic link since the plan was made");
+    assert!(fs::symlink_metadata(cluster.out().join("b")).is_err());
+    src.remove("b").file("b", "b");
+    cluster.shard(0).assert_code(0);
+    let run = cluster.finish();
+    run.assert_code(1)
+        .assert_says("/l: at the source it has become a file since the plan was made");
+    run.assert_says("/d/n: at the source it has become a FIFO since the plan was made");
+    assert!(fs::symlink_metadata(cluster.out().join("l")).is_err());
+    assert!(fs::symlink_metadata(cluster.out().join("d/n")).is_err());
+    assert_eq!(fs::read_link(cluster.out().join("m")).unwrap().as_os_str(), "a");
+}
+
+/// A further name whose first name left is in the source still, and nobody copied it.
+#[test]
+fn the_names_of_a_file_whose_first_one_left_are_named() {
+    let scene = Scene::new();
+    scene.src.file("a", "one").hard_link("b", "a").file("c", "c");
+    let cluster = Cluster { scene };
+    cluster.plan_with(&["--hard-links"]).assert_code(0);
+    let first = fs::read(cluster.plan_dir().join("shards/0000.list")).unwrap();
+    let is_first = |name: &str| String::from_utf8_lossy(&first).contains(&format!("\n{name}\0"));
+    let (first, further) = if is_first("a") { ("a", "b") } else { ("b", "a") };
+    cluster.scene.src.remove(first);
+    cluster.shard(0).assert_code(0);
+    let run = cluster.finish();
+    let gone = format!("out/{further}: its first name is gone (");
+    run.assert_code(1).assert_says(&gone).assert_says("make a new plan");
+}
+
+/// A shard finds only its own files in the source, and says nothing of others.
+#[test]
+fn a_shard_says_nothing_of_the_root() {
+    let scene = Scene::new();
+    scene.src.file("a", "a").dir("empty");
+    let cluster = Cluster { scene };
+    cluster.plan_with(&[]).assert_code(0);
+    let run = cluster.shard(0);
+    run.assert_code(0);
+    assert!(!run.err().contains("cannot give"), "{}", run.err());
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
 }

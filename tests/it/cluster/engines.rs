@@ -66,6 +66,7 @@ fn gnu_parallel_runs_the_shards_on_several_hosts() {
     cluster.is_as_a_single_run();
     // A shard whose record was lost is run again, whatever ran before.
     fs::remove_file(cluster.plan_dir().join("FINISHED")).unwrap();
+    fs::remove_file(cluster.manifest(&cluster.out())).unwrap();
     fs::remove_file(cluster.plan_dir().join("done/0001.sha256sum")).unwrap();
     let line = format!("HOME=$PWD {} $PWD/plan :", example("parallel.sh"));
     shell(&cluster.scene, &with_program(&line));

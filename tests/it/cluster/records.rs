@@ -2,6 +2,7 @@
 //! can be mended is mended by running the shard again.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Cluster;
@@ -245,5 +246,50 @@ fn what_is_at_the_output_of_a_plan_is_read_on_both_sides() {
         shell(&cluster.scene, "cmp src/f1 out/f1");
         let damage = "printf X | dd of=out/f1 bs=1 seek=5000 conv=notrunc status=none";
         shell(&cluster.scene, &format!("{damage}; touch -r src/f1 out/f1"));
+    }
+}
+
+/// What another run listed since is newer than what the shards recorded.
+#[test]
+fn an_end_after_a_later_run_is_refused() {
+    let scene = Scene::new();
+    scene.src.file("a", "one").file("c", "gone");
+    let cluster = Cluster { scene };
+    cluster.plan_with(&[]).assert_code(0);
+    cluster.scene.src.remove("c");
+    cluster.shard(0).assert_code(0);
+    // Twice: what it could not do is tried again.
+    cluster.finish().assert_code(1);
+    cluster.finish().assert_code(1);
+    let other = |name: &str| {
+        let (src, out, plan) =
+            (cluster.scene.src.root().into(), cluster.out(), cluster.scene.path(name));
+        [
+            "plan".into(),
+            src,
+            out,
+            "--plan".into(),
+            plan,
+            "--overwrite-policy".into(),
+            "update".into(),
+        ]
+    };
+    cluster.scene.src.file("a", "two, newer");
+    let update =
+        [cluster.scene.src.root().into(), cluster.out(), "--overwrite-policy=update".into()];
+    cluster.scene.bare(update).run().assert_code(0);
+    let newest = cluster.manifest(&cluster.out());
+    let run = cluster.finish();
+    run.assert_code(2).assert_says("it was not there when the plan was made");
+    assert_eq!(cluster.manifest(&cluster.out()), newest);
+    cluster.scene.bare(["verify".into(), cluster.out()]).run().assert_code(0);
+    // Of two plans the older one is not finished last.
+    cluster.scene.bare(other("older")).run().assert_code(0);
+    cluster.scene.bare(other("newer")).run().assert_code(0);
+    for (plan, code) in [("newer", 0), ("older", 2)] {
+        let at = cluster.scene.path(plan);
+        let of = |verb: &str| [PathBuf::from(verb), "--plan".into(), at.clone()];
+        cluster.scene.bare(of("shard").into_iter().chain(["--claim".into()])).run().assert_code(0);
+        cluster.scene.bare(of("finish")).run().assert_code(code);
     }
 }
