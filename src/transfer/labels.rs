@@ -74,6 +74,12 @@ impl ExistingFile<'_> {
         }
         // Whoever is in an access list that the source has no more could still read it.
         let lacks_rights = attributes.lack_rights_of(&kept);
+        let keep = |now: Stat, labels| match attributes.lack_rights_of(&kept)
+            || attributes.leave_open(&now, &kept, stat)
+        {
+            true => Ok(self.keep_open(now)),
+            false => Ok(Continue((labels, now))),
+        };
         // Its time is decided by now, and tells nothing on some file systems.
         let label = Stat { mtime: now.mtime, ..*stat };
         if !lacks_rights && attributes.are_at(&now, &kept, &label) {
@@ -84,8 +90,7 @@ impl ExistingFile<'_> {
                 let finding = "the output does not hold all of those of the source";
                 warnings.push(Error::finding("set the attributes of", target.path(), finding));
             }
-            let is_open = lacks_rights || attributes.leave_open(&now, &kept, stat);
-            return Ok(self.keep_unheld(is_open, now));
+            return keep(now, Labels::Same);
         }
         match context.options.asked.policy {
             Policy::Default | Policy::Apart | Policy::Never => {
@@ -99,11 +104,9 @@ impl ExistingFile<'_> {
         }
         let widens = attributes.widen(&now, &kept, stat);
         // Whoever a list let write may hold the file open; these bits are the most that one gives.
-        if lacks_rights && now.mode & 0o022 != 0 {
-            return Ok(Break(ANEW));
-        }
-        if (widens || !Attributes::are_labelled(&now, stat))
-            && !sys::is_ours_alone(&kept, &now).map_err(at_output)?
+        if lacks_rights && now.mode & 0o022 != 0
+            || (widens || !Attributes::are_labelled(&now, stat))
+                && !sys::is_ours_alone(&kept, &now).map_err(at_output)?
         {
             return Ok(Break(ANEW));
         }
@@ -123,15 +126,15 @@ impl ExistingFile<'_> {
         if context.options.durability == (Durability::Grouped { at_once: false }) {
             sys::persist_file(&kept).deed_at("make durable", || target.path())?;
         }
-        Ok(Continue((Labels::Set, Dir::stat_file(&kept).map_err(at_output)?)))
+        keep(Dir::stat_file(&kept).map_err(at_output)?, Labels::Set)
     }
 
-    /// What becomes of a kept file, which is `now`, if the output does not hold the source's label as a whole: that is
-    /// no reason to leave it more open than a new copy would be, as it `is_open`.
-    fn keep_unheld(&self, is_open: bool, now: Stat) -> ControlFlow<Action, (Labels, Stat)> {
+    /// What becomes of a kept file, which is `now`, if it stays more open than the source's although a new copy would
+    /// not.
+    fn keep_open(&self, now: Stat) -> ControlFlow<Action, (Labels, Stat)> {
         let holds_permissions = self.transfer.target.output.volume.tried.traits.permissions;
         match self.context.options.asked.policy {
-            _ if !(holds_permissions && is_open) => Continue((Labels::Same, now)),
+            _ if !holds_permissions => Continue((Labels::Same, now)),
             Policy::Default | Policy::Apart | Policy::Never => Continue((Labels::Differ, now)),
             Policy::Update | Policy::Always => Break(ANEW),
         }

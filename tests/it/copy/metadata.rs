@@ -620,7 +620,7 @@ fn permissions_that_changed_since_are_brought_over_or_named() {
         let run = scene.copy(args);
         scene.judge(&run).complete();
         run.assert_prints(&["unchanged", "4 files"]);
-        assert!(!run.out().contains("attributes"), "{}", run.out());
+        assert!(!run.out().contains("as at the source"), "{}", run.out());
     }
 }
 
@@ -779,4 +779,23 @@ fn a_list_that_is_not_taken_over_gives_the_group_nothing() {
     strace.run(scene.command(NONE)).assert_says("cannot set an extended attribute of");
     assert!(!strace.injected().is_empty());
     assert_eq!(shell(&scene, "stat -c %a src/f src/d dst/f dst/d"), "640\n750\n600\n700\n");
+}
+
+/// A kept file that cannot be closed is not "now as at the source".
+#[test]
+fn a_copy_that_cannot_be_closed_is_a_failure() {
+    need!(Root, Loop);
+    Mount::privately();
+    let scene = Scene::new();
+    let mount = Mount::ext4(&scene.path("image"), 16, &scene.path("dst"));
+    scene.src.file("key", "secret");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "chattr +i dst/key; chmod 600 src/key");
+    let run = scene.copy(&["--overwrite-policy=update"]);
+    assert_eq!(shell(&scene, "stat -c %a dst/key; chattr -i dst/key"), "644\n");
+    run.assert_code(1).assert_says("dst/key: Operation not permitted");
+    assert!(!run.out().contains("as at the source"), "{}", run.out());
+    scene.copy(&["--overwrite-policy=update"]).assert_code(0);
+    assert_eq!(shell(&scene, "stat -c %a dst/key"), "600\n");
+    mount.detach();
 }
