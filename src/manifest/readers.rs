@@ -148,6 +148,9 @@ impl Carry {
             Vec::new()
         });
         let newest = names.first().copied();
+        // The last run's, too: its clock was wrong, and this run's sorts before it.
+        let is_there = |name: &ManifestName| name.is_ahead() && names.contains(name);
+        warnings.extend(covered.filter(is_there).map(|name| of_the_future(path, &name)));
         // Those that are known already were left by killed runs as well.
         let is_unfinished = |name: &ManifestName| !name.is_finished();
         let mut unfinished: Vec<_> = names.iter().copied().filter(is_unfinished).collect();

@@ -2,17 +2,12 @@
 
 use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, path::PathBuf, sync::Arc};
 
-use jiff::SignedDuration;
-
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Hasher, hash::Sha256,
     manifest::ListKind, manifest::ManifestName, manifest::Readers, manifest::name::both,
     manifest::name::is_absent, manifest::name::next, manifest::readers::Rewrite, staged,
     staged::StagedFile, sys, sys::Dir, sys::PartOwner, sys::Uninterrupted, sys::stat::Time,
 };
-
-/// So far ahead of the clock runs of one second get in each other's way.
-const SAME_MINUTE: SignedDuration = SignedDuration::from_secs(60);
 
 /// The text of a list that is written anew.
 type ListText = Uninterrupted<File>;
@@ -50,7 +45,7 @@ struct ListFile {
 impl ManifestFile {
     /// Begins a manifest in the directory `root`, whose path is `path`, called `name` or later. A name is free when
     /// nothing in `root` has it, finished or not, and `is_taken` does not claim it (for a file of
-    /// the source that is to come). It sorts behind `newest`, if that is of the same minute.
+    /// the source that is to come). It sorts behind `newest`, unless that is ahead of the clock by more than a day.
     pub fn create(
         root: Dir,
         path: Arc<Path>,
@@ -59,12 +54,8 @@ impl ManifestFile {
         is_taken: impl Fn(&OsStr) -> bool,
         lists: &[ListKind],
     ) -> Result<Self> {
-        let time = name.time();
-        // One of a later time was planted, or a clock went wrong: neither is to be followed for ever.
-        let limit = time.checked_add(SAME_MINUTE).unwrap_or(time);
-        if let Some(newest) =
-            newest.filter(|newest| name.is_up_to(newest) && newest.time() <= limit)
-        {
+        // One that is further ahead was planted, or a clock went wrong: neither is to be followed for ever.
+        if let Some(newest) = newest.filter(|it| name.is_up_to(it) && !it.is_ahead()) {
             name = next(newest.finished().of(name.algorithm()), &path, 0)?;
         }
         let mut tries = 0;

@@ -325,3 +325,16 @@ fn what_older_manifests_list_and_is_gone_is_not_told_again() {
         assert_eq!(read(&scene, "a"), "mine\n");
     }
 }
+
+/// The clock of one run was ahead: programs that sort names find the newest all the same.
+#[test]
+fn a_run_sorts_behind_one_whose_clock_was_ahead() {
+    let scene = copied();
+    let ahead = "$(date -u -d '+2 hours' +dircopy-%Y%m%dT%H%M%SZ.sha256sum)";
+    shell(&scene, &format!("cd dst; cp dircopy-*.sha256sum {ahead}; touch {ahead}"));
+    scene.src.file("a", "other");
+    for _ in 0..2 {
+        scene.copy(&["--overwrite-policy", "always"]).assert_code(0);
+        shell(&scene, "cd dst; sha256sum -c --strict \"$(ls dircopy-*.sha256sum | tail -n 1)\"");
+    }
+}
