@@ -65,10 +65,18 @@ impl MergeJob {
         let mut coverage =
             ShardCoverage { index: None, of, lines: 0, began: i64::MAX, ended: i64::MIN };
         let sum = read.as_ref().and_then(|read| read.manifest_sum);
-        if let (Some(read), Some(sum), false) = (read, sum, stop.is_requested()) {
-            let manifest = sum.to_string();
-            let whole = CheckedManifest { manifest, sums: read.sums, root_inode };
-            self.judge(&whole, &sound, &target, &mut coverage, &mut collector);
+        match (read, sum) {
+            _ if stop.is_requested() => {}
+            (Some(read), Some(sum)) => {
+                let manifest = sum.to_string();
+                let whole = CheckedManifest { manifest, sums: read.sums, root_inode };
+                self.judge(&whole, &sound, &target, &mut coverage, &mut collector);
+            }
+            _ => {
+                let finding = "the manifest cannot be read to its end, so none of them counts";
+                let error = Error::finding(DEED, &self.results, finding);
+                collector.tell(&nowhere, Finding::Broken(error));
+            }
         }
         Ok(VerifyReport {
             counts: collector.counts,

@@ -323,3 +323,32 @@ fn a_merge_without_threads_says_so() {
     }
     assert!(told);
 }
+
+/// What cannot be read to its end proves nothing, and no result counts.
+#[test]
+fn a_manifest_that_cannot_be_read_to_its_end_is_said() {
+    need!(Strace);
+    let scene = Scene::new();
+    for name in ["a", "b", "c"] {
+        scene.src.file(name, name);
+    }
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "printf X >dst/b; touch -r src/b dst/b");
+    for shard in ["0/2", "1/2"] {
+        scene.bare(["verify", "dst", "--shard", shard, "--results", "res"]).run();
+    }
+    let manifest = scene.path(shell(&scene, "ls dst/*.sha256sum").trim());
+    let mut failed = 0;
+    for when in 1..20 {
+        let fault = format!("error=EIO:when={when}");
+        let strace = Strace::inject(&scene, "read,pread64", &fault).on(&manifest);
+        let run = strace.run(scene.bare(["verify", "dst", "--merge", "res"]));
+        if strace.injected().is_empty() {
+            run.assert_code(4);
+            break;
+        }
+        run.assert_code_in(&[1, 5]);
+        failed += 1;
+    }
+    assert!(failed > 3, "{failed}");
+}
