@@ -323,7 +323,12 @@ const OF_DISKS: [&str; 7] = [
 /// Refuses `SRC SRC… DST`, as of cp and rsync: the first is the source, and all others are outputs. Of these each but
 /// the last may be meant as a source: a file, or a directory beside the source, or one with files that no run put there
 /// and that is no disk of its own.
-pub fn refuse_second_source(source: &Path, others: &[PathBuf], last: &Path) -> Result<(), String> {
+pub fn refuse_second_source(
+    source: &Path,
+    others: &[PathBuf],
+    last: &Path,
+    verb: &str,
+) -> Result<(), String> {
     let is_beside = |path: &Path| directory_of(path) == directory_of(source);
     let is_meant_as_source = |path: &&PathBuf| {
         let Ok(dir) = Dir::open(path) else { return source.is_file() && path.is_file() };
@@ -350,8 +355,8 @@ pub fn refuse_second_source(source: &Path, others: &[PathBuf], last: &Path) -> R
         [source, &**second, last].map(|path| Shown::path(path).to_string());
     Err(format!(
         "{second} is no output of dircopy, and only the first name is a source\n\n  \
-         tip: copy one at a time, as in dircopy {source} {last}, or what they are in, with --include; if it is meant as \
-         an output: dircopy -i {source} -o {second} -o {last}"
+         tip: copy one at a time, as in dircopy {verb}{source} {last}, or what they are in, with --include; if it is meant as \
+         an output: dircopy {verb}-i {source} -o {second} -o {last}"
     ))
 }
 

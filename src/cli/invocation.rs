@@ -367,15 +367,15 @@ fn take_positionals(
 ) -> Result<(), String> {
     let (input, output) = (args.input.first(), args.output.first());
     let shown = |path: &PathBuf| Shown::path(path).to_string();
+    let verb = if is_restore { "restore " } else { "" };
     match (&args.source, &*args.destinations) {
         (Some(source), [others @ .., last]) if input.is_none() && output.is_none() => {
-            refuse_second_source(source, others, last)?;
+            refuse_second_source(source, others, last, verb)?;
             args.input = vec![source.clone()];
             args.output = std::mem::take(&mut args.destinations);
         }
         (Some(source), []) if input.is_none() && output.is_none() => {
             let source = shown(source);
-            let verb = if is_restore { "restore " } else { "" };
             if let Some(swallowed) = swallowed() {
                 return Err(format!("SRC or DST is missing: {swallowed}, and {source} is left"));
             }
@@ -392,7 +392,7 @@ fn take_positionals(
             outputs.extend(others.collect::<Vec<_>>());
             return Err(format!(
                 "{} has no option before it, and others have\n\n  \
-                 tip: dircopy {input} {}, or dircopy -i {input} -o {}",
+                 tip: dircopy {verb}{input} {}, or dircopy {verb}-i {input} -o {}",
                 shown(stray),
                 outputs.join(" "),
                 outputs.join(" -o ")

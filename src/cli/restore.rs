@@ -77,7 +77,8 @@ impl ProvenTree {
     /// # Errors
     /// There is nothing; where older ones have it, the newest of these.
     pub fn refuse_lost(&self, path: &Path, include: &[String]) -> Result<()> {
-        let is_generation = self.source.parent() == Some(path);
+        // That of a bag is the payload.
+        let is_generation = self.source.parent() == Some(path) && self.manifest != path;
         if !is_generation || named_paths(include).is_none() {
             return Ok(());
         }
@@ -157,9 +158,13 @@ fn part_of_tree(part: &Path) -> Option<String> {
         let is_of = |dir: &&Path| is_tree(dir) && part.starts_with(payload(dir));
         Some((part, part.ancestors().skip(1).find(is_of)?))
     })?;
+    let below = part.strip_prefix(payload(tree)).ok()?.to_str()?;
+    if below.is_empty() {
+        return Some(format!("it is the payload of a bag: dircopy restore {} DST", typed(tree)));
+    }
     // What has a meaning in a pattern stands for itself.
     let mut pattern = String::from("/");
-    for c in part.strip_prefix(payload(tree)).ok()?.to_str()?.chars() {
+    for c in below.chars() {
         pattern.extend("*?[\\".contains(c).then_some('\\'));
         pattern.push(c);
     }
@@ -171,8 +176,8 @@ fn part_of_tree(part: &Path) -> Option<String> {
     ))
 }
 
-/// Patterns of what runs keep in a root for themselves, and of what killed ones left anywhere; but for what the manifest
-/// lists, which came from a source.
+/// Patterns of what runs keep in a root for themselves, and of what killed ones left anywhere; but for what the
+/// manifest lists, which came from a source.
 fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
     let private = PrivateDir::open(root, path, None, Missing::Leave).ok().flatten();
     let mut secret = private.and_then(|private| private.known_secret().ok().flatten());

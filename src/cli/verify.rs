@@ -4,19 +4,20 @@ use std::sync::{Arc, Mutex, atomic::AtomicBool, atomic::AtomicU64, atomic::Order
 use std::{ffi::OsString, fs::File, io::BufWriter, io::Write, path::Path, path::PathBuf};
 
 use crate::cli::record::task::{Content, RecordOptions, RunResult, Task};
+use crate::error::Deed;
 use crate::{
     cli::args::unattended::RecordArgs, cli::args::values::VerbosityArgs,
     cli::args::verify::HealArgs, cli::args::verify::ProtectArgs, cli::args::verify::VerifyArgs,
-    cli::exit::Exit, cli::record::entry::RecordEntry, cli::record::files::cannot,
+    cli::exit::Exit, cli::record::entry::RecordEntry, cli::record::files::open_to_append,
     cli::session::Session, cli::session::Setup, cli::show::Detail,
     cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind,
     cli::show::verify_messages::VerifyMessages, cli::show::verify_messages::summary,
     cli::show::verify_messages::verdict, cli::words, copy::GenerationSet,
     copy::generations::set::UNFINISHED, copy::generations::set::latest,
     copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
-    event::Stop, heal::ProtectJob, manifest::read::escape, path::directory_of, sys, sys::Dir,
-    sys::PlainUse, sys::Uninterrupted, verify::DirProof, verify::Finding, verify::FindingObserver,
-    verify::Rival, verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
+    event::Stop, heal::ProtectJob, manifest::read::escape, sys, sys::Dir, sys::Uninterrupted,
+    verify::DirProof, verify::Finding, verify::FindingObserver, verify::Rival, verify::Target,
+    verify::Verdict, verify::VerifyJob, verify::VerifyReport,
 };
 
 /// The setup of a check, whether it makes files whole or not.
@@ -209,11 +210,7 @@ impl Checking<'_> {
             Ok(session) => session,
             Err(exit) => return exit,
         };
-        let create = |path: &Path| {
-            let list = FailedList::create(path, self.null);
-            list.map_err(|error| cannot("make", path, directory_of(path), error))
-        };
-        let failed = match list.map(create).transpose() {
+        let failed = match list.map(|path| FailedList::create(path, self.null)).transpose() {
             Ok(failed) => failed,
             Err(refused) => return session.end_refused(&refused),
         };
@@ -354,9 +351,12 @@ struct FailedList {
 }
 
 impl FailedList {
-    fn create(path: &Path, null: bool) -> std::io::Result<Self> {
-        let file = Uninterrupted(sys::open_plain(path, PlainUse::Replace)?);
-        let file = Mutex::new(BufWriter::new(file));
+    fn create(path: &Path, null: bool) -> Result<Self> {
+        let file = open_to_append("make", path)?;
+        if file.metadata().is_ok_and(|it| it.is_file()) {
+            file.set_len(0).deed("make", path)?;
+        }
+        let file = Mutex::new(BufWriter::new(Uninterrupted(file)));
         Ok(Self { file, form: ListForm::of(path, null), whole: AtomicBool::new(true) })
     }
 

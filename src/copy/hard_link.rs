@@ -129,6 +129,8 @@ struct LinkedFile {
 /// The files with several names.
 #[derive(Debug, Default)]
 pub struct HardLinks {
+    /// True if symbolic links are followed: they are further names that no file counts.
+    follows: bool,
     files: HashMap<Identity, LinkedFile>,
     /// Names whose first one has no fate yet, and how many.
     waiting: HashMap<Identity, Vec<Link>>,
@@ -136,10 +138,15 @@ pub struct HardLinks {
 }
 
 impl HardLinks {
+    /// None so far.
+    pub fn new(follows: bool) -> Self {
+        Self { follows, ..Self::default() }
+    }
+
     /// Takes a further name in; gives it back with the first if that is known, to be made.
     pub fn add(&mut self, link: Link) -> Option<(Link, First)> {
-        let id = link.entry.stat.id;
-        let file = self.files.entry(id).or_insert_with(|| LinkedFile::new(&link.entry));
+        let (id, follows) = (link.entry.stat.id, self.follows);
+        let file = self.files.entry(id).or_insert_with(|| LinkedFile::new(&link.entry, follows));
         match file.first.as_ref().and_then(|first| first.first(&link.entry)) {
             None => {
                 self.waiting.entry(id).or_default().push(link);
@@ -155,8 +162,8 @@ impl HardLinks {
 
     /// The fate of a first name is known: returns the names that waited for it.
     pub fn settle(&mut self, entry: &SourceEntry, first: First) -> Vec<(Link, First)> {
-        let id = entry.stat.id;
-        let file = self.files.entry(id).or_insert_with(|| LinkedFile::new(entry));
+        let (id, follows) = (entry.stat.id, self.follows);
+        let file = self.files.entry(id).or_insert_with(|| LinkedFile::new(entry, follows));
         file.first = Some(Box::new(KeptFirst::new(&first)));
         let waiting = self.waiting.remove(&id).unwrap_or_default();
         self.number -= waiting.len();
@@ -180,8 +187,8 @@ impl HardLinks {
 }
 
 impl LinkedFile {
-    fn new(entry: &SourceEntry) -> Self {
-        Self { first: None, to_come: entry.stat.links }
+    fn new(entry: &SourceEntry, follows: bool) -> Self {
+        Self { first: None, to_come: if follows { u64::MAX } else { entry.stat.links } }
     }
 }
 

@@ -377,7 +377,13 @@ pub fn plan(
     let is_labelled = match stat.kind {
         Kind::Symlink => {
             let holds_owners = traits.owners && traits.labels_links && sys::may_give_away();
-            !holds_owners || (there.uid, there.gid) == (stat.uid, stat.gid)
+            let is_to_be_newer = match policy {
+                Policy::Update => stat.mtime > there.mtime,
+                policy => policy == Policy::Always,
+            };
+            let has_time = !(is_to_be_newer && traits.labels_links && output.keeps_times())
+                || output.holds_time_as(stat.mtime, there.mtime);
+            has_time && (!holds_owners || (there.uid, there.gid) == (stat.uid, stat.gid))
         }
         _ => !(traits.owners && traits.permissions) || Attributes::are_labelled(&there, stat),
     };

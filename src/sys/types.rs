@@ -141,8 +141,6 @@ pub enum PlainUse {
     Read,
     /// To be written to at its end.
     Append,
-    /// To be written anew.
-    Replace,
 }
 
 /// The result of locking an output.

@@ -271,7 +271,7 @@ impl Classifier<'_> {
                 (Kind::File, Some(stat)) => {
                     output.announce(1);
                     let entry = SourceEntry { name: listed.name, stat };
-                    if self.selection.hard_links && is_further_name(links, &stat) {
+                    if self.selection.hard_links && self.is_further_name(links, &stat) {
                         further.push(WalkItem::HardLink(output, entry));
                     } else if stat.size > self.block_size {
                         memory.resumable.retain(|part| *part.name != *entry.name);
@@ -284,7 +284,7 @@ impl Classifier<'_> {
                     output.announce(1);
                     let entry = SourceEntry { name: listed.name, stat };
                     let may_have_names = self.selection.hard_links && kind == Kind::Symlink;
-                    match may_have_names && is_further_name(links, &stat) {
+                    match may_have_names && self.is_further_name(links, &stat) {
                         true => emit.item(WalkItem::HardLink(output, entry))?,
                         false => emit.item(WalkItem::Symlink(source, output, entry))?,
                     }
@@ -375,6 +375,24 @@ impl Classifier<'_> {
         }
     }
 
+    /// True if this name of a file was preceded by another; forgets the file after its last name.
+    fn is_further_name(&self, links: &mut PendingLinks, stat: &Stat) -> bool {
+        if stat.links < 2 {
+            return false;
+        }
+        if let Some(to_come) = links.get_mut(&stat.id) {
+            *to_come -= 1;
+            if *to_come == 0 {
+                links.remove(&stat.id);
+            }
+            return true;
+        }
+        // Links that are followed are names that the file does not count.
+        let to_come = if self.selection.follow_links { u64::MAX } else { stat.links - 1 };
+        links.insert(stat.id, to_come);
+        false
+    }
+
     /// Looks at an entry as far as that is needed; `None` if it is left out.
     fn look(
         &self,
@@ -447,22 +465,6 @@ fn refuse(entries: &Unclassified, memory: &mut DirMemory, name: &Arc<OsStr>) -> 
     }
     alike.push(Arc::clone(name));
     Ok(())
-}
-
-/// True if this name of a file was preceded by another; forgets the file after its last name.
-fn is_further_name(links: &mut PendingLinks, stat: &Stat) -> bool {
-    if stat.links < 2 {
-        return false;
-    }
-    if let Some(to_come) = links.get_mut(&stat.id) {
-        *to_come -= 1;
-        if *to_come == 0 {
-            links.remove(&stat.id);
-        }
-        return true;
-    }
-    links.insert(stat.id, stat.links - 1);
-    false
 }
 
 #[cfg(test)]

@@ -343,7 +343,7 @@ impl Walk<'_> {
     }
 
     /// Passes over the private directories of another output's runs, which are no part of the source; in silence, if a
-    /// pattern leaves them out.
+    /// pattern leaves them out. What is called so and is no directory is the user's, and has no place at an output.
     pub(crate) fn pass_over_private(
         &self,
         source: &Arc<SourceDir>,
@@ -355,8 +355,16 @@ impl Walk<'_> {
         while let Some(at) = listed.iter().position(|it| is(it, NAME) || is(it, TRASH)) {
             let (listed, filter) = (listed.remove(at), &self.classifier.selection.filter);
             let name = listed.name.as_encoded_bytes();
-            if filter.judge(name, true, filter.root()) != Inclusion::Out {
+            if filter.judge(name, true, filter.root()) == Inclusion::Out {
+                continue;
+            }
+            let stat = || source.handle.stat(&listed.name, false).ok().map(|stat| stat.kind);
+            if listed.kind.or_else(stat).is_none_or(|kind| kind == Kind::Dir) {
                 emit.item(WalkItem::Special(Arc::clone(source), listed, Kind::Dir))?;
+            } else {
+                let finding = "runs keep what is called so for themselves: give it another name";
+                let path = source.path_of(&listed.name);
+                emit.item(WalkItem::Failed(Error::finding("copy", path, finding)))?;
             }
         }
         ControlFlow::Continue(())

@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     cli::report::MARK, cli::report::is_page, error::Deed, error::Error, error::Result,
-    manifest::Stamp, path::Shown, path::directory_of, staged, staged::StagedFile, sys::Dir,
-    sys::DirListing, sys::Uninterrupted, sys::stat::Kind,
+    manifest::Stamp, path::Shown, path::directory_of, staged, staged::StagedFile, sys, sys::Dir,
+    sys::DirListing, sys::PlainUse, sys::Uninterrupted, sys::stat::Kind,
 };
 
 // The destination of a file that is written when the run ends. What is there is replaced only if an earlier run
@@ -112,6 +112,23 @@ pub fn cannot(deed: &'static str, path: &Path, dir: &Path, error: io::Error) -> 
     let finding =
         format!("the directory {dir} does not exist, and no run makes it for this; make it first");
     Error::finding(deed, path, finding)
+}
+
+/// Opens the file at `path` for appending. One that has further names is refused: it may be a file of the source, or a
+/// copy.
+///
+/// # Errors
+/// That, or it cannot be opened or made.
+pub fn open_to_append(deed: &'static str, path: &Path) -> Result<File> {
+    let opened = sys::open_plain(path, PlainUse::Append);
+    let looked = opened.and_then(|file| Dir::stat_file(&file).map(|stat| (file, stat)));
+    let looked = looked.map_err(|error| cannot(deed, path, directory_of(path), error));
+    let (file, stat) = looked?;
+    if stat.kind == Kind::File && stat.links > 1 {
+        let finding = "it has further names (hard links), so another file would change with it";
+        return Err(Error::finding(deed, path, finding));
+    }
+    Ok(file)
 }
 
 impl Destination {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cli::record::files, cli::report::receipt::ClippedText, error::Error, error::Result, hash::hex,
-    path::Shown, path::directory_of, path::is_deceptive, sys, sys::Dir, sys::PlainUse,
+    path::Shown, path::directory_of, path::is_deceptive, sys,
 };
 
 /// The version of the lines; it counts up when one changes in a way that may break a reader. Fields and
@@ -93,16 +93,8 @@ impl Log {
     }
 }
 
-/// Opens the file at `path` for appending. One that has further names is refused: it may be a file of the source, or a
-/// copy.
 fn open(path: &Path) -> Result<File> {
-    let file = sys::open_plain(path, PlainUse::Append).map_err(|error| cannot(path, error))?;
-    let stat = Dir::stat_file(&file).map_err(|error| cannot(path, error))?;
-    if stat.links > 1 {
-        let finding = "it has further names (hard links), so another file would change with it";
-        return Err(Error::finding(DEED, path, finding));
-    }
-    Ok(file)
+    files::open_to_append(DEED, path)
 }
 
 fn cannot(path: &Path, error: io::Error) -> Error {

@@ -78,7 +78,11 @@ impl CopySummary<'_> {
     /// The exit of what was done for parity.
     pub fn of_parity(&self) -> Exit {
         let exit = |(_, ran): &ProtectedTree| {
-            ran.as_ref().map_or(Exit::Incomplete, |report| Exit::of_check(report, true))
+            match ran.as_ref().map_or(Exit::Incomplete, |report| Exit::of_check(report, true)) {
+                // A list that cannot be used is one that this run could not finish.
+                Exit::Unusable => Exit::Incomplete,
+                exit => exit,
+            }
         };
         self.protected.iter().map(exit).fold(Exit::Complete, Exit::or_worse)
     }

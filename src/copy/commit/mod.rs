@@ -85,7 +85,8 @@ impl<'a> Committer<'a> {
         group: Group,
         verifying: ReadBackQueue,
     ) -> Self {
-        let (links, syncs) = (links.then(HardLinks::default), SyncState::default());
+        let (links, syncs) =
+            (links.then(|| HardLinks::new(context.options.follow)), SyncState::default());
         let timer = Timer::start(&context.control.timings.commit.waited);
         let (rows, recording) = (PendingRows::default(), None);
         let put_off = PutOffFiles::new(group.most_dirs());

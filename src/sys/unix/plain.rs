@@ -31,7 +31,6 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
     let mut flags = match purpose {
         PlainUse::Read => OFlags::RDONLY,
         PlainUse::Append => to_write | OFlags::APPEND,
-        PlainUse::Replace => to_write,
     };
     flags |= OFlags::CLOEXEC | OFlags::NOCTTY;
     if !is_given {
@@ -69,9 +68,6 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
             found.uid()
         );
         return Err(io::Error::other(finding));
-    }
-    if purpose == PlainUse::Replace && kind == Kind::File {
-        file.set_len(0)?;
     }
     Ok(file)
 }

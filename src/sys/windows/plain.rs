@@ -27,7 +27,6 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
     match purpose {
         PlainUse::Read => options.read(true),
         PlainUse::Append => options.append(true).create(true),
-        PlainUse::Replace => options.write(true).create(true).truncate(true),
     };
     options.open(path)
 }

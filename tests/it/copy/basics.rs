@@ -258,6 +258,16 @@ fn hard_links_stay_links_when_asked() {
     }
 }
 
+#[test]
+fn a_followed_link_is_a_further_name_that_nobody_counted() {
+    let scene = Scene::new();
+    scene.src.file("a", "a").hard_link("d/b", "a").symlink("l", "a").symlink("m", "d/b");
+    let run = scene.copy(&["--follow-links", "--hard-links"]);
+    run.assert_code(0);
+    let inodes = shell(&scene, "cd dst && stat -c %i a d/b l m | uniq | wc -l");
+    assert_eq!(inodes.trim(), "1");
+}
+
 /// A link can have several names, as a file can.
 #[test]
 fn names_of_one_symbolic_link_stay_names_of_one() {

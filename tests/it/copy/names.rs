@@ -182,3 +182,14 @@ fn a_part_files_name_in_the_source_is_never_swept() {
     let dir_ours = format!("dir/{ours}");
     scene.judge(&run).same_bytes().lists(&[ours, dir_ours.as_str()]).verifies();
 }
+
+/// What is called as the directories that runs keep for themselves, and is none, is a file of the user's.
+#[test]
+fn a_file_called_as_a_private_directory_is_named() {
+    let scene = Scene::new();
+    scene.src.file(".dircopy", "mine").file(".dircopy-trash", "mine too").file("a", "a");
+    let run = scene.copy(&["-q"]);
+    run.assert_code(1).assert_says("src/.dircopy: runs keep what is called so for themselves");
+    run.assert_says("src/.dircopy-trash: runs keep");
+    scene.copy(&["-q", "--exclude", "/.dircopy*"]).assert_code(0);
+}

@@ -485,3 +485,27 @@ fn all_names_of_an_edited_file_are_brought_over() {
     scene.copy(&["--hard-links", "--overwrite-policy=never"]).assert_code(1);
     assert_eq!(shell(&scene, "cat dst/f dst/g"), "newnew");
 }
+
+#[test]
+fn a_link_that_is_newer_gets_its_time() {
+    let scene = Scene::new();
+    let set = |time: u64| shell(&scene, &format!("touch -h -d @{time} src/link"));
+    let time = || shell(&scene, "stat -c %Y dst/link").trim().parse::<u64>().unwrap();
+    scene.src.symlink("link", "nowhere");
+    set(1_000_000);
+    scene.copy(&[]).assert_code(0);
+    set(2_000_000);
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(time(), 1_000_000);
+    scene.copy(&["--overwrite-policy=update"]).assert_code(0);
+    assert_eq!(time(), 2_000_000);
+    scene
+        .copy(&["--overwrite-policy=update"])
+        .assert_code(0)
+        .assert_prints(&["unchanged   1 link"]);
+    set(1_000_000);
+    scene.copy(&["--overwrite-policy=update"]).assert_code(0);
+    assert_eq!(time(), 2_000_000);
+    scene.copy(&["--overwrite-policy=always"]).assert_code(0);
+    assert_eq!(time(), 1_000_000);
+}

@@ -404,3 +404,19 @@ fn the_journal_of_a_large_file_stays_in_the_archive() {
     scene.bare(["restore", "dst", "back"]).run();
     assert_eq!(shell(&scene, "cd back; find . -name '*.dircopy-*'"), "");
 }
+
+#[test]
+fn the_payload_of_a_bag_is_restored_with_the_bag() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    scene.copy(&["--bag"]).assert_code(0);
+    let run = scene.bare(["restore", "dst/data", "back"]).run();
+    run.assert_code(2).assert_says("it is the payload of a bag: dircopy restore dst DST");
+    let run = scene.bare(["restore", "dst", "back", "--include", "/none"]).run();
+    run.assert_code(1);
+    assert!(!run.err().contains("generations"), "{}", run.err());
+    scene.bare(["restore", "dst", "back"]).run().assert_code(0);
+    // What is recommended instead of several is a restore too.
+    let run = scene.bare(["restore", "dst/data/a", "dst/bagit.txt", "back"]).run();
+    run.assert_code(2).assert_says("as in dircopy restore dst/data/a back");
+}

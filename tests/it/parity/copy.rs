@@ -1,5 +1,7 @@
 //! `--parity` of a copy: its last step gives each output what `dircopy protect` gives it.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::harness::{Mount, Strace, need, shell};
 
@@ -132,4 +134,29 @@ fn the_look_at_the_room_counts_parity() {
     assert!(!scene.path("mnt/dst").exists());
     copy(&["--parity", "0.1%"]).assert_code(0);
     copy(&["--parity", "100%", "--overwrite-policy", "always"]).assert_code(2);
+}
+
+/// A run that could not keep its record has no parity made of its copy: that is a copy that is not complete, and not a
+/// list that cannot be used (5).
+#[test]
+fn a_disk_that_fills_at_the_end_leaves_an_incomplete_run() {
+    need!(Mount);
+    Mount::privately();
+    let scene = Scene::new();
+    let mut random = Random::new(6);
+    scene.src.file("big", noise(&mut random, 300_000));
+    for number in 0..6 {
+        scene.src.file(format!("f{number}"), noise(&mut random, 9000));
+    }
+    let mut codes = BTreeSet::new();
+    for free in (360..480).step_by(4) {
+        let mount = Mount::tmpfs(&scene.path("mnt"), "900k");
+        shell(&scene, &format!("head -c {} /dev/zero >mnt/filler", (900 - free) * 1024));
+        let args = ["--no-space-check", "--parity", "10%"];
+        let run = scene.command_to(scene.src.root(), scene.path("mnt/dst"), args).run();
+        codes.extend(run.code);
+        run.assert_code_in(&[0, 1, 3]);
+        mount.detach();
+    }
+    assert!(codes.contains(&1), "{codes:?}");
 }

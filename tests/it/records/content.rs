@@ -171,6 +171,13 @@ fn what_is_written_goes_to_no_file_of_another_user() {
         assert_eq!(shell(&scene, "cat hers/file closed open"), before);
         assert!(!scene.path("new").exists(), "{path}");
     }
+    // Of another file's name both would be written.
+    shell(&scene, "mkdir here; echo thesis >here/thesis; ln here/thesis here/further");
+    for what in ["--log", "--list-failed"] {
+        let run = scene.bare(["verify", "dst", what, "here/further"]).run();
+        run.assert_code(2).assert_says("it has further names (hard links)");
+        assert_eq!(shell(&scene, "cat here/thesis"), "thesis\n");
+    }
     // A new file in her directory is root's, and closed.
     scene.copy(&["--log", "hers/new"]).assert_code(0);
     assert_eq!(shell(&scene, "stat -c '%u %a' hers/new"), "0 600\n");
