@@ -169,13 +169,13 @@ pub fn covered(args: &CoveredArgs) -> Exit {
     follower.exit(exit)
 }
 
-/// The trees that have private records of their own: all generations, or the directory itself.
+/// The trees that have private records of their own: all generations, the newest first, or the directory itself.
 fn trees_of(dir: &Path, state: Option<&Path>) -> Vec<PathBuf> {
     let set = Dir::open(dir).ok().and_then(|root| GenerationSet::read(&root, dir).ok());
     let complete = set.map(|set| set.complete).unwrap_or_default();
     match complete.is_empty() || DirProof::of(dir, state) == DirProof::Recorded {
         true => vec![dir.to_path_buf()],
-        false => complete.into_iter().map(|name| path_of(dir, name)).collect(),
+        false => complete.into_iter().rev().map(|name| path_of(dir, name)).collect(),
     }
 }
 

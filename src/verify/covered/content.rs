@@ -1,8 +1,8 @@
 //! What is read for that: the files of the source, and those of the trees at places.
 
 use std::{
-    collections::BTreeSet, fs::File, hash::DefaultHasher, hash::Hash, hash::Hasher, io, path::Path,
-    path::PathBuf, sync::atomic::Ordering::Relaxed,
+    collections::BTreeSet, collections::HashSet, fs::File, hash::DefaultHasher, hash::Hash,
+    hash::Hasher, io, path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed,
 };
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     path::RelPath,
     state::private_dir::{NAME, TRASH},
     state::{Belief, Knowledge, Missing, PrivateDir, PrivatePlace, Row, plugs::KnownPlugs},
-    sys::{self, Dir, DirListing, Medium, stat::Kind, stat::Stat},
+    sys::{self, Dir, DirListing, Medium, stat::Identity, stat::Kind, stat::Stat},
     tree::EntryBelow,
     tree::pass::each_below,
     verify::covered::{Contents, CoveredJob, CoveredReport, Found, Proof, Standing},
@@ -221,13 +221,15 @@ impl<'a> Tree<'a> {
         Ok(Self { path, root, job, known })
     }
 
-    /// Adds its files to `contents`; returns the number of those of which nothing is known.
+    /// Adds its files to `contents`, but for those of `inodes`, which were read; returns the number of those of which
+    /// nothing is known.
     ///
     /// # Errors
     /// What is sorted cannot be kept.
     pub fn read(
         &self,
         place: usize,
+        inodes: &mut HashSet<Identity>,
         observer: &EventObserver<'_>,
         contents: &mut Contents<'_>,
     ) -> Result<u64> {
@@ -254,7 +256,11 @@ impl<'a> Tree<'a> {
             if stat.kind != Kind::File || !is_here {
                 return Ok(stat.kind == Kind::Dir && is_here && !is_kept);
             }
-            if !sys::is_part_name(entry.name)
+            let is_part = sys::is_part_name(entry.name);
+            let is_shared = self.job.read && stat.links > 1 && !is_part;
+            let is_again = is_shared && !inodes.insert(stat.id);
+            if !is_part
+                && !is_again
                 && !self.add(place, &entry, &stat, &mut reader, contents)?
                 && !is_own(entry.path.as_bytes())
             {

@@ -8,7 +8,7 @@
 mod content;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs::File,
     io,
     path::Path,
@@ -51,7 +51,8 @@ pub struct CoveredJob {
 #[derive(Clone, Debug, Default)]
 pub struct PlaceAsked {
     pub path: PathBuf,
-    /// The trees there, each with a private record of its own; none of a list.
+    /// The trees there on one file system, each with a private record of its own; none of a list. Of files that several
+    /// have by hard links the first counts.
     pub trees: Vec<PathBuf>,
 }
 
@@ -291,9 +292,11 @@ impl CoveredJob {
             now: now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX)),
         };
         for (number, place) in self.places.iter().enumerate() {
+            let mut inodes = HashSet::new();
             for tree in &place.trees {
                 let tree = Tree::open(tree, self)?;
-                report.places[number].unknown += tree.read(number, observer, &mut contents)?;
+                let read = tree.read(number, &mut inodes, observer, &mut contents);
+                report.places[number].unknown += read?;
             }
         }
         report.unusable = self.read_lists(observer, &mut contents)?;

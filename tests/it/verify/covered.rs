@@ -315,3 +315,25 @@ fn what_was_read_after_its_disk_was_away_is_known_file_by_file() {
     run.assert_prints(&["at 0 of 1 place: x (not proven so far at disk/out)"]);
     assert!(!run.out().contains("place: y"), "{}", run.out());
 }
+
+/// Of generations the newest proves what all share, and what only an older one has is there too.
+#[test]
+fn any_generation_counts_for_one_place_and_what_they_share_is_read_once() {
+    need!(Root, Mount, Strace);
+    let (scene, _mounts) = shelf();
+    let night = || _ = scene.bare(["-q", "src", "a", "--generations"]).run().assert_code(0);
+    night();
+    shell(&scene, "mv src/x kept; printf three > src/z");
+    night();
+    shell(&scene, "mv kept src/x");
+    let asked = ["a", "--copies", "1"];
+    // The link in the second night changed what the record of the first says of y; that of x it did not.
+    covered(&scene, &asked, 0).assert_prints(&["a: 4 of 4 files: recorded and untouched"]);
+    covered(&scene, &["a", "a/latest"], 4);
+    let opened = scene.bare(["covered", "src", "a", "--copies", "1", "--read"]);
+    let opened = opened.under(["strace", "-f", "-e", "trace=openat", "-o", "opened"]).run();
+    opened.assert_code(0);
+    let trace = fs::read_to_string(scene.path("opened")).unwrap();
+    // Once at the source, and once at the place.
+    assert_eq!(trace.lines().filter(|line| line.contains("\"y\"")).count(), 2, "{trace}");
+}
