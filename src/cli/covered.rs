@@ -10,7 +10,7 @@ use crate::{
     cli::args::verify::parse_since,
     cli::cluster::plan::Follower,
     cli::exit::Exit,
-    cli::show::{Detail, count},
+    cli::show::{Detail, count, rows::typed},
     copy::generations::set::{GenerationSet, path_of},
     hash::Algorithm,
     path::Shown,
@@ -246,7 +246,7 @@ fn hints(job: &CoveredJob, report: &CoveredReport) -> Vec<String> {
     if report.covered == report.files {
         return hints;
     }
-    let source = Shown::path(&job.source);
+    let source = typed(&job.source);
     for place in report.places.iter().filter(|place| !place.is_at_source) {
         let (path, of) = (Shown::path(&place.path), |it: Standing| place.standing[it as usize]);
         let again = of(Standing::TooOld) + of(Standing::NotSoFar) > 0;
@@ -265,7 +265,7 @@ fn hints(job: &CoveredJob, report: &CoveredReport) -> Vec<String> {
             }
             false if again => "cannot be read from its device, or was not away since".into(),
             false if place.absent + of(Standing::Differs) > 0 => {
-                format!("lacks files: dircopy {source} {path}")
+                format!("lacks files: dircopy {source} {}", typed(&place.path))
             }
             _ => continue,
         };

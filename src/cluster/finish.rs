@@ -212,7 +212,9 @@ impl FinishJob {
             self.plan.ending()?.and_then(|ending| ending.manifest),
             self.plan.finished()?.and_then(of_end),
         ];
-        if own.iter().flatten().any(|own| *own == name) {
+        // An end may have been killed after its manifest had its name.
+        let named = |own: &String| ManifestName::parse(own.as_ref()).map(ManifestName::finished);
+        if own.iter().flatten().any(|own| named(own) == Some(newest.finished())) {
             return Ok(());
         }
         let path = found.output.path_of(name.as_ref());

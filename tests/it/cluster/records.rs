@@ -249,6 +249,22 @@ fn what_is_at_the_output_of_a_plan_is_read_on_both_sides() {
     }
 }
 
+/// An end that was killed after its manifest had its name is no later run.
+#[test]
+fn an_end_that_was_killed_after_its_manifest_is_gone_on_with() {
+    let (cluster, _) = done();
+    cluster.finish().assert_code(0);
+    fs::remove_file(cluster.plan_dir().join("FINISHED")).unwrap();
+    let plan = fs::read_to_string(cluster.plan_dir().join("plan.json")).unwrap();
+    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    let name = cluster.manifest(&cluster.out());
+    let name = format!("{}.part", name.file_name().unwrap().to_str().unwrap());
+    let ending = serde_json::json!({ "plan": plan["plan"], "manifest": name });
+    fs::write(cluster.plan_dir().join("ENDING"), ending.to_string()).unwrap();
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
 /// What another run listed since is newer than what the shards recorded.
 #[test]
 fn an_end_after_a_later_run_is_refused() {
