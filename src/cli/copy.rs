@@ -339,7 +339,16 @@ fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (E
     }
     each(rest, "complete");
     each(&set.unfinished, "unfinished");
-    Ok(())
+    for (_, error) in &set.unread {
+        console.err(&format!("dircopy: {error}"));
+    }
+    match set.unread.is_empty() {
+        true => Ok(()),
+        false => {
+            let finding = "not all of them can be looked at";
+            Err((Exit::Incomplete, Error::finding("list generations of", &args.output, finding)))
+        }
+    }
 }
 
 /// The nights without a run, of runs at these times: when the one before was, how many there are, and the usual time

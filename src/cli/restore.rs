@@ -6,7 +6,7 @@ use std::{ffi::OsStr, path::Path, path::PathBuf};
 use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
-    cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
+    cli::args::copy::CopyArgs, cli::show::rows::typed, copy::DatedName, copy::GenerationSet,
     copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
     manifest::ManifestName, manifest::Parsed, path::directory_of, state::Missing,
     state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing, sys::PlainUse,
@@ -39,6 +39,17 @@ impl ProvenTree {
         let root = root.map_err(|error| no_such_generation(path).unwrap_or(error))?;
         let set = GenerationSet::read(&root, path)?;
         let proof = DirProof::of(path, None);
+        let is_newer = |name: &DatedName| set.newest().is_some_and(|newest| *name > newest);
+        if let Some((name, error)) = set.unread.iter().rev().find(|unread| is_newer(&unread.0)) {
+            let newest = set.newest().map(|newest| path_of(path, newest)).unwrap_or_default();
+            let finding = format!(
+                "its generation {name} may be the newest, and cannot be looked at ({}); an older one is brought back by its \
+                 name: dircopy restore {} DST",
+                error.reason(),
+                typed(&newest)
+            );
+            return fail(finding);
+        }
         // Who may write here can add a manifest or a bag to what this user's runs made.
         if let Some(newest) = set.newest().filter(|_| proof != DirProof::Recorded) {
             return Self::find(&path_of(path, newest), given);

@@ -81,7 +81,8 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
             let is_others = set.is_of_another_user(&root);
             Some((set, latest(&root), is_others))
         };
-        let (set, latest, is_others) = Dir::open(dir).ok().and_then(read).unwrap_or_default();
+        let (mut set, latest, is_others) = Dir::open(dir).ok().and_then(read).unwrap_or_default();
+        untaken.extend(set.unread.drain(..).map(|(_, error)| Finding::Broken(error)));
         if (set.complete.is_empty() && !is_others)
             || DirProof::of(dir, job.state.as_deref()) == DirProof::Recorded
         {

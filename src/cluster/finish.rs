@@ -17,8 +17,9 @@ use crate::{
     cluster::pack::LINKS, copy::Prepared, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, hash::Sha256, io::Reflink, io::read_back::is_proven,
     manifest::ManifestFile, manifest::ManifestName, manifest::Readers, manifest::SummedReader,
-    manifest::readers::ours, state::FinishedManifest, state::Note, state::Unlisted,
-    state::record::name_later, state::record::tell_output, sys::Dir, tree::Patience,
+    manifest::readers::ours, state::FinishedManifest, state::Missing, state::Note,
+    state::PrivateDir, state::Unlisted, state::record::name_later, state::record::tell_output,
+    sys::Dir, tree::Patience,
 };
 
 /// How often it is looked whether shards are still at work.
@@ -204,6 +205,16 @@ impl FinishJob {
     /// Refuses an output to which a run of another kind, or of another plan, has come since this plan was made: what it
     /// lists of a file may be newer than what is recorded here, and the newest manifest is believed.
     fn refuse_later_runs(&self, found: &Prepared) -> Result<()> {
+        let (plan, output) = (&self.plan.plan, &self.plan.plan.output);
+        let private = found.output.handle.as_ref().and_then(|root| {
+            PrivateDir::open(root, output, plan.state.as_deref(), Missing::Leave).ok().flatten()
+        });
+        let noted = private.and_then(|private| Unlisted::read(&private));
+        if noted.is_some_and(|noted| noted.plan != Some(plan.plan)) {
+            let finding = "a run that makes no list, or one of another plan, was here since, and may have left newer files: \
+                           bring the output up to date with dircopy --overwrite-policy update, or make a new plan";
+            return Err(Error::finding("finish the plan in", output, finding));
+        }
         let Some(newest) = newest_at_output(found)? else { return Ok(()) };
         let name = newest.to_string();
         let of_end = |end: PlanEnd| Some(end.manifest?.file_name()?.to_string_lossy().into_owned());

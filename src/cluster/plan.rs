@@ -79,7 +79,7 @@ impl PlanJob {
                 let shared = dir.lock_shared();
                 shared.deed_at("lock", || private.path())?;
             }
-            Unlisted::note(private, job.options.sync)?;
+            Unlisted { plan: Some(plan.plan.plan) }.note(private, job.options.sync)?;
         }
         for warning in prepared.warnings.iter().chain(&too_large) {
             (observer.listen)(&Event::Warning(warning));

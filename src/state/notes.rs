@@ -393,11 +393,14 @@ impl Note for NotAll {
 
 /// The note of a run that lists nothing (`--hash none`), or of a plan, that began. One that finishes a list removes it.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unlisted;
+pub struct Unlisted {
+    /// The plan, by its number, if nothing but that brings what is not listed.
+    pub plan: Option<u32>,
+}
 
 impl Note for Unlisted {
     const FILE: &str = "unlisted";
-    const HEAD: &str = "dircopy unlisted 1";
+    const HEAD: &str = "dircopy unlisted 2";
 }
 
 impl Unlisted {
@@ -405,9 +408,9 @@ impl Unlisted {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn note(private: &PrivateDir, durable: bool) -> Result<()> {
+    pub fn note(self, private: &PrivateDir, durable: bool) -> Result<()> {
         let path = || private.path();
-        Self.write(private, durable).deed_at("write the private note of unlisted files in", path)
+        self.write(private, durable).deed_at("write the private note of unlisted files in", path)
     }
 }
 

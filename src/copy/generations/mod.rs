@@ -210,6 +210,9 @@ impl GenerationRun<'_> {
             let error = Error::finding("go on with the tree", tree, finding);
             (self.observer.listen)(&Event::Warning(&error));
         }
+        for (_, error) in &set.unread {
+            (self.observer.listen)(&Event::Warning(error));
+        }
         let last = set.last(&dir, path)?;
         Ok(GenerationRoot { dir, private, set, last })
     }

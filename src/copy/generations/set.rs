@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::{collections::BTreeSet, ffi::OsStr, io, io::Read, sync::Arc, time::Duration};
 
 use crate::{
-    copy::DatedName, copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Deed,
-    error::Error, error::Result, event::Event, event::Stop, path::RelPath, staged::create_link,
-    staged::write_whole, state::LATEST, state::Missing, state::PrivateDir,
+    copy::DatedName, copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Cause,
+    error::Deed, error::Error, error::Result, event::Event, event::Stop, path::RelPath,
+    staged::create_link, staged::write_whole, state::LATEST, state::Missing, state::PrivateDir,
     state::closing::FINISHED, state::private_dir::NAME, sys, sys::Dir, sys::DirListing,
     sys::Uninterrupted, sys::stat::Kind, tree::HeldTree, tree::OutputDir, tree::Patience,
 };
@@ -36,6 +36,8 @@ pub struct GenerationSet {
     pub foreign: Vec<DatedName>,
     /// Other entries with the name of an unfinished tree.
     pub foreign_trees: Vec<DatedName>,
+    /// Those of the other entries that may be complete generations, and why it cannot be told.
+    pub unread: Vec<(DatedName, Error)>,
 }
 
 impl GenerationSet {
@@ -52,12 +54,16 @@ impl GenerationSet {
             let unfinished = text.strip_suffix(UNFINISHED).and_then(DatedName::parse);
             let Some(name) = unfinished.or_else(|| DatedName::parse(text)) else { continue };
             match is_ours(root, path, &listed, unfinished.is_none()) {
-                false => {
+                Ok(true) if unfinished.is_some() => set.unfinished.push(name),
+                Ok(true) => set.complete.push(name),
+                other => {
                     set.foreign.push(name);
                     set.foreign_trees.extend(unfinished);
+                    if let (Err(error), None) = (other, unfinished) {
+                        let error = Error::io("look at the generation", path.join(&*listed), error);
+                        set.unread.push((name, error));
+                    }
                 }
-                true if unfinished.is_some() => set.unfinished.push(name),
-                true => set.complete.push(name),
             }
         }
         set.complete.sort();
@@ -119,19 +125,37 @@ impl GenerationSet {
 
 /// True if the directory `name` was made by this user's runs; with `complete`, by one that was completed. One that is
 /// not complete is this user's, and nobody else may write to it, or it is not known what was put into it.
-fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> bool {
-    let Ok(dir) = root.open_dir(name, false) else { return false };
-    if !complete && !dir.stat_self().is_ok_and(|stat| Dir::is_kept_by_us(&stat)) {
-        return false;
+///
+/// # Errors
+/// It cannot be told.
+fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> io::Result<bool> {
+    // What is no directory, or a link, is opened as none.
+    let dir = match root.open_dir(name, false) {
+        Ok(dir) => dir,
+        Err(error) => {
+            let is_dir = root.stat(name, false).map_or(true, |found| found.kind == Kind::Dir);
+            return if is_dir { Err(error) } else { Ok(false) };
+        }
+    };
+    if !complete && !Dir::is_kept_by_us(&dir.stat_self()?) {
+        return Ok(false);
     }
-    let private = PrivateDir::open(&dir, &path.join(name), None, Missing::Leave);
-    let private = match private {
+    let private = match PrivateDir::open(&dir, &path.join(name), None, Missing::Leave) {
         Ok(Some(private)) => private,
         // A run was killed when it had made no more.
-        Ok(None) => return !complete && DirListing::is_empty(&dir).unwrap_or(false),
-        Err(_) => return false,
+        Ok(None) => return Ok(!complete && DirListing::is_empty(&dir).unwrap_or(false)),
+        Err(error) => {
+            return match error.cause() {
+                // That of another user is closed to this one.
+                Cause::Io(cause) if cause.kind() != io::ErrorKind::PermissionDenied => {
+                    Err(io::Error::new(cause.kind(), error.reason()))
+                }
+                _ => Ok(false),
+            };
+        }
     };
-    !complete || private.dir().stat(FINISHED.as_ref(), false).is_ok_and(|it| it.kind == Kind::File)
+    let finished = private.dir().stat(FINISHED.as_ref(), false).if_there()?;
+    Ok(!complete || finished.is_some_and(|it| it.kind == Kind::File))
 }
 
 /// The counts of a generation's run.

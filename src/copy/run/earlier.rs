@@ -190,10 +190,13 @@ impl EarlierRecords {
     /// The note cannot be written.
     pub fn note_beginning(&self, job: &CopyJob) -> Result<()> {
         let lists_nothing = job.options.algorithm == Algorithm::None || job.shard.is_some();
-        let is_missing = |private: &&PrivateDir| lists_nothing && Unlisted::read(private).is_none();
-        match self.private.as_ref().filter(is_missing) {
-            Some(private) => Unlisted::note(private, job.options.sync),
-            None => Ok(()),
+        let Some(private) = self.private.as_ref().filter(|_| lists_nothing) else { return Ok(()) };
+        let own = Unlisted { plan: job.shard.as_ref().map(|shard| shard.tag.plan) };
+        match Unlisted::read(private) {
+            Some(noted) if noted == own || noted.plan.is_none() => Ok(()),
+            // Of two plans, or of a plan and a run that lists nothing, neither can list what the other brought.
+            Some(_) => Unlisted { plan: None }.note(private, job.options.sync),
+            None => own.note(private, job.options.sync),
         }
     }
 

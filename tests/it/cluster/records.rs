@@ -293,19 +293,37 @@ fn an_end_after_a_later_run_is_refused() {
     cluster.scene.src.file("a", "two, newer");
     let update =
         [cluster.scene.src.root().into(), cluster.out(), "--overwrite-policy=update".into()];
-    cluster.scene.bare(update).run().assert_code(0);
+    cluster.scene.bare(update.clone()).run().assert_code(0);
     let newest = cluster.manifest(&cluster.out());
     let run = cluster.finish();
     run.assert_code(2).assert_says("it was not there when the plan was made");
     assert_eq!(cluster.manifest(&cluster.out()), newest);
     cluster.scene.bare(["verify".into(), cluster.out()]).run().assert_code(0);
-    // Of two plans the older one is not finished last.
-    cluster.scene.bare(other("older")).run().assert_code(0);
-    cluster.scene.bare(other("newer")).run().assert_code(0);
-    for (plan, code) in [("newer", 0), ("older", 2)] {
+    // Of two plans the older one is not finished last, nor beside shards of the newer, nor after a run without a list.
+    let run = |plan: &str, verb: &str| {
         let at = cluster.scene.path(plan);
-        let of = |verb: &str| [PathBuf::from(verb), "--plan".into(), at.clone()];
-        cluster.scene.bare(of("shard").into_iter().chain(["--claim".into()])).run().assert_code(0);
-        cluster.scene.bare(of("finish")).run().assert_code(code);
-    }
+        let args = [PathBuf::from(verb), "--plan".into(), at];
+        let claim = (verb == "shard").then(|| "--claim".into());
+        cluster.scene.bare(args.into_iter().chain(claim)).run()
+    };
+    cluster.scene.bare(other("older")).run().assert_code(0);
+    run("older", "shard").assert_code(0);
+    cluster.scene.bare(other("newer")).run().assert_code(0);
+    run("older", "finish").assert_code(2).assert_says("one of another plan, was here since");
+    run("newer", "shard").assert_code(0);
+    run("newer", "finish").assert_code(0);
+    run("older", "finish").assert_code(2);
+    cluster.scene.bare(other("third")).run().assert_code(0);
+    run("third", "shard").assert_code(0);
+    cluster.scene.src.file("a", "three, newer still");
+    let unlisted = [
+        cluster.scene.src.root().into(),
+        cluster.out(),
+        "--overwrite-policy=update".into(),
+        "--hash=none".into(),
+    ];
+    cluster.scene.bare(unlisted).run().assert_code(0);
+    run("third", "finish").assert_code(2).assert_says("a run that makes no list");
+    cluster.scene.bare(update).run().assert_code(0);
+    cluster.scene.bare(["verify".into(), cluster.out()]).run().assert_code(0);
 }

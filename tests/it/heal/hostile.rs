@@ -353,10 +353,15 @@ fn newer_files_that_no_list_has_are_not_set_back() {
         let before = ctimes(&scene.path("A"));
         heal(&scene, &["A", "B"]).assert_code(4).assert_says("it may be newer than the list");
         assert_eq!(ctimes(&scene.path("A")), before);
-        match by {
-            "--hash=none" => update(&[]).assert_code(0),
-            _ => scene.bare(["finish", "--plan", "plan"]).run().assert_code(0),
-        };
+        let is_finished = by == "plan";
+        if by != "--hash=none" {
+            // After a run between its manifest would be newer than that of the run.
+            let code = if is_finished { 0 } else { 2 };
+            scene.bare(["finish", "--plan", "plan"]).run().assert_code(code);
+        }
+        if !is_finished {
+            update(&[]).assert_code(0);
+        }
         assert_eq!(scene.bare(["verify", "-q", "A"]).run().assert_code(0).err(), "");
         rot(&scene, "A/small", &[0]);
         heal(&scene, &["A", "--from-tree", "src"]).assert_code(0);

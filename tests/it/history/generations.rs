@@ -318,3 +318,33 @@ fn a_restore_names_the_generation_that_has_the_file() {
     let run = scene.bare(["restore", "dst", "none", "--include", "/Docs/never"]).run();
     run.assert_code(2).assert_says("none of its generations has");
 }
+
+/// The newest one may be closed, or on a bad sector: an older one is not taken for it, nor left out of a check.
+#[test]
+fn a_generation_that_cannot_be_looked_at_is_named() {
+    need!(Root, Setpriv);
+    let scene = Scene::new();
+    scene.src.file("a", "one");
+    shell(&scene, "chown -R nobody .; chmod 755 .");
+    let night = || {
+        let run = scene.command(["--generations", "--allow-empty"]).under_nobody().run();
+        run.assert_code(0);
+    };
+    night();
+    scene.src.file("a", "two");
+    shell(&scene, "sleep 1.1; chown nobody src/a");
+    night();
+    let names = shell(&scene, "ls -d dst/20*Z");
+    let (old, new) = names.trim().split_once('\n').unwrap();
+    shell(&scene, &format!("chmod 000 {new}"));
+    let run = scene.bare(["restore", "dst", "back"]).under_nobody().run();
+    run.assert_code(2).assert_says("may be the newest, and cannot be looked at");
+    run.assert_says(&format!("dircopy restore {old} DST"));
+    let run = scene.bare(["verify", "dst"]).under_nobody().run();
+    assert_ne!(run.code, Some(0));
+    run.assert_says(new);
+    let run = scene.bare(["generations", "dst"]).under_nobody().run();
+    run.assert_code(1).assert_says(new);
+    scene.bare(["restore", old, "back"]).under_nobody().run().assert_code(0);
+    assert_eq!(shell(&scene, "cat back/a"), "one");
+}
