@@ -14,7 +14,7 @@ use crate::{
     copy::generations::set::{GenerationSet, path_of},
     hash::Algorithm,
     path::Shown,
-    sys::Dir,
+    sys::{self, Dir},
     verify::{
         AtLeast, CoveredJob, CoveredReport, DirProof, Found, FoundAt, PROOFS, PlaceAsked,
         PlaceReport, Proof, Standing,
@@ -160,6 +160,10 @@ pub fn covered(args: &CoveredArgs) -> Exit {
             .out(&format!("and {} (-v names them all)", count(more, "more file")));
     }
     report.places.iter().for_each(|place| follower.say(&place_line(place, report.files)));
+    if !sys::KNOWS_DISKS && report.places.iter().filter(|place| !place.is_list).count() > 1 {
+        follower
+            .say("that no two places are volumes of one disk is for you to know on this system");
+    }
     hints(&job, &report).iter().for_each(|hint| follower.say(hint));
     let (exit, verdict) = verdict(&job, &report);
     match exit {
@@ -231,7 +235,7 @@ fn place_line(place: &PlaceReport, files: u64) -> String {
         told.push(format!("proven {} or later", day.strftime("%Y-%m-%d")));
     }
     if place.is_at_source {
-        told.push("it is on the disk of SRC and does not count".into());
+        told.push("it is on the disk of SRC, or may be, and does not count".into());
     }
     if let Some(first) = &place.same_as {
         told.push(format!("it is one place with {}, on one disk", Shown::path(first)));

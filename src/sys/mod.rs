@@ -31,7 +31,7 @@ pub use part_name::{
 };
 pub use prefetch::prefetch;
 pub use types::{
-    CachePolicy, Cloned, DataSharing, Durable, Extent, FreeSpace, IoPriority, KernelCopy,
+    ANY_DISK, CachePolicy, Cloned, DataSharing, Durable, Extent, FreeSpace, IoPriority, KernelCopy,
     ListedEntry, Lock, MOST_LATER, MountedVolume, NamedInode, NoOwnMount, PendingCall, PlainUse,
     PluggedIn, ResidentBytes, Spliced, UsedSpace, VolumeDetails,
 };

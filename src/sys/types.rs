@@ -143,6 +143,9 @@ pub enum PlainUse {
     Append,
 }
 
+/// Among the names of disks: it may be any.
+pub const ANY_DISK: &str = "any disk";
+
 /// The result of locking an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {

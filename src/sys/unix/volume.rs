@@ -139,6 +139,11 @@ pub fn longest_name(at: impl AsFd) -> Option<usize> {
     usize::try_from(told).ok().filter(|longest| *longest > 0)
 }
 
+/// True if anything is mounted below `dir`; where the system does not tell, it may be.
+pub fn has_mounts_below(dir: &Dir) -> bool {
+    Place::has_mounts_below(dir)
+}
+
 /// The most that all files below `dir` may take: what is in use on its file system, provided that
 /// nothing else is mounted below and that a copy takes no more than the file did. Names of one file
 /// that become files of their own may take more.

@@ -22,9 +22,10 @@ mod trial;
 mod volume;
 
 pub use crate::sys::portable::{
-    Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, disks_of, let_go,
-    pending_calls, permit_threads, pipe, place_all_data, plugged_in, read_no_more_than_asked,
-    reserve, set_io_priority, shared_place, splice, subject_of, tee, what_protects, widen,
+    KNOWS_DISKS, Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, disks_of,
+    let_go, pending_calls, permit_threads, pipe, place_all_data, plugged_in,
+    read_no_more_than_asked, reserve, set_io_priority, shared_place, splice, subject_of, tee,
+    what_protects, widen,
 };
 pub use attributes::Attributes;
 pub use dir::Dir;
@@ -44,8 +45,8 @@ pub use process::{
 };
 pub use stream::{StreamEnd, let_read, may_read, new_file_mode, touch};
 pub use volume::{
-    allow_holes, close_file, durable, has_exact_sizes, is_device_error, is_disk_full,
-    is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic, longest_name,
-    may_lack_owners, most_below, mounted_volumes, next_extent, persist_file, place_on_disk, room,
-    volume_details, volume_label, volume_uuid,
+    allow_holes, close_file, durable, has_exact_sizes, has_mounts_below, is_device_error,
+    is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic,
+    longest_name, may_lack_owners, most_below, mounted_volumes, next_extent, persist_file,
+    place_on_disk, room, volume_details, volume_label, volume_uuid,
 };

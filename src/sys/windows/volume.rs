@@ -147,6 +147,11 @@ impl Dir {
     }
 }
 
+/// Volumes that are mounted in directories are entered as links, and hide nothing that is looked for.
+pub fn has_mounts_below(_: &Dir) -> bool {
+    false
+}
+
 /// Not known here: volumes may be mounted below, and NTFS packs and deduplicates.
 pub fn most_below(_: &Dir) -> Option<UsedSpace> {
     None

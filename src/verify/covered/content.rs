@@ -12,6 +12,7 @@ use crate::{
     io::{HashedFrom, ReadBack},
     manifest::{ManifestName, archive::bag::PAYLOAD},
     path::RelPath,
+    state::closing::FINISHED,
     state::private_dir::{NAME, TRASH},
     state::{Belief, Knowledge, Missing, PrivateDir, PrivatePlace, Row, plugs::KnownPlugs},
     sys::{self, Dir, DirListing, Medium, stat::Identity, stat::Kind, stat::Stat},
@@ -84,6 +85,11 @@ impl<'a> Source<'a> {
         });
         source.disks.extend(disks);
         let seen = seen?.0;
+        if sys::has_mounts_below(&source.root) {
+            let finding = "something is mounted below it, which may hide what it has there: unmount that, and give it as \
+                           a source of its own";
+            return Err(Error::finding(DEED, path, finding));
+        }
         if seen.files == 0 && !observer.stop.is_requested() {
             let finding = "it has no file: is its disk mounted?";
             return Err(Error::finding(DEED, path, finding));
@@ -165,13 +171,18 @@ impl<'a> Source<'a> {
         failed.iter().for_each(&mut fail);
         let (now, _) = self.pass(observer, &mut |_, _| Ok(()))?;
         if now != read && !observer.stop.is_requested() {
-            let finding = "something was changed, added or removed while it was read: run it again when nothing \
-                           writes there";
-            fail(&Error::finding(DEED, self.path, finding));
+            fail(&changed(self.path));
         }
         (report.bytes, report.failed) = (bytes, failures);
         Ok(())
     }
+}
+
+/// The error about a directory that changed while it was read, or others were.
+pub fn changed(path: &Path) -> Error {
+    let finding = "something was changed, added or removed while it was read: run it again when nothing writes \
+                   there";
+    Error::finding(DEED, path, finding)
 }
 
 fn sum_of_entry(path: &RelPath, stat: &Stat) -> u64 {
@@ -183,7 +194,6 @@ fn sum_of_entry(path: &RelPath, stat: &Stat) -> u64 {
 /// A tree at a place.
 pub struct Tree<'a> {
     path: &'a Path,
-    root: Dir,
     job: &'a CoveredJob,
     /// What the runs of this user know of it, and of the payload of a bag.
     known: Vec<KnownTree>,
@@ -218,11 +228,11 @@ impl<'a> Tree<'a> {
             }
             known.push(KnownTree::load(b"", &private, &root, path));
         }
-        Ok(Self { path, root, job, known })
+        Ok(Self { path, job, known })
     }
 
     /// Adds its files to `contents`, but for those of `inodes`, which were read; returns the number of those of which
-    /// nothing is known.
+    /// nothing is known, and the sum over what all are.
     ///
     /// # Errors
     /// What is sorted cannot be kept.
@@ -232,17 +242,47 @@ impl<'a> Tree<'a> {
         inodes: &mut HashSet<Identity>,
         observer: &EventObserver<'_>,
         contents: &mut Contents<'_>,
-    ) -> Result<u64> {
-        let device = self.root.identity().deed("look at", self.path)?.dev;
+    ) -> Result<(u64, u64)> {
         let mut reader = FileReader::new(observer, Algorithms::default().with(Algorithm::Sha256));
         let mut unknown = 0;
         let warn = |error: &Error| (observer.listen)(&Event::Warning(error));
-        let went = each_below(&self.root, &observer.stop, &mut |entry| -> Result<bool, Stopped> {
+        let sum = Self::each(self.path, observer, &warn, &mut |entry, stat| {
+            let is_again = self.job.read && stat.links > 1 && !inodes.insert(stat.id);
+            if !is_again
+                && !self.add(place, entry, stat, &mut reader, contents)?
+                && !is_own(entry.path.as_bytes())
+            {
+                unknown += 1;
+            }
+            Ok(())
+        })?;
+        Ok((unknown, sum))
+    }
+
+    /// The sum over what the files of a tree are now.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn sum_of(path: &Path, observer: &EventObserver<'_>) -> Result<u64> {
+        Self::each(path, observer, &|_| (), &mut |_, _| Ok(()))
+    }
+
+    /// Goes through all files of a tree that may count; returns the sum over what they are.
+    fn each(
+        path: &Path,
+        observer: &EventObserver<'_>,
+        warn: &dyn Fn(&Error),
+        see: &mut dyn FnMut(&EntryBelow<'_>, &Stat) -> Result<(), Stopped>,
+    ) -> Result<u64> {
+        let root = Dir::open(path).deed("open the directory", path)?;
+        let device = root.identity().deed("look at", path)?.dev;
+        let mut sum = 0_u64;
+        let went = each_below(&root, &observer.stop, &mut |entry| -> Result<bool, Stopped> {
             let looked = entry.and_then(|entry| entry.stat().map(|stat| (entry, stat)));
             let (entry, stat) = match looked {
                 Ok(looked) => looked,
                 Err((at, error)) => {
-                    warn(&Error::io("look for copies in", at.full_path(self.path), error));
+                    warn(&Error::io("look for copies in", at.full_path(path), error));
                     return Ok(false);
                 }
             };
@@ -250,27 +290,21 @@ impl<'a> Tree<'a> {
             let is_here = stat.id.dev == device;
             if stat.kind == Kind::Dir && !is_kept && !is_here {
                 let finding = "another file system is mounted there: give it as a place of its own";
-                let path = entry.path.full_path(self.path);
+                let path = entry.path.full_path(path);
                 warn(&Error::finding("look for copies in", path, finding));
             }
             if stat.kind != Kind::File || !is_here {
                 return Ok(stat.kind == Kind::Dir && is_here && !is_kept);
             }
-            let is_part = sys::is_part_name(entry.name);
-            let is_shared = self.job.read && stat.links > 1 && !is_part;
-            let is_again = is_shared && !inodes.insert(stat.id);
-            if !is_part
-                && !is_again
-                && !self.add(place, &entry, &stat, &mut reader, contents)?
-                && !is_own(entry.path.as_bytes())
-            {
-                unknown += 1;
+            if !sys::is_part_name(entry.name) {
+                sum = sum.wrapping_add(sum_of_entry(&entry.path, &stat));
+                see(&entry, &stat)?;
             }
             Ok(false)
         });
         match went {
-            Ok(_) | Err(Stopped::Asked) => Ok(unknown),
-            Err(Stopped::Full(error)) => Err(Error::io("sort the contents of", self.path, error)),
+            Ok(_) | Err(Stopped::Asked) => Ok(sum),
+            Err(Stopped::Full(error)) => Err(Error::io("sort the contents of", path, error)),
         }
     }
 
@@ -447,6 +481,13 @@ pub fn sum_of(file: &File) -> io::Result<String> {
     let hashed = ReadBack::new().hash(Medium::any(file), Algorithm::Sha256, || false, |_| ())?;
     let digest = hashed.and_then(|hashed| hashed.digest).ok_or(io::ErrorKind::Interrupted)?;
     Ok(format!("list {digest}"))
+}
+
+/// The name of a tree by the bytes of its private record; `None` if there is none.
+pub fn sum_of_record(root: &Dir) -> Option<String> {
+    let private = root.open_dir(NAME.as_ref(), false).ok()?;
+    let file = private.open_file(FINISHED.as_ref(), false).ok()?;
+    Some(format!("record {}", sum_of(&file).ok()?))
 }
 
 /// The names of the manifests in the root of a tree by their bytes.

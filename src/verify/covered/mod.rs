@@ -17,7 +17,7 @@ use std::{
 
 use crate::{
     error::{Deed, Error, Result},
-    event::EventObserver,
+    event::{Event, EventObserver},
     hash::{Algorithm, Algorithms, Digest},
     path::directory_of,
     state::private_dir::NAME,
@@ -291,16 +291,25 @@ impl CoveredJob {
             places: vec![Algorithms::default(); self.places.len()],
             now: now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX)),
         };
+        let mut sums = Vec::new();
         for (number, place) in self.places.iter().enumerate() {
             let mut inodes = HashSet::new();
             for tree in &place.trees {
-                let tree = Tree::open(tree, self)?;
-                let read = tree.read(number, &mut inodes, observer, &mut contents);
-                report.places[number].unknown += read?;
+                let opened = Tree::open(tree, self)?;
+                let read = opened.read(number, &mut inodes, observer, &mut contents)?;
+                report.places[number].unknown += read.0;
+                sums.push((tree, read.1));
             }
         }
         report.unusable = self.read_lists(observer, &mut contents)?;
         source.read(observer, &mut contents, &mut report)?;
+        // Other places, and the source, may have been read for hours since.
+        for (tree, sum) in sums {
+            if Tree::sum_of(tree, observer)? != sum && !observer.stop.is_requested() {
+                report.failed += 1;
+                (observer.listen)(&Event::Failed(&content::changed(tree)));
+            }
+        }
         report.interrupted = observer.stop.requested();
         if report.interrupted.is_some() {
             return Ok(report);
@@ -351,7 +360,10 @@ impl CoveredJob {
         for place in &self.places {
             let (mut of_place, mut sums) = (BTreeSet::new(), BTreeSet::new());
             for tree in &place.trees {
-                of_place.extend(sys::disks_of(&open(tree)?));
+                let root = open(tree)?;
+                of_place.extend(sys::disks_of(&root));
+                // A disk that was copied as a whole has its record, of which it proves nothing.
+                of_place.extend(content::sum_of_record(&root).filter(|_| !self.read));
                 sums.append(&mut manifests(tree)?);
             }
             sums.extend(of_place.iter().cloned());
@@ -359,6 +371,8 @@ impl CoveredJob {
             marks.push(if is_list(&place) { self.marks_of_list(&place.path)? } else { sums });
         }
         let is_list = |at: usize| at > 0 && self.places[at - 1].trees.is_empty();
+        let may_be_any = |at: usize| disks[at].contains(sys::ANY_DISK);
+        let is_any: Vec<bool> = (0..disks.len()).map(may_be_any).collect();
         let of_trees = groups(disks.len(), |one, other| !disks[one].is_disjoint(&disks[other]));
         let may_be = |at: usize| -> BTreeSet<usize> {
             let trees = (0..marks.len()).filter(|tree| !is_list(*tree));
@@ -387,7 +401,10 @@ impl CoveredJob {
             PlaceReport {
                 path: asked.path.clone(),
                 is_list: is_list(at),
-                is_at_source: group[at] == group[0] || may_be.contains(&group[0]),
+                is_at_source: group[at] == group[0]
+                    || may_be.contains(&group[0])
+                    || is_any[at]
+                    || is_any[0] && !is_list(at),
                 same_as: same.map(|same| self.places[same - 1].path.clone()),
                 group: group[at],
                 may_be,

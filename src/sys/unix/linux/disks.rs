@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fs, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
 use crate::{
+    sys::ANY_DISK,
     sys::unix::dir::Dir,
     sys::unix::kind::{BTRFS, OVERLAY, ZFS, fs_kind},
     sys::unix::system::durable::{LoopImage, upper},
@@ -11,6 +12,9 @@ use crate::{
 
 /// Images in images, and overlays over overlays, are followed so far.
 const DEEPEST: u32 = 8;
+
+/// True if the disks below file systems are known.
+pub const KNOWS_DISKS: bool = true;
 
 /// The names of the file system and of all disks below it, and of the server that it is of. What cannot be seen from
 /// here is not among them.
@@ -27,7 +31,11 @@ fn add_of(dir: &Dir, deepest: u32, disks: &mut BTreeSet<String>) {
     let source = mount.source.as_os_str().as_bytes();
     match fs_kind(dir) {
         Some(OVERLAY) => {
-            upper(&mount).iter().for_each(|upper| add_of(upper, left, disks));
+            // In a container its directories have the names that they have outside.
+            match upper(&mount) {
+                Some(upper) => add_of(&upper, left, disks),
+                None => _ = disks.insert(ANY_DISK.into()),
+            }
             mount.options().for_each(|option| add_layers(option, left, disks));
         }
         Some(BTRFS) => {

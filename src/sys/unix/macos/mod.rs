@@ -31,9 +31,10 @@ mod volumes;
 pub(super) mod xattr;
 
 pub use crate::sys::portable::{
-    Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, disks_of, let_go,
-    pending_calls, permit_threads, pipe, place_all_data, plugged_in, read_no_more_than_asked,
-    reserve, set_io_priority, shared_place, splice, subject_of, tee, what_protects, widen,
+    KNOWS_DISKS, Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, disks_of,
+    let_go, pending_calls, permit_threads, pipe, place_all_data, plugged_in,
+    read_no_more_than_asked, reserve, set_io_priority, shared_place, splice, subject_of, tee,
+    what_protects, widen,
 };
 pub use durable::durable;
 pub use list::DirReader;
