@@ -24,7 +24,7 @@ use crate::{
 const CODES: &str = "\
 Exit codes:
   0    every file of SRC is at so many places: it may be erased
-  1    a file of SRC could not be read, or changed meanwhile
+  1    a file of SRC could not be read, or SRC or a place changed meanwhile
   2    usage error, or refused: SRC has no file, or a place is not there
   4    a file is not at so many places: each is named
   5    a line of a list, or all of it, cannot be read
@@ -306,9 +306,10 @@ fn verdict(job: &CoveredJob, report: &CoveredReport) -> (Exit, String) {
             Exit::Unusable,
             format!("{} could not be read", count(report.unusable, "line or list")),
         ),
-        () => {
+        () if report.failed > 0 => {
             (Exit::Incomplete, format!("{} of it could not be read", count(report.failed, "entry")))
         }
+        () => (Exit::Incomplete, "something changed at a place meanwhile".to_owned()),
     };
     (verdict.0, format!("not covered: {}; do not erase {}", verdict.1, Shown::path(&job.source)))
 }

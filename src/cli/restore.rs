@@ -1,16 +1,16 @@
 //! What `dircopy restore` brings back: a tree and the manifest that proves it, found in a copy, in generations or in a
 //! bag.
 
-use std::{ffi::OsStr, path::Path, path::PathBuf};
+use std::{path::Path, path::PathBuf};
 
 use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
-    cli::args::copy::CopyArgs, cli::show::rows::typed, copy::DatedName, copy::GenerationSet,
+    cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
     copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
     manifest::ManifestName, manifest::Parsed, path::directory_of, state::Missing,
     state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing, sys::PlainUse,
-    tree::is_leftover, tree::leftover_patterns, verify::DirProof, verify::output_near,
+    tree::Filter, tree::Inclusion, tree::leftover_patterns, verify::DirProof, verify::output_near,
     verify::own_manifest,
 };
 
@@ -39,20 +39,27 @@ impl ProvenTree {
         let root = root.map_err(|error| no_such_generation(path).unwrap_or(error))?;
         let set = GenerationSet::read(&root, path)?;
         let proof = DirProof::of(path, None);
-        let is_newer = |name: &DatedName| set.newest().is_some_and(|newest| *name > newest);
-        if let Some((name, error)) = set.unread.iter().rev().find(|unread| is_newer(&unread.0)) {
-            let newest = set.newest().map(|newest| path_of(path, newest)).unwrap_or_default();
-            let finding = format!(
-                "its generation {name} may be the newest, and cannot be looked at ({}); an older one is brought back by its \
-                 name: dircopy restore {} DST",
-                error.reason(),
-                typed(&newest)
-            );
-            return fail(finding);
-        }
-        // Who may write here can add a manifest or a bag to what this user's runs made.
-        if let Some(newest) = set.newest().filter(|_| proof != DirProof::Recorded) {
-            return Self::find(&path_of(path, newest), given);
+        // Who may write here can add a manifest, a bag or a generation to what this user's runs made.
+        if proof != DirProof::Recorded {
+            let newest = set.newest();
+            if let Some((name, error)) = set.unread.iter().max_by_key(|unread| unread.0)
+                && newest.is_none_or(|newest| *name > newest)
+            {
+                let older = newest.map(|newest| path_of(path, newest));
+                let remedy = older.map_or_else(String::new, |older| {
+                    let older = typed(&older);
+                    format!(
+                        "; an older one is brought back by its name: dircopy restore {older} DST"
+                    )
+                });
+                return fail(format!(
+                    "its generation {name} may be the newest, and cannot be looked at ({}){remedy}",
+                    error.reason(),
+                ));
+            }
+            if let Some(newest) = newest {
+                return Self::find(&path_of(path, newest), given);
+            }
         }
         let manifest = match given {
             Some(given) => given.to_path_buf(),
@@ -191,7 +198,12 @@ fn part_of_tree(part: &Path) -> Option<String> {
 /// manifest lists, which came from a source.
 fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
     let private = PrivateDir::open(root, path, None, Missing::Leave).ok().flatten();
-    let mut secret = private.and_then(|private| private.known_secret().ok().flatten());
+    let secret = private.and_then(|private| private.known_secret().ok().flatten());
+    let left: Vec<_> = secret.iter().flat_map(leftover_patterns).collect();
+    // A file of the source may have such a name: it is told by the same rule that would leave it out.
+    let filter = Filter::default().without(&left);
+    let filter = filter.map_err(|finding| Error::finding("restore", path, finding))?;
+    let mut lists_left = false;
     let mut own = Vec::new();
     for listed in DirListing::of(root).deed("list", path)? {
         let name = listed.deed("list", path)?.name;
@@ -204,11 +216,9 @@ fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
     while let Some(entry) = entries.next_entry().deed("read the manifest", manifest)? {
         let Parsed::Record(record) = entry.parsed else { continue };
         own.retain(|name| name.as_bytes() != record.name);
-        let name = record.name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let name = String::from_utf8_lossy(name);
-        secret = secret.filter(|secret| !is_leftover(OsStr::new(&*name), secret));
+        lists_left |= filter.judge(record.name, false, Inclusion::In) == Inclusion::Out;
     }
-    let left = secret.iter().flat_map(leftover_patterns);
+    let left = if lists_left { Vec::new() } else { left };
     Ok(own.into_iter().map(|name| format!("/{name}")).chain(left).collect())
 }
 

@@ -129,11 +129,6 @@ pub fn leftover_patterns(secret: &Secret) -> [String; 3] {
     sys::leftover_patterns(secret.of_parts(), tag_of(&secret.of_journals()))
 }
 
-/// True for a name that such a run may have left.
-pub fn is_leftover(name: &OsStr, secret: &Secret) -> bool {
-    secret.of_parts().is_in(name) || is_name_by(name, &secret.of_journals())
-}
-
 fn tag_of(secret: &Sha256) -> [u8; PartTag::LEN] {
     let Sha256(sum) = Sha256::of(&[b"journals", &secret.0]);
     std::array::from_fn(|i| sum[i])

@@ -19,9 +19,7 @@ pub use dirs::{HeldTree, LastDir, OutputDir, SourceDir};
 pub use filter::{Filter, Inclusion, Pattern};
 pub use found::{Batch, NameCount, SourceEntry, WalkEvent, WalkItem};
 pub use hand_over::{HandOver, LabelChange};
-pub use journal::{
-    Checkpoint, Found, Journal, NewStates, Subject, Version, is_leftover, leftover_patterns,
-};
+pub use journal::{Checkpoint, Found, Journal, NewStates, Subject, Version, leftover_patterns};
 pub use names::{
     ChangedFiles, NameEnd, NameList, sorter::JoinReader, sorter::PathRecord, sorter::RecordOrder,
     sorter::RecordReader, sorter::SortedRecords, sorter::Sorter, sorter::by_bytes, sorter::by_path,

@@ -358,8 +358,16 @@ impl Walk<'_> {
             if filter.judge(name, true, filter.root()) == Inclusion::Out {
                 continue;
             }
-            let stat = || source.handle.stat(&listed.name, false).ok().map(|stat| stat.kind);
-            if listed.kind.or_else(stat).is_none_or(|kind| kind == Kind::Dir) {
+            let looked = || source.handle.stat(&listed.name, false).map(|stat| stat.kind);
+            let kind = match listed.kind.map_or_else(looked, Ok) {
+                Ok(kind) => kind,
+                Err(error) => {
+                    let path = source.path_of(&listed.name);
+                    emit.item(WalkItem::Failed(Error::io("look at", path, error)))?;
+                    continue;
+                }
+            };
+            if kind == Kind::Dir {
                 emit.item(WalkItem::Special(Arc::clone(source), listed, Kind::Dir))?;
             } else {
                 let finding = "runs keep what is called so for themselves: give it another name";

@@ -13,7 +13,7 @@ use clap::{
 use toml::{Spanned, de::DeTable, de::DeValue};
 
 use crate::error::{Deed, Error, Result};
-use crate::{path::Shown, sys, sys::PlainUse, sys::Uninterrupted};
+use crate::{path::Shown, sys, sys::DirListing, sys::PlainUse, sys::Uninterrupted};
 
 /// Long options that are no keys: those that end the program, that name the job itself, or that make a job
 /// do nothing.
@@ -124,13 +124,13 @@ pub fn list() -> (BTreeMap<OsString, PathBuf>, Vec<Error>) {
     let (mut jobs, mut errors) = (BTreeMap::new(), Vec::new());
     for dir in directories() {
         let fail = |error| Error::io("list the jobs in", &dir, error);
-        let entries = std::fs::read_dir(&dir).if_there().unwrap_or_else(|error| {
+        let entries = DirListing::at(&dir).if_there().unwrap_or_else(|error| {
             errors.push(fail(error));
             None
         });
         for entry in entries.into_iter().flatten() {
             let path = match entry {
-                Ok(entry) => entry.path(),
+                Ok(entry) => dir.join(&*entry.name),
                 Err(error) => {
                     errors.push(fail(error));
                     break;

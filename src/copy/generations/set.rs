@@ -129,33 +129,45 @@ impl GenerationSet {
 /// # Errors
 /// It cannot be told.
 fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> io::Result<bool> {
-    // What is no directory, or a link, is opened as none.
-    let dir = match root.open_dir(name, false) {
-        Ok(dir) => dir,
-        Err(error) => {
-            let is_dir = root.stat(name, false).map_or(true, |found| found.kind == Kind::Dir);
-            return if is_dir { Err(error) } else { Ok(false) };
-        }
-    };
+    let Some(dir) = open_own(root, name)? else { return Ok(false) };
     if !complete && !Dir::is_kept_by_us(&dir.stat_self()?) {
+        return Ok(false);
+    }
+    if dir.stat(NAME.as_ref(), false).if_there()?.is_none() {
+        // A run was killed when it had made no more.
+        return Ok(!complete && DirListing::is_empty(&dir).unwrap_or(false));
+    }
+    if open_own(&dir, NAME.as_ref())?.is_none() {
         return Ok(false);
     }
     let private = match PrivateDir::open(&dir, &path.join(name), None, Missing::Leave) {
         Ok(Some(private)) => private,
-        // A run was killed when it had made no more.
-        Ok(None) => return Ok(!complete && DirListing::is_empty(&dir).unwrap_or(false)),
+        Ok(None) => return Ok(false),
         Err(error) => {
             return match error.cause() {
-                // That of another user is closed to this one.
-                Cause::Io(cause) if cause.kind() != io::ErrorKind::PermissionDenied => {
-                    Err(io::Error::new(cause.kind(), error.reason()))
-                }
-                _ => Ok(false),
+                Cause::Io(cause) => Err(io::Error::new(cause.kind(), error.reason())),
+                Cause::Finding(_) => Ok(false),
             };
         }
     };
     let finished = private.dir().stat(FINISHED.as_ref(), false).if_there()?;
     Ok(!complete || finished.is_some_and(|it| it.kind == Kind::File))
+}
+
+/// The directory `name`, if there is one that may be this user's: not what is a link or no directory, nor one of
+/// another user that is closed to this one. Anybody who may write to `above` can put these there.
+fn open_own(above: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
+    let error = match above.open_dir(name, false) {
+        Ok(dir) => return Ok(Some(dir)),
+        Err(error) => error,
+    };
+    let is_closed = error.kind() == io::ErrorKind::PermissionDenied;
+    match above.stat(name, false).if_there()? {
+        Some(found) if found.kind == Kind::Dir && (!is_closed || Dir::is_kept_by_us(&found)) => {
+            Err(error)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The counts of a generation's run.

@@ -12,7 +12,6 @@ use crate::{
     io::{HashedFrom, ReadBack},
     manifest::{ManifestName, archive::bag::PAYLOAD},
     path::RelPath,
-    state::closing::FINISHED,
     state::private_dir::{NAME, TRASH},
     state::{Belief, Knowledge, Missing, PrivateDir, PrivatePlace, Row, plugs::KnownPlugs},
     sys::{self, Dir, DirListing, Medium, stat::Identity, stat::Kind, stat::Stat},
@@ -72,6 +71,11 @@ impl<'a> Source<'a> {
         let has_private = private.is_ok_and(|dir| {
             root.stat(NAME.as_ref(), false).is_ok_and(|stat| PrivateDir::is_one(&dir, &stat))
         });
+        if sys::has_mounts_below(&root) {
+            let finding = "something is mounted below it, which may hide what it has there: unmount that, and give it as \
+                           a source of its own";
+            return Err(Error::finding(DEED, path, finding));
+        }
         let disks = sys::disks_of(&root);
         let mut source = Self { path, root, disks, others: 0, has_private };
         let mut disks = BTreeSet::new();
@@ -85,11 +89,6 @@ impl<'a> Source<'a> {
         });
         source.disks.extend(disks);
         let seen = seen?.0;
-        if sys::has_mounts_below(&source.root) {
-            let finding = "something is mounted below it, which may hide what it has there: unmount that, and give it as \
-                           a source of its own";
-            return Err(Error::finding(DEED, path, finding));
-        }
         if seen.files == 0 && !observer.stop.is_requested() {
             let finding = "it has no file: is its disk mounted?";
             return Err(Error::finding(DEED, path, finding));
@@ -171,7 +170,7 @@ impl<'a> Source<'a> {
         failed.iter().for_each(&mut fail);
         let (now, _) = self.pass(observer, &mut |_, _| Ok(()))?;
         if now != read && !observer.stop.is_requested() {
-            fail(&changed(self.path));
+            fail(&changed(self.path, "while it was read"));
         }
         (report.bytes, report.failed) = (bytes, failures);
         Ok(())
@@ -179,9 +178,10 @@ impl<'a> Source<'a> {
 }
 
 /// The error about a directory that changed while it was read, or others were.
-pub fn changed(path: &Path) -> Error {
-    let finding = "something was changed, added or removed while it was read: run it again when nothing writes \
-                   there";
+pub fn changed(path: &Path, what: &str) -> Error {
+    let finding = format!(
+        "something was changed, added or removed {what}: run it again when nothing writes there"
+    );
     Error::finding(DEED, path, finding)
 }
 
@@ -483,11 +483,12 @@ pub fn sum_of(file: &File) -> io::Result<String> {
     Ok(format!("list {digest}"))
 }
 
-/// The name of a tree by the bytes of its private record; `None` if there is none.
-pub fn sum_of_record(root: &Dir) -> Option<String> {
-    let private = root.open_dir(NAME.as_ref(), false).ok()?;
-    let file = private.open_file(FINISHED.as_ref(), false).ok()?;
-    Some(format!("record {}", sum_of(&file).ok()?))
+/// The name of a tree by the secret of its runs, which a disk that was copied as a whole has too; `None` if none is
+/// known.
+pub fn name_of_runs(root: &Dir, path: &Path, state: Option<&Path>) -> Option<String> {
+    let private = PrivateDir::open(root, path, state, Missing::Leave).ok()??;
+    let secret = private.known_secret().ok()??;
+    Some(format!("runs {:?}", secret.of_receipts()))
 }
 
 /// The names of the manifests in the root of a tree by their bytes.

@@ -155,6 +155,8 @@ pub struct CoveredReport {
     pub covered: u64,
     /// Entries of the source that could not be read, or changed meanwhile.
     pub failed: u64,
+    /// Trees at places in which something changed since they were looked at.
+    pub changed: u64,
     /// Links and special files of the source, which have no content of their own.
     pub others: u64,
     /// Lines, or whole lists, that could not be read.
@@ -185,7 +187,8 @@ pub const STANDINGS: [Standing; 7] = [
 impl CoveredReport {
     /// True if the source may be erased.
     pub fn is_covered(&self) -> bool {
-        let is_whole = self.failed == 0 && self.unusable == 0 && self.interrupted.is_none();
+        let is_whole =
+            self.failed + self.changed + self.unusable == 0 && self.interrupted.is_none();
         is_whole && self.files > 0 && self.covered == self.files
     }
 }
@@ -306,8 +309,9 @@ impl CoveredJob {
         // Other places, and the source, may have been read for hours since.
         for (tree, sum) in sums {
             if Tree::sum_of(tree, observer)? != sum && !observer.stop.is_requested() {
-                report.failed += 1;
-                (observer.listen)(&Event::Failed(&content::changed(tree)));
+                report.changed += 1;
+                let error = content::changed(tree, "since it was looked at");
+                (observer.listen)(&Event::Failed(&error));
             }
         }
         report.interrupted = observer.stop.requested();
@@ -362,8 +366,9 @@ impl CoveredJob {
             for tree in &place.trees {
                 let root = open(tree)?;
                 of_place.extend(sys::disks_of(&root));
-                // A disk that was copied as a whole has its record, of which it proves nothing.
-                of_place.extend(content::sum_of_record(&root).filter(|_| !self.read));
+                // Of a disk that was copied as a whole its record proves nothing.
+                let name = || content::name_of_runs(&root, tree, self.state.as_deref());
+                of_place.extend(if self.read { None } else { name() });
                 sums.append(&mut manifests(tree)?);
             }
             sums.extend(of_place.iter().cloned());

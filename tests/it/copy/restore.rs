@@ -391,6 +391,24 @@ fn what_a_killed_run_left_stays_in_the_archive() {
     assert_eq!(shell(&scene, &format!("cat back/2025/{left}")), "mine\n");
 }
 
+/// They match the patterns of what a killed run left, and no run gave them.
+#[test]
+fn files_of_the_source_with_names_alike_come_back() {
+    for is_of_shard in [false, true] {
+        let scene = copied(&[]);
+        let left = leftover_name(&scene.dst);
+        let tagged = left.strip_prefix(".left0").unwrap();
+        let alike = match is_of_shard {
+            false => format!("2025/.a-b c{tagged}"),
+            true => format!(".a1B2c{}", tagged.replacen('.', ".x-y-z.", 1)),
+        };
+        scene.src.file(&alike, "of the source");
+        scene.copy(&[]).assert_code(0);
+        scene.bare(["restore", "dst", "back"]).run().assert_code(0);
+        shell(&scene, "diff -r src back");
+    }
+}
+
 #[test]
 fn the_journal_of_a_large_file_stays_in_the_archive() {
     need!(Strace);

@@ -347,4 +347,34 @@ fn a_generation_that_cannot_be_looked_at_is_named() {
     run.assert_code(1).assert_says(new);
     scene.bare(["restore", old, "back"]).under_nobody().run().assert_code(0);
     assert_eq!(shell(&scene, "cat back/a"), "one");
+    shell(&scene, &format!("rm -r {old} back"));
+    let run = scene.bare(["restore", "dst", "back"]).under_nobody().run();
+    run.assert_code(2).assert_says("may be the newest, and cannot be looked at");
+}
+
+/// What somebody puts beside the generations under a name of theirs neither counts nor stands in the way.
+#[test]
+fn what_others_put_beside_generations_stands_in_no_way() {
+    need!(Root, Setpriv);
+    let planted = [
+        "ln -s /etc $P",
+        "ln -s nowhere $P",
+        "mkfifo $P",
+        "mkdir -m 700 $P",
+        "mkdir $P; mkdir -m 700 $P/.dircopy",
+        "mkdir $P; touch $P/.dircopy",
+        "mkdir $P; ln -s nowhere $P/.dircopy",
+    ];
+    for plant in planted {
+        let scene = Scene::new();
+        scene.src.file("a", "one");
+        shell(&scene, "mkdir dst back; chmod 755 .; chown -R nobody src dst back");
+        let copy = || scene.command(["--generations"]).under_nobody().run();
+        copy().assert_code(0);
+        shell(&scene, &format!("P=dst/2099-01-01T000000Z; {plant}"));
+        scene.bare(["generations", "dst"]).under_nobody().run().assert_code(0);
+        scene.bare(["restore", "dst", "back"]).under_nobody().run().assert_code(0);
+        shell(&scene, "cmp src/a back/a");
+        copy().assert_code(0);
+    }
 }

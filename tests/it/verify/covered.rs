@@ -230,30 +230,60 @@ fn nothing_that_somebody_planted_counts() {
     assert!(!asked.out().contains("may be erased"), "{}", asked.out());
 }
 
+/// Asks about a card with a large file, and makes this change while that is read.
+fn asked_meanwhile(change: &str) -> Run {
+    let (scene, _mounts) = shelf();
+    shell(&scene, "truncate -s 300M src/d/large");
+    for to in ["a", "b"] {
+        scene.bare(["-q", "src", to]).run().assert_code(0);
+    }
+    let mut running = scene.bare(["covered", "src", "a", "b"]).spawn();
+    let large = scene.path("src/d/large");
+    let is_open = |pid: u32| {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        open.filter_map(|it| fs::read_link(it.path()).ok()).any(|it| it == large)
+    };
+    let pid = running.id();
+    running.until("the large file is read", || is_open(pid));
+    running.signal(Signal::STOP);
+    shell(&scene, change);
+    running.signal(Signal::CONT);
+    running.wait()
+}
+
 #[test]
 fn a_card_that_changes_meanwhile_is_not_covered() {
     need!(Root, Mount);
     for change in ["printf more >> src/x", "printf new > src/new", "rm src/d/y", "mv src/x src/z"] {
-        let (scene, _mounts) = shelf();
-        shell(&scene, "truncate -s 300M src/d/large");
-        for to in ["a", "b"] {
-            scene.bare(["-q", "src", to]).run().assert_code(0);
-        }
-        let mut running = scene.bare(["covered", "src", "a", "b"]).spawn();
-        let large = scene.path("src/d/large");
-        let is_open = |pid: u32| {
-            let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-            open.filter_map(|it| fs::read_link(it.path()).ok()).any(|it| it == large)
-        };
-        let pid = running.id();
-        running.until("the large file is read", || is_open(pid));
-        running.signal(Signal::STOP);
-        shell(&scene, change);
-        running.signal(Signal::CONT);
-        let run = running.wait();
+        let run = asked_meanwhile(change);
         run.assert_code_in(&[1, 4]);
         assert!(!run.out().contains("may be erased"), "{change}: {}", run.out());
     }
+}
+
+/// A place was looked at first, and the card is read for hours after it.
+#[test]
+fn a_place_that_changes_meanwhile_makes_nothing_covered() {
+    need!(Root, Mount);
+    for change in ["rm a/x", "printf One > b/x", "printf new > b/new"] {
+        let run = asked_meanwhile(change);
+        run.assert_code(1).assert_says("something changed at a place meanwhile");
+        run.assert_says("since it was looked at");
+    }
+}
+
+/// A disk that was copied as a whole looks like a second one, whatever was done to its record since.
+#[test]
+fn an_image_of_a_disk_is_no_second_place() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    copied(&scene, &["a"]);
+    shell(&scene, "cp -a a/. b");
+    covered(&scene, &["a", "b"], 4);
+    shell(&scene, "printf more > src/more");
+    copied(&scene, &["a"]);
+    shell(&scene, "rm src/more");
+    covered(&scene, &["a", "b"], 4);
 }
 
 #[test]
