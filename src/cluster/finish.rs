@@ -154,6 +154,7 @@ impl FinishJob {
         for shard in &missing {
             let is = |alive| running.contains(&(*shard, alive));
             let state = match () {
+                () if !plan.list(*shard).exists() => "its list is missing; make a new plan",
                 () if is(true) => "it is being run",
                 () if outlived.contains(shard) => {
                     "another attempt died at it after it was recorded; run it again"

@@ -4,15 +4,18 @@
 //! All names are sorted in bounded memory, those that only one list has once more by their digests, and what was found
 //! once more by name.
 
-use std::{collections::VecDeque, io, path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed};
+use std::{
+    collections::VecDeque, ffi::OsStr, io, path::Path, path::PathBuf,
+    sync::atomic::Ordering::Relaxed,
+};
 
 use crate::{
     error::Error, error::Result, event::Event, event::EventObserver, event::Stop, hash::Algorithm,
     hash::Algorithms, hash::Digest, hash::hex, manifest::ManifestName, path::Shown,
-    state::private_dir::NAME, sys, sys::Uninterrupted, tree::PathRecord, tree::SortedRecords,
-    tree::Sorter, tree::by_path, tree::by_words, verify::Finding, verify::ManifestAt,
-    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Rival,
-    verify::TargetSpec, verify::expand,
+    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Uninterrupted, tree::PathRecord,
+    tree::SortedRecords, tree::Sorter, tree::by_path, tree::by_words, verify::Finding,
+    verify::ManifestAt, verify::ManifestLine, verify::ManifestLines, verify::Meaning,
+    verify::PartOf, verify::Rival, verify::TargetSpec, verify::expand,
 };
 
 const DEED: &str = "compare the list";
@@ -144,7 +147,7 @@ impl DiffJob {
     }
 
     /// Hands out the files of each list, by its number: the digests of one name in it, those of the newest generation
-    /// of a history. Returns how many lines, or whole lists, cannot be used; a name with two digests is none of these.
+    /// of a history; but for what may be removed. Returns how many lines, or whole lists, cannot be used; a name with two digests is none of these.
     ///
     /// # Errors
     /// What is sorted can be neither kept nor read, or `see` failed.
@@ -155,11 +158,12 @@ impl DiffJob {
     ) -> Result<u64> {
         let (mut comparing, names) = self.read_names(observer)?;
         let hand_out = |path: &[u8], of_name: &[Option<Listed>]| {
+            let is_kept = !may_be_removed(path);
             for (number, listed) in of_name.iter().enumerate() {
                 match listed {
                     Some(listed) if listed.is_contradicted => comparing.contradicted(number, path),
-                    Some(listed) => see(number, &listed.digests)?,
-                    None => {}
+                    Some(listed) if is_kept => see(number, &listed.digests)?,
+                    _ => {}
                 }
             }
             Ok(())
@@ -512,6 +516,14 @@ pub(super) fn is_own(path: &[u8]) -> bool {
             || is_alone
                 && (ManifestName::of_any(name).is_some() || ManifestName::of_beside(name).is_some())
     })
+}
+
+/// True for what a later run may remove: trash and parts of killed runs, which a list of all that a cloud has names too.
+fn may_be_removed(path: &[u8]) -> bool {
+    let is = |name: &[u8], is_one: fn(&OsStr) -> bool| sys::name_from_bytes(name).is_ok_and(is_one);
+    let is_private = |name: &OsStr| name == NAME || name == TRASH;
+    path.split(|byte| *byte == b'/').any(|name| is(name, is_private))
+        || path.rsplit(|byte| *byte == b'/').next().is_some_and(|name| is(name, sys::is_part_name))
 }
 
 /// The reason why a part of a list, or all of it, cannot be read.

@@ -35,6 +35,16 @@ fn claims_take_what_finish_names() {
     cluster.is_as_a_single_run();
 }
 
+/// A shard of which the list is gone can never be run: to run it again was advice that went in circles.
+#[test]
+fn a_lost_list_of_a_shard_asks_for_a_new_plan() {
+    let (cluster, _) = done();
+    fs::remove_file(cluster.plan_dir().join("shards/0001.list")).unwrap();
+    fs::remove_file(cluster.plan_dir().join("done/0001.sha256sum")).unwrap();
+    cluster.finish().assert_code(1).assert_says("shard 1 is not done: its list is missing");
+    cluster.shard(1).assert_code(2).assert_says("the list of shard 1 is missing: make a new plan");
+}
+
 #[test]
 fn a_record_that_is_lost_or_torn_is_named_and_made_anew() {
     let (cluster, shards) = done();
