@@ -322,7 +322,12 @@ impl Mender<'_> {
             None => is_kept && noted.is_some(),
         };
         if !is_so {
-            let finding = "they, or a directory above, may be others since its parity was made: it is yours alone";
+            let finding = match case.own().is_none() && is_kept && listed.is_none() {
+                true => "its parity does not have them: it is yours alone",
+                false => {
+                    "they, or a directory above, may be others since its parity was made: it is yours alone"
+                }
+            };
             (self.warn)(Error::finding("set the permissions of", case.path, finding));
         }
         is_so

@@ -114,7 +114,8 @@ fn tell_of(
     while let Some(line) = lines.next_file().deed("read the manifest", &target.manifest)? {
         let entries = || index.entries(&line.path, &line.digest);
         let of_it = entries().find(|(.., is_same)| *is_same);
-        if bad.contains(&line.path) && line.digest.is_of_nothing() {
+        let is_nothing = line.digest.is_of_nothing() && !index.sets.is_empty();
+        if is_nothing && bad.contains(&line.path) {
             tell(Finding::Parity { path: line.path, bad: 0, left: 0, is_enough: true });
             continue;
         }

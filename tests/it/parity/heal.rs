@@ -42,6 +42,7 @@ fn what_is_bad_or_missing_is_made_whole() {
     assert!(!scene.path("dst/d1/f4").exists());
     let run = heal(&scene, &[]);
     run.assert_code(0).assert_says("healed: dst/d1/f7: 6.49 KiB from dst/.dircopy/parity");
+    run.assert_says("dst/empty: its parity does not have them: it is yours alone");
     is_whole(&scene);
     let [f4, f7] = ["dst/d1/f4", "dst/d1/f7"].map(|it| std::fs::metadata(scene.path(it)).unwrap());
     assert_eq!((f4.mode() & 0o7777, f7.mode() & 0o7777), (0o604, 0o640));
@@ -51,6 +52,19 @@ fn what_is_bad_or_missing_is_made_whole() {
     assert_eq!(sets(&scene), before);
     assert_par2(&scene, "verify", "dst");
     heal(&scene, &[]).assert_code(0);
+}
+
+/// A tree of empty files has no set, and nothing is made from none.
+#[test]
+fn nothing_is_repairable_without_a_set() {
+    let scene = Scene::new();
+    scene.src.file("empty", "");
+    scene.copy(&[]).assert_code(0);
+    protect(&scene, &[]).assert_code(0);
+    std::fs::remove_file(scene.path("dst/empty")).unwrap();
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(4);
+    assert!(!run.err().contains("repairable"), "{}", run.err());
 }
 
 #[test]
