@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Sha256, hash::hex, staged::StagedFile, sys,
-    sys::Dir, sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
+    sys::Dir, sys::DirListing, sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
 };
 
 /// The name of the private directory in the root of an output. Nothing of this name in the root of a source is ever
@@ -286,6 +286,15 @@ impl PrivateDir {
         let dir = &self.dir;
         let staged = StagedFile::of(dir, name, true, &|_| false)?;
         staged.write(dir, durable, fill, |staged| staged.give_name(dir, name, true))
+    }
+
+    /// Removes what killed runs left of files that they wrote here. What cannot be removed is left to a later run.
+    pub fn sweep(&self) {
+        for listed in DirListing::of(&self.dir).into_iter().flatten().map_while(io::Result::ok) {
+            if sys::is_part_name(&listed.name) {
+                let _ = self.dir.remove_abandoned(&listed.name);
+            }
+        }
     }
 
     /// A number that only this user's runs know, made when it is first asked for. With `durable` it is on the device

@@ -48,6 +48,16 @@ pub struct Comparison {
     pub other: Vec<PathBuf>,
 }
 
+impl Comparison {
+    /// True if the file can be made whole from where it is good: what has its name and is no file is never replaced.
+    pub fn is_repairable(&self) -> bool {
+        !self.good.is_empty() && self.bad.iter().any(|(how, _)| *how != NOT_A_FILE)
+    }
+}
+
+/// How a name is bad that something else than a file has.
+pub const NOT_A_FILE: &str = "not a regular file";
+
 /// The repair of a bad file, done or possible.
 #[derive(Debug)]
 pub struct Mend {
@@ -452,7 +462,7 @@ impl Checked {
             Finding::Nothing | Finding::Unproven { .. } => &mut self.empty,
             Finding::Incomplete(_) => &mut self.incomplete,
             Finding::Unlisted(_) => &mut self.unlisted,
-            Finding::Compared(comparison) if !comparison.good.is_empty() => &mut self.repairable,
+            Finding::Compared(comparison) if comparison.is_repairable() => &mut self.repairable,
             Finding::Parity { is_enough: true, .. } => &mut self.repairable,
             Finding::Parity { .. } => &mut self.beyond_repair,
             Finding::Unsearched(_) | Finding::Broken(_) => &mut self.broken,

@@ -22,10 +22,17 @@ const MOST: usize = 1 << 16;
 struct BadFiles {
     roots: HashMap<Identity, BTreeSet<RelPath>>,
     number: usize,
+    /// Those that another directory of the check has good.
+    good_elsewhere: BTreeSet<RelPath>,
 }
 
 impl BadFiles {
     fn note(&mut self, target: &Target, finding: &Finding) {
+        if let Finding::Compared(comparison) = finding
+            && comparison.is_repairable()
+        {
+            self.good_elsewhere.insert(comparison.path.clone());
+        }
         let Finding::File { path, verdict, .. } = finding else { return };
         let may_be =
             matches!(verdict, Verdict::Differs(..) | Verdict::Missing | Verdict::Unreadable(_));
@@ -79,12 +86,15 @@ impl VerifyJob {
             // What cannot be opened was told by the check.
             let Ok(OpenTarget { target, found }) = spec.open() else { continue };
             let none = BTreeSet::new();
-            let bad = bad.roots.get(&target.root_id).unwrap_or(&none);
+            let of_root = bad.roots.get(&target.root_id).unwrap_or(&none);
             let mut tell = |finding: Finding| {
-                report.counts.add(&finding);
+                let is_counted = |path| bad.good_elsewhere.contains(path);
+                if !matches!(&finding, Finding::Parity { path, .. } if is_counted(path)) {
+                    report.counts.add(&finding);
+                }
                 listen(&target, &finding);
             };
-            if let Err(error) = tell_of(&target, found.manifest, bad, stop, &mut tell) {
+            if let Err(error) = tell_of(&target, found.manifest, of_root, stop, &mut tell) {
                 tell(Finding::Notice(error));
             }
         }

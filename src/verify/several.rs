@@ -6,7 +6,8 @@ use std::{fs::File, io::Seek, io::SeekFrom, mem::size_of, path::PathBuf, sync::A
 use crate::{
     error::Error, error::Result, event::Stop, hash::Digest, path::RelPath, sys::stat::Identity,
     verify::Checked, verify::Comparison, verify::Finding, verify::ManifestLines, verify::Target,
-    verify::TreeVerdict, verify::Verdict, verify::lines::manifest_lines::converted,
+    verify::TreeVerdict, verify::Verdict, verify::finding::NOT_A_FILE,
+    verify::lines::manifest_lines::converted,
 };
 
 // Several directories as replicas of one tree: for a file that is bad in one of them, which of the others
@@ -68,7 +69,7 @@ impl Replicas {
             Verdict::Good(_) | Verdict::Refused(_) => return,
             Verdict::Differs(..) => "differs",
             Verdict::Missing | Verdict::NotThrough(_) => "missing",
-            Verdict::NotAFile(_) => "not a regular file",
+            Verdict::NotAFile(_) => NOT_A_FILE,
             Verdict::Unreadable(_) => "unreadable",
         };
         let directory = self.directory_number(target);

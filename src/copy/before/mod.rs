@@ -244,6 +244,7 @@ impl Root {
                 let sharing =
                     if shard.is_some() { LockShare::WithShards } else { LockShare::Alone };
                 root.lock = patience.lock_as(sharing, private, to)?;
+                private.sweep();
             }
             if fresh && !is_empty(to).map_err(|error| cannot_look(to, error))? {
                 // Another run had the lock first. This one's goes with the handle.

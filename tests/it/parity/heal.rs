@@ -54,6 +54,23 @@ fn what_is_bad_or_missing_is_made_whole() {
     heal(&scene, &[]).assert_code(0);
 }
 
+/// One bad file is one, whatever can make it whole; and what has the name of a file and is none is left by heal.
+#[test]
+fn what_can_be_made_whole_is_counted_once() {
+    let scene = Scene::new();
+    scene.src.file("a", "hello").file("b", "b").file("c", "c").file("d", "d");
+    for to in ["one", "two"] {
+        scene.bare(["-q", "--parity", "100%", "src", to]).run().assert_code(0);
+    }
+    shell(&scene, "cd one; printf X >>a; rm b c d; mkdir b; ln -s a c");
+    let run = scene.bare(["verify", "one", "two"]).run();
+    run.assert_code(4).assert_prints(&["repairable", "2 bad files", "dircopy heal one two"]);
+    scene.bare(["heal", "one", "two"]).run().assert_code(4);
+    let run = scene.bare(["verify", "one", "two"]).run();
+    run.assert_code(4);
+    assert!(!run.out().contains("repairable"), "{}", run.out());
+}
+
 /// A tree of empty files has no set, and nothing is made from none.
 #[test]
 fn nothing_is_repairable_without_a_set() {

@@ -97,6 +97,22 @@ fn after_a_kill_one_run_is_enough() {
     eprintln!("{killed} kills, {in_large} of them in the middle of the large file");
 }
 
+/// Some private notes are written once, by the run that makes the output: no later one removed their parts.
+#[test]
+fn what_a_run_killed_at_its_first_note_left_is_removed() {
+    need!(Strace);
+    for when in 1..4 {
+        let scene = Scene::new();
+        scene.src.file("a", "hello");
+        let fault = format!("signal=SIGKILL:when={when}");
+        let strace = Strace::inject(&scene, Strace::WRITES, &fault);
+        strace.run(scene.command(["-q", "--workers", "1"]));
+        assert!(strace.log().contains("killed by SIGKILL"));
+        scene.copy(&[]).assert_code(0);
+        assert_eq!(shell(&scene, "find dst -name '*dircopy-part'"), "", "{when}");
+    }
+}
+
 /// Kills the first run when most is there: the output is closed to all others.
 fn killed_first_run() -> Scene {
     let scene = Scene::new();
