@@ -251,7 +251,13 @@ fn hints(job: &CoveredJob, report: &CoveredReport) -> Vec<String> {
         return hints;
     }
     let source = typed(&job.source);
-    for place in report.places.iter().filter(|place| !place.is_at_source) {
+    let kind = |asked: &PlaceAsked| match DirProof::of(&asked.path, job.state.as_deref()) {
+        _ if asked.trees != [asked.path.clone()] => "--generations ",
+        DirProof::Bag => "--bag ",
+        _ => "",
+    };
+    let places = report.places.iter().zip(&job.places);
+    for (place, asked) in places.filter(|(place, _)| !place.is_at_source) {
         let (path, of) = (Shown::path(&place.path), |it: Standing| place.standing[it as usize]);
         let again = of(Standing::TooOld) + of(Standing::NotSoFar) > 0;
         let is_unproven = of(Standing::InDoubt) > 0 || place.unknown > 0 && place.absent > 0;
@@ -269,7 +275,7 @@ fn hints(job: &CoveredJob, report: &CoveredReport) -> Vec<String> {
             }
             false if again => "cannot be read from its device, or was not away since".into(),
             false if place.absent + of(Standing::Differs) > 0 => {
-                format!("lacks files: dircopy {source} {}", typed(&place.path))
+                format!("lacks files: dircopy {}{source} {}", kind(asked), typed(&place.path))
             }
             _ => continue,
         };

@@ -13,7 +13,7 @@ use std::{
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use crate::cluster::plan_dir::{CLAIMED, FAILED, OPEN, RUNNING, shard_number};
+use crate::cluster::plan_dir::{CLAIMED, FAILED, OPEN, PLAN, RUNNING, shard_number};
 use crate::error::{Deed, Error, Result};
 use crate::{
     cluster::PlanDir, sys, sys::Dir, sys::DirListing, sys::PlainUse, sys::ShardTag, sys::stat::Time,
@@ -23,7 +23,7 @@ use crate::{
 const MOST_TRIES: u32 = 1000;
 
 /// Time between two signs of life of an attempt: a quarter of the time after which it would be taken for dead.
-const BEAT: Duration = Duration::from_secs(5);
+pub const BEAT: Duration = Duration::from_secs(5);
 
 const BEAT_FILE: &str = "beat";
 
@@ -42,7 +42,41 @@ pub struct Clock(Time);
 pub struct Attempt {
     pub tag: ShardTag,
     pub dir: PathBuf,
-    beat: File,
+    pub beat: Beat,
+}
+
+/// The signs of life of a process in a directory of its own.
+#[derive(Debug)]
+pub struct Beat(File);
+
+impl Beat {
+    /// Gives the first one.
+    ///
+    /// # Errors
+    /// The system's, also if another process is known by that directory.
+    pub fn begin(dir: &Path) -> io::Result<Self> {
+        let file = File::create_new(dir.join(BEAT_FILE))?;
+        written_at(&file)?;
+        Ok(Self(file))
+    }
+
+    /// Gives more in a thread until `over` has no sender any more; a process that is silent for so long is taken for
+    /// `dead`.
+    pub fn beside<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        over: Receiver<()>,
+        dead: Duration,
+    ) -> io::Result<()> {
+        let every = BEAT.min(dead / 4);
+        let beat = move || {
+            while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                // Where the plan cannot be written to its end will tell.
+                let _ = written_at(&self.0);
+            }
+        };
+        std::thread::Builder::new().name("beat".into()).spawn_scoped(scope, beat).map(drop)
+    }
 }
 
 impl Clock {
@@ -78,6 +112,21 @@ pub fn age_of_entry(path: &Path, clock: &Clock) -> Option<Duration> {
 fn silence(path: &Path, clock: &Clock) -> Option<Duration> {
     let file = sys::open_plain(&path.join(BEAT_FILE), PlainUse::Read).ok()?;
     Some(clock.age(Dir::stat_file(&file).ok()?.mtime))
+}
+
+/// Refuses a plan that is not complete and that nobody makes any more: its planner was silent for so long.
+///
+/// # Errors
+/// It is one, or cannot be looked at.
+pub fn refuse_abandoned(plan: &PlanDir, dead: Duration) -> Result<()> {
+    let clock = Clock::new(plan)?;
+    let begun = || age_of_entry(&plan.below(PLAN), &clock);
+    let silence = silence(&plan.path, &clock).or_else(begun);
+    if plan.seal()?.is_none() && silence.is_some_and(|silence| silence >= dead.max(4 * BEAT)) {
+        let finding = "it is not complete, and `dircopy plan`, which made it, was cut short: remove it, and make a new plan";
+        return Err(Error::finding("go on with the plan", &plan.path, finding));
+    }
+    Ok(())
 }
 
 /// The attempts at a shard.
@@ -138,30 +187,11 @@ impl Attempt {
             if fs::create_dir(&dir).unless_taken().map_err(fail)?.is_none() {
                 continue;
             }
-            let beat = File::create_new(dir.join(BEAT_FILE)).map_err(fail)?;
-            written_at(&beat).map_err(fail)?;
+            let beat = Beat::begin(&dir).map_err(fail)?;
             let tag = ShardTag { plan: plan.plan.plan, shard, attempt };
             return Ok(Self { tag, dir, beat });
         }
         Err(fail(io::ErrorKind::AlreadyExists.into()))
-    }
-
-    /// Says in a thread that the attempt is alive until `over` has no sender any more; one that is silent for so
-    /// long is taken for `dead`.
-    pub fn beat_beside<'scope>(
-        &'scope self,
-        scope: &'scope Scope<'scope, '_>,
-        over: Receiver<()>,
-        dead: Duration,
-    ) -> std::io::Result<()> {
-        let every = BEAT.min(dead / 4);
-        let beat = move || {
-            while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                // Where the plan cannot be written to the shard's end will tell.
-                let _ = written_at(&self.beat);
-            }
-        };
-        std::thread::Builder::new().name("beat".into()).spawn_scoped(scope, beat).map(drop)
     }
 
     /// The attempt is over: what it left is removed.

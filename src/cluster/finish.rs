@@ -61,6 +61,7 @@ impl FinishJob {
     pub fn run(&self, observer: &EventObserver<'_>) -> Result<FinishReport> {
         let plan = &self.plan;
         let Some(seal) = plan.seal()? else {
+            attempt::refuse_abandoned(plan, self.dead)?;
             let finding = "it is not complete: `dircopy plan` is at work on it, or was cut short";
             return Err(Error::finding(DEED, &plan.path, finding));
         };

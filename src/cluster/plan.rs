@@ -2,18 +2,20 @@
 
 use std::{
     fs::File, hash::BuildHasher, hash::Hasher, hash::RandomState, ops::ControlFlow, path::Path,
-    path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed,
+    path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed, thread::scope,
 };
 
+use crossbeam_channel::{Sender, bounded};
+
 use crate::{
-    cluster::PlanDir, cluster::ShardSize, cluster::finish::newest_at_output,
-    cluster::pack::DirLabel, cluster::pack::EndEntry, cluster::pack::FINISH,
-    cluster::pack::FurtherName, cluster::pack::LINKS, cluster::pack::LinkedKind,
-    cluster::pack::LinkedNames, cluster::pack::Packer, cluster::pack::walk_ahead,
-    cluster::plan_dir::FrozenPlan, cluster::plan_dir::RootLabel, cluster::plan_dir::Seal,
-    cluster::plan_dir::list_name, copy::CopyJob, copy::OutputRun, copy::Prepared,
-    copy::Reservations, copy::before::open_source, error::Deed, error::Error, error::Result,
-    event::Event, event::EventObserver, manifest::SummedWriter, staged::StagedFile,
+    cluster::PlanDir, cluster::ShardSize, cluster::attempt::BEAT, cluster::attempt::Beat,
+    cluster::finish::newest_at_output, cluster::pack::DirLabel, cluster::pack::EndEntry,
+    cluster::pack::FINISH, cluster::pack::FurtherName, cluster::pack::LINKS,
+    cluster::pack::LinkedKind, cluster::pack::LinkedNames, cluster::pack::Packer,
+    cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan, cluster::plan_dir::RootLabel,
+    cluster::plan_dir::Seal, cluster::plan_dir::list_name, copy::CopyJob, copy::OutputRun,
+    copy::Prepared, copy::Reservations, copy::before::open_source, error::Deed, error::Error,
+    error::Result, event::Event, event::EventObserver, manifest::SummedWriter, staged::StagedFile,
     staged::write_whole, state::Unlisted, sys::Dir, transfer::FirstRead, tree::OutputDir,
     tree::Patience, tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent,
     tree::WalkItem,
@@ -73,6 +75,7 @@ impl PlanJob {
         job.refuse_other_layout()?;
         let prepared = job.prepare(false, patience)?;
         let plan = self.directory(&prepared)?;
+        let beat = Beat::begin(&plan.path).deed("write the plan", &plan.path)?;
         if let Some(private) = &prepared.private {
             // Shards may begin while the walk goes on; only a run that wants to be alone is kept out.
             for dir in private.locked() {
@@ -92,15 +95,22 @@ impl PlanJob {
         let mut planner = self.planner(observer, &plan, root)?;
         let mut broken = None;
         let Prepared { source, output, .. } = prepared;
-        let walked =
-            walk_ahead(&walk, source, output, stat_workers, |found| match planner.take(found) {
-                Err(error) => {
-                    broken = Some(error);
-                    ControlFlow::Break(())
-                }
-                Ok(()) if stop.is_requested() => ControlFlow::Break(()),
-                Ok(()) => ControlFlow::Continue(()),
-            });
+        let take = |found| match planner.take(found) {
+            Err(error) => {
+                broken = Some(error);
+                ControlFlow::Break(())
+            }
+            Ok(()) if stop.is_requested() => ControlFlow::Break(()),
+            Ok(()) => ControlFlow::Continue(()),
+        };
+        let walked = scope(|scope| {
+            let (walking, over) = bounded(0);
+            let begun = beat.beside(scope, over, 4 * BEAT);
+            begun.deed("start the threads for", &plan.path)?;
+            let walked = walk_ahead(&walk, source, output, stat_workers, take);
+            drop::<Sender<()>>(walking);
+            walked
+        });
         broken = broken.or(walked.err());
         let interrupted = stop.requested();
         let mut seal = planner.seal.clone();

@@ -31,7 +31,7 @@ pub const DONE: &str = "done";
 /// What ends a record of a list.
 pub const LIST_END: u8 = 0;
 
-const PLAN: &str = "plan.json";
+pub const PLAN: &str = "plan.json";
 const SEALED: &str = "SEALED";
 const FINISHED: &str = "FINISHED";
 const ENDING: &str = "ENDING";
@@ -408,7 +408,7 @@ pub fn status(plan: &PlanDir, dead: Duration) -> Result<PlanStatus> {
     status.listed = shards(&plan.below(SHARDS), "list")?.len() as u64;
     let recorded = shards(&plan.below(DONE), "sha256sum")?;
     status.done = recorded.len() as u64;
-    let begun = fs::metadata(plan.below("plan.json")).and_then(|it| it.modified()).ok();
+    let begun = fs::metadata(plan.below(PLAN)).and_then(|it| it.modified()).ok();
     for shard in &recorded {
         let path = plan.done(*shard);
         let DoneTotals { files, gone, bytes } = done::totals(&path).unwrap_or_default();

@@ -100,7 +100,7 @@ impl ShardJob {
         let attempt = Attempt::begin(&self.plan, shard)?;
         let ran = scope(|scope| {
             let (running, over) = bounded(0);
-            let begun = attempt.beat_beside(scope, over, self.dead);
+            let begun = attempt.beat.beside(scope, over, self.dead);
             begun.deed("start the threads for", &attempt.dir)?;
             let ran = self.copy(&list, &attempt, &dead, observer);
             drop::<Sender<()>>(running);
@@ -114,7 +114,7 @@ impl ShardJob {
     /// Waits until the list of a shard is there; false if the run is to stop.
     ///
     /// # Errors
-    /// The plan is complete and has no such shard.
+    /// The plan is complete and has no such shard, or nobody completes it.
     fn wait_for_list(&self, shard: u32, observer: &EventObserver<'_>) -> Result<bool> {
         let mut told = false;
         while !self.plan.list(shard).exists() {
@@ -131,6 +131,7 @@ impl ShardJob {
             if observer.stop.is_requested() {
                 return Ok(false);
             }
+            attempt::refuse_abandoned(&self.plan, self.dead)?;
             if !std::mem::replace(&mut told, true) {
                 (observer.listen)(&Event::Waiting(
                     "the plan is not complete, and the shard has no list yet",

@@ -42,6 +42,8 @@ pub struct Comparison {
     pub path: RelPath,
     /// Where it is bad, and in which way: `differs`, `missing`, `not a regular file` or `unreadable`.
     pub bad: Vec<(&'static str, PathBuf)>,
+    /// True if somewhere nothing else than a file has its name or stands on the way to it.
+    pub may_be_replaced: bool,
     /// Where it has the digest that is listed where it is bad.
     pub good: Vec<PathBuf>,
     /// Where another digest is listed, or two.
@@ -49,14 +51,11 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// True if the file can be made whole from where it is good: what has its name and is no file is never replaced.
+    /// True if the file can be made whole from where it is good.
     pub fn is_repairable(&self) -> bool {
-        !self.good.is_empty() && self.bad.iter().any(|(how, _)| *how != NOT_A_FILE)
+        self.may_be_replaced && !self.good.is_empty()
     }
 }
-
-/// How a name is bad that something else than a file has.
-pub const NOT_A_FILE: &str = "not a regular file";
 
 /// The repair of a bad file, done or possible.
 #[derive(Debug)]

@@ -6,8 +6,7 @@ use std::{fs::File, io::Seek, io::SeekFrom, mem::size_of, path::PathBuf, sync::A
 use crate::{
     error::Error, error::Result, event::Stop, hash::Digest, path::RelPath, sys::stat::Identity,
     verify::Checked, verify::Comparison, verify::Finding, verify::ManifestLines, verify::Target,
-    verify::TreeVerdict, verify::Verdict, verify::finding::NOT_A_FILE,
-    verify::lines::manifest_lines::converted,
+    verify::TreeVerdict, verify::Verdict, verify::lines::manifest_lines::converted,
 };
 
 // Several directories as replicas of one tree: for a file that is bad in one of them, which of the others
@@ -45,6 +44,7 @@ pub struct Replicas {
 #[derive(Clone, Copy, Debug, Default)]
 struct InReplica {
     bad: Option<&'static str>,
+    may_be_replaced: bool,
     listed: ListedDigest,
 }
 
@@ -69,7 +69,7 @@ impl Replicas {
             Verdict::Good(_) | Verdict::Refused(_) => return,
             Verdict::Differs(..) => "differs",
             Verdict::Missing | Verdict::NotThrough(_) => "missing",
-            Verdict::NotAFile(_) => NOT_A_FILE,
+            Verdict::NotAFile(_) => "not a regular file",
             Verdict::Unreadable(_) => "unreadable",
         };
         let directory = self.directory_number(target);
@@ -85,6 +85,7 @@ impl Replicas {
         }
         if let Some(at) = self.bad.get_mut(path).and_then(|known| at(known, directory)) {
             at.bad.get_or_insert(how);
+            at.may_be_replaced = !matches!(verdict, Verdict::NotAFile(_) | Verdict::NotThrough(_));
         }
     }
 
@@ -197,7 +198,9 @@ impl Replicas {
                 (None, _) => other.push(root.clone()),
             }
         }
-        (bad.len() + good.len() + other.len() > 1).then_some(Comparison { path, bad, good, other })
+        let may_be_replaced = known.iter().any(|at| at.may_be_replaced);
+        let is_shared = bad.len() + good.len() + other.len() > 1;
+        is_shared.then_some(Comparison { path, bad, may_be_replaced, good, other })
     }
 }
 

@@ -192,7 +192,14 @@ const MOST: usize = 20;
 
 /// Says how far the plan at `path` is.
 pub fn show(path: &Path, follower: &Follower) -> Exit {
-    let found = PlanDir::open(path).and_then(|plan| status(&plan, DEAD));
+    let found = PlanDir::open(path).and_then(|plan| {
+        let abandoned = attempt::refuse_abandoned(&plan, DEAD).err();
+        Ok((status(&plan, DEAD)?, abandoned))
+    });
+    let (found, abandoned) = match found {
+        Ok(found) => found,
+        Err(refused) => return follower.refused(&refused),
+    };
     let PlanStatus {
         seal,
         listed,
@@ -205,10 +212,7 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
         cut_short,
         took,
         end,
-    } = match found {
-        Ok(found) => found,
-        Err(refused) => return follower.refused(&refused),
-    };
+    } = found;
     let all = match &seal {
         Some(seal) => format!("{} shards", seal.shards),
         None => format!("{listed} shards so far"),
@@ -262,7 +266,12 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
             let is_done = seal.as_ref().is_some_and(|seal| u64::from(seal.shards) == done);
             let next = if is_done { "finish" } else { "shard" };
             let claim = if is_done { "" } else { " --claim" };
-            follower.say(&format!("next: dircopy {next} --plan {}{claim}", typed(path)));
+            match abandoned {
+                Some(abandoned) => follower.err(&abandoned.to_string()),
+                None => {
+                    follower.say(&format!("next: dircopy {next} --plan {}{claim}", typed(path)))
+                }
+            }
             follower.exit(Exit::Incomplete)
         }
     }
@@ -317,9 +326,10 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
             if job.plan.seal()?.is_some() {
                 break;
             }
+            attempt::refuse_abandoned(&job.plan, job.dead)?;
             if !mem::replace(&mut has_told, true) {
                 follower.tell(&Event::Waiting(
-                    "the plan is not complete: `dircopy plan` is at work on it, or was cut short",
+                    "the plan is not complete: `dircopy plan` is at work on it, or was cut short a moment ago",
                 ));
             }
             sleep(AGAIN);

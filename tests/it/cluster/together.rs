@@ -188,6 +188,34 @@ fn only_shards_share_an_output() {
     cluster.is_as_a_single_run();
 }
 
+/// A planner that was killed makes no more shards: workers waited for them for ever.
+#[test]
+fn a_plan_that_nobody_completes_is_given_up() {
+    need!(Strace);
+    let cluster = Cluster::new(6);
+    let (src, out) = (cluster.scene.src.root(), cluster.out());
+    let words = ["plan", "-q", "--shard-files", "9", "--plan"].map(std::path::PathBuf::from);
+    let words = words.into_iter().chain([cluster.plan_dir(), src.into(), out]);
+    let strace = Strace::inject(&cluster.scene, "fsync,fdatasync", "signal=SIGKILL:when=8");
+    strace.run(cluster.scene.bare(words));
+    assert!(strace.log().contains("killed by SIGKILL"));
+    let plan = cluster.plan_dir();
+    assert!(plan.join("plan.json").exists() && !plan.join("SEALED").exists());
+    // It may be at work.
+    cluster.status().assert_code(1).assert_prints(&["next: dircopy shard"]);
+    shell(&cluster.scene, "touch -d '10 minutes ago' plan/beat");
+    let remedy = "was cut short: remove it, and make a new plan";
+    cluster.status().assert_code(1).assert_says(remedy);
+    cluster.finish().assert_code(2).assert_says(remedy);
+    for shard in 0..99 {
+        if !plan.join(format!("shards/{shard:04}.list")).exists() {
+            cluster.shard(shard).assert_code(2).assert_says(remedy);
+            break;
+        }
+    }
+    cluster.command("shard", &["--claim"]).run().assert_code(2).assert_says(remedy);
+}
+
 #[test]
 fn shards_begin_while_the_plan_is_made() {
     let cluster = Cluster::new(2);

@@ -58,11 +58,11 @@ fn what_is_bad_or_missing_is_made_whole() {
 #[test]
 fn what_can_be_made_whole_is_counted_once() {
     let scene = Scene::new();
-    scene.src.file("a", "hello").file("b", "b").file("c", "c").file("d", "d");
+    scene.src.file("a", "hello").file("b", "b").file("c", "c").file("d", "d").file("e/f", "f");
     for to in ["one", "two"] {
         scene.bare(["-q", "--parity", "100%", "src", to]).run().assert_code(0);
     }
-    shell(&scene, "cd one; printf X >>a; rm b c d; mkdir b; ln -s a c");
+    shell(&scene, "cd one; printf X >>a; rm b c d; mkdir b; ln -s a c; rm -r e; touch e");
     let run = scene.bare(["verify", "one", "two"]).run();
     run.assert_code(4).assert_prints(&["repairable", "2 bad files", "dircopy heal one two"]);
     scene.bare(["heal", "one", "two"]).run().assert_code(4);
