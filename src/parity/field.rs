@@ -3,9 +3,11 @@
 //! A product is linear in the bits of the factors. So slices are laid out as bit planes: 16 planes, the first with the
 //! lowest bits of 2,048 words, and so on. Then to multiply all of these by a constant is to add, for each plane of the
 //! product, some of the 16 planes; which of them, four at a time, is looked up in a table of their 16 sums. The
-//! compiler makes vector instructions of that on every machine, without code for any.
+//! compiler makes vector instructions of that on every machine, as wide as it has them, without code for any.
 
 use std::{sync::OnceLock, thread};
+
+use crate::{sys, sys::WideWork};
 
 /// The polynomial that products are reduced by.
 const POLYNOMIAL: u32 = 0x1_100b;
@@ -78,6 +80,7 @@ type Block = [Plane; 16];
 type Subsets = [[Plane; 16]; 4];
 
 /// Exchanges the bits of a word's row with its planes; twice is nothing.
+#[inline(always)]
 fn turn(block: &mut Block) {
     for (step, mask) in [(8, 0x00ff_u16), (4, 0x0f0f), (2, 0x3333), (1, 0x5555)] {
         for row in (0..16).filter(|row| row & step == 0) {
@@ -92,17 +95,25 @@ fn turn(block: &mut Block) {
 }
 
 /// The planes of so many bytes, which are followed by zeros.
+#[inline(always)]
 fn planes_of(bytes: &[u8]) -> Block {
     let mut block = [[0; LANES]; 16];
-    for (plane, bytes) in block.iter_mut().zip(bytes.chunks(2 * LANES)) {
-        for (word, bytes) in plane.iter_mut().zip(bytes.chunks(2)) {
-            *word = u16::from_le_bytes([bytes[0], bytes.get(1).copied().unwrap_or(0)]);
-        }
+    let (pairs, last) = bytes.as_chunks();
+    let (planes, rest) = pairs.as_chunks::<LANES>();
+    let each = |plane: &mut [u16], pairs: &[[u8; 2]]| {
+        plane.iter_mut().zip(pairs).for_each(|(word, pair)| *word = u16::from_le_bytes(*pair));
+    };
+    // Of a whole plane the compiler knows the length.
+    block.iter_mut().zip(planes).for_each(|(plane, pairs)| each(plane, pairs));
+    if let Some(plane) = block.get_mut(planes.len()) {
+        each(plane, rest);
+        plane[rest.len()] = last.first().copied().unwrap_or(0).into();
     }
     turn(&mut block);
     block
 }
 
+#[inline(always)]
 fn subsets_of(block: &Block) -> Box<Subsets> {
     let mut subsets = Box::new([[[0; LANES]; 16]; 4]);
     for (four, sums) in block.chunks_exact(4).zip(subsets.iter_mut()) {
@@ -130,6 +141,7 @@ fn taken_by(factor: u16) -> [u16; 16] {
 }
 
 /// Adds the products of a block to a row of sums.
+#[inline(always)]
 fn add_products(sums: &mut [Block], subsets: &Subsets, factors: &[[u16; 16]]) {
     for (sum, taken) in sums.iter_mut().zip(factors) {
         for (plane, taken) in sum.iter_mut().zip(taken) {
@@ -146,6 +158,32 @@ fn add_products(sums: &mut [Block], subsets: &Subsets, factors: &[[u16; 16]]) {
 pub struct Term {
     pub bytes: Vec<u8>,
     pub factors: Vec<u16>,
+}
+
+/// The addition of the products of all terms to some of the blocks of all sums.
+struct Addition<'a> {
+    /// The place of the first of them in each sum.
+    start: usize,
+    rows: usize,
+    blocks: &'a mut [Block],
+    terms: &'a [Term],
+    factors: &'a [Vec<[u16; 16]>],
+}
+
+impl WideWork for Addition<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for (place, sums) in self.blocks.chunks_mut(self.rows).enumerate() {
+            let start = (self.start + place) * BLOCK;
+            for (term, factors) in self.terms.iter().zip(self.factors) {
+                let bytes = term.bytes.get(start..).unwrap_or_default();
+                if !bytes.is_empty() {
+                    let planes = planes_of(&bytes[..bytes.len().min(BLOCK)]);
+                    add_products(sums, &subsets_of(&planes), factors);
+                }
+            }
+        }
+    }
 }
 
 /// Sums of products of slices, all of one length.
@@ -172,20 +210,9 @@ impl Sums {
         let share = places.div_ceil(threads).max(1);
         thread::scope(|scope| {
             for (number, blocks) in self.blocks.chunks_mut(share * rows).enumerate() {
-                let factors = &factors;
-                let work = move || {
-                    for (place, sums) in blocks.chunks_mut(rows).enumerate() {
-                        let start = (number * share + place) * BLOCK;
-                        for (term, factors) in terms.iter().zip(factors) {
-                            let Some(bytes) = term.bytes.get(start..) else { continue };
-                            let bytes = &bytes[..bytes.len().min(BLOCK)];
-                            if !bytes.is_empty() {
-                                add_products(sums, &subsets_of(&planes_of(bytes)), factors);
-                            }
-                        }
-                    }
-                };
-                scope.spawn(work);
+                let work =
+                    Addition { start: number * share, rows, blocks, terms, factors: &factors };
+                scope.spawn(move || sys::in_wide_registers(work));
             }
             beside()
         })

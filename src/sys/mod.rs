@@ -21,6 +21,7 @@ pub mod stat;
 mod stream_end;
 pub mod traits;
 mod types;
+mod wide;
 
 pub use dir_listing::DirListing;
 pub use file_range::{FileRange, ends_at};
@@ -35,6 +36,7 @@ pub use types::{
     ListedEntry, Lock, MOST_LATER, MountedVolume, NamedInode, NoOwnMount, PendingCall, PlainUse,
     PluggedIn, ResidentBytes, Spliced, UsedSpace, VolumeDetails,
 };
+pub use wide::{WideWork, in_wide_registers};
 
 #[cfg(unix)]
 mod unix;
