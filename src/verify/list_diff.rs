@@ -147,7 +147,8 @@ impl DiffJob {
     }
 
     /// Hands out the files of each list, by its number: the digests of one name in it, those of the newest generation
-    /// of a history; but for what may be removed. Returns how many lines, or whole lists, cannot be used; a name with two digests is none of these.
+    /// of a history; but for what may be removed. Returns how many lines, or whole lists, cannot be used; a name with
+    /// two digests is none of these.
     ///
     /// # Errors
     /// What is sorted can be neither kept nor read, or `see` failed.
@@ -518,7 +519,8 @@ pub(super) fn is_own(path: &[u8]) -> bool {
     })
 }
 
-/// True for what a later run may remove: trash and parts of killed runs, which a list of all that a cloud has names too.
+/// True for what a later run may remove: trash and parts of killed runs, which a list of all that a cloud has names
+/// too.
 fn may_be_removed(path: &[u8]) -> bool {
     let is = |name: &[u8], is_one: fn(&OsStr) -> bool| sys::name_from_bytes(name).is_ok_and(is_one);
     let is_private = |name: &OsStr| name == NAME || name == TRASH;

@@ -251,30 +251,22 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
         follower.say(&format!("finished, but the manifest {} {LOST_MANIFEST}", Shown::path(lost)));
         return follower.exit(Exit::Incomplete);
     }
-    match end {
-        Some(PlanEnd { missing: 0, .. }) => {
+    let is_done = seal.as_ref().is_some_and(|seal| u64::from(seal.shards) == done);
+    match (end, abandoned) {
+        (Some(PlanEnd { missing: 0, .. }), _) => {
             follower.say("finished");
-            follower.exit(Exit::Complete)
+            return follower.exit(Exit::Complete);
         }
-        Some(PlanEnd { missing, .. }) => {
-            follower.say(&format!(
-                "finished, but {missing} entries are not at the output: run `dircopy finish` again when they can be"
-            ));
-            follower.exit(Exit::Incomplete)
-        }
-        None => {
-            let is_done = seal.as_ref().is_some_and(|seal| u64::from(seal.shards) == done);
-            let next = if is_done { "finish" } else { "shard" };
-            let claim = if is_done { "" } else { " --claim" };
-            match abandoned {
-                Some(abandoned) => follower.err(&abandoned.to_string()),
-                None => {
-                    follower.say(&format!("next: dircopy {next} --plan {}{claim}", typed(path)))
-                }
-            }
-            follower.exit(Exit::Incomplete)
+        (Some(PlanEnd { missing, .. }), _) => follower.say(&format!(
+            "finished, but {missing} entries are not at the output: run `dircopy finish` again when they can be"
+        )),
+        (None, Some(abandoned)) => follower.err(&abandoned.to_string()),
+        (None, None) => {
+            let [next, claim] = if is_done { ["finish", ""] } else { ["shard", " --claim"] };
+            follower.say(&format!("next: dircopy {next} --plan {}{claim}", typed(path)));
         }
     }
+    follower.exit(Exit::Incomplete)
 }
 
 // `dircopy shard`.
