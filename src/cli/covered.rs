@@ -1,6 +1,6 @@
 //! `dircopy covered`, from its arguments to its exit code.
 
-use std::{cell::Cell, path::Path, path::PathBuf};
+use std::{cell::Cell, ffi::OsStr, path::Path, path::PathBuf};
 
 use clap::Parser;
 use humansize::{BINARY, format_size};
@@ -11,6 +11,7 @@ use crate::{
     cli::cluster::plan::Follower,
     cli::exit::Exit,
     cli::show::{Detail, count, rows::typed},
+    copy::DatedName,
     copy::generations::set::{GenerationSet, path_of},
     hash::Algorithm,
     path::Shown,
@@ -251,11 +252,18 @@ fn hints(job: &CoveredJob, report: &CoveredReport) -> Vec<String> {
         return hints;
     }
     let source = typed(&job.source);
-    let kind = |asked: &PlaceAsked| match DirProof::of(&asked.path, job.state.as_deref()) {
-        _ if asked.trees != [asked.path.clone()] => "--generations ",
-        DirProof::Bag => "--bag ",
-        _ => "",
+    // A bag and generations have options of their own, which nobody knows here.
+    let is_plain = |asked: &PlaceAsked| {
+        let full = asked.path.canonicalize().unwrap_or_default();
+        let name = full.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        asked.trees == [asked.path.clone()]
+            && DatedName::parse(name).is_none()
+            && !matches!(
+                DirProof::of(&asked.path, job.state.as_deref()),
+                DirProof::Bag | DirProof::Either
+            )
     };
+    let state = job.state.as_ref().map(|state| format!(" --state {}", typed(state)));
     let places = report.places.iter().zip(&job.places);
     for (place, asked) in places.filter(|(place, _)| !place.is_at_source) {
         let (path, of) = (Shown::path(&place.path), |it: Standing| place.standing[it as usize]);
@@ -274,9 +282,13 @@ fn hints(job: &CoveredJob, report: &CoveredReport) -> Vec<String> {
                 "has files that no record of yours proves so: add --read".into()
             }
             false if again => "cannot be read from its device, or was not away since".into(),
-            false if place.absent + of(Standing::Differs) > 0 => {
-                format!("lacks files: dircopy {}{source} {}", kind(asked), typed(&place.path))
-            }
+            false if place.absent + of(Standing::Differs) > 0 => match is_plain(asked) {
+                true => {
+                    let (path, state) = (typed(&place.path), state.as_deref().unwrap_or_default());
+                    format!("lacks files: dircopy {source} {path}{state}")
+                }
+                false => "lacks files: run the copy that made it again".into(),
+            },
             _ => continue,
         };
         hints.push(format!("{path} {hint}"));

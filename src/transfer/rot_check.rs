@@ -135,8 +135,8 @@ fn why_not(baseline: &Baseline) -> String {
 /// may be the good one.
 fn unclear(baseline: &Baseline, deed: &'static str, path: PathBuf) -> Error {
     let finding = format!(
-        "{} lists it with different digests, so it cannot be said whether it has rotted; what is at the \
-         output stays",
+        "{} lists it with different digests, or by several algorithms (a list by one is held against it), so it cannot \
+         be said whether it has rotted; what is at the output stays",
         Shown::path(baseline.path())
     );
     Error::finding(deed, path, finding)

@@ -101,8 +101,7 @@ impl Bits {
 #[derive(Clone, Copy, Debug)]
 pub enum Lookup {
     Nothing,
-    /// All of them by this digest's algorithm, which is the strongest, have this digest; the last of these stands at
-    /// this offset, in bytes.
+    /// All of them have this digest; the last stands at this offset, in bytes.
     Agreed {
         digest: Digest,
         last: u64,
@@ -117,11 +116,6 @@ impl Lookup {
         match self {
             Lookup::Nothing => Lookup::Agreed { digest, last },
             Lookup::Agreed { digest: other, .. } if other == digest => {
-                Lookup::Agreed { digest, last }
-            }
-            // Of several algorithms the strongest counts.
-            Lookup::Agreed { digest: other, .. } if other.algorithm() < digest.algorithm() => self,
-            Lookup::Agreed { digest: other, .. } if other.algorithm() > digest.algorithm() => {
                 Lookup::Agreed { digest, last }
             }
             Lookup::Agreed { .. } | Lookup::Unclear => Lookup::Unclear,

@@ -22,7 +22,7 @@ use crate::{hash::Algorithms, hash::Digest, path::RelPath};
 // random, so no names can be chosen that collide.
 //
 // What a manifest says is taken only where it says it clearly: a line that is not ended is torn and
-// counts for nothing, and a name with two different digests by one algorithm, or with more than 64 lines, has none.
+// counts for nothing, and a name with two different digests, or with more than 64 lines, has none.
 
 /// Number of lines of one hash that are read to answer for a name. A manifest of ours has one line a name, and that
 /// many hashes do not collide; more of them are an attempt to keep us busy.
@@ -233,9 +233,7 @@ impl Index {
             return Ok(last);
         }
         let found = self.find(path, see)?;
-        let is_it =
-            |place: LinePlace| matches!(found, Lookup::Agreed { last, .. } if last == place.offset);
-        Ok(last.filter(|(_, place)| is_it(*place)))
+        Ok(last.filter(|_| matches!(found, Lookup::Agreed { .. })))
     }
 
     /// The digest on the line at `offset`, if that is of this name; `each` is told its place and what stands there.

@@ -377,23 +377,25 @@ fn any_generation_counts_for_one_place_and_what_they_share_is_read_once() {
     assert_eq!(trace.lines().filter(|line| line.contains("\"y\"")).count(), 2, "{trace}");
 }
 
-/// A bag and generations are refused as the output of a plain copy.
+/// A bag and generations are refused as the output of a plain copy, and what options they take is not known.
 #[test]
-fn what_a_place_lacks_is_copied_as_the_place_is() {
+fn what_a_place_lacks_is_copied_as_the_place_was_made() {
     need!(Root, Mount);
     let (scene, _mounts) = shelf();
-    shell(&scene, "rm src/l");
+    shell(&scene, "rm src/l; mkdir state");
     scene.bare(["-q", "--bag", "src", "a/bag"]).run().assert_code(0);
     scene.bare(["-q", "--generations", "src", "b"]).run().assert_code(0);
+    scene.bare(["-q", "--state", "state", "src", "c"]).run().assert_code(0);
     shell(&scene, "printf more > src/more");
-    for (place, option) in [("a/bag", "--bag"), ("b", "--generations")] {
-        let asked = ["covered", "src", place, "--copies", "1", "--read"];
-        let command = format!("{option} src {place}");
-        let run = scene.bare(asked).run();
-        run.assert_code(4).assert_prints(&[&format!("lacks files: dircopy {command}")]);
-        scene.bare(command.split(' ')).run().assert_code(0);
-        scene.bare(asked).run().assert_code(0);
+    for place in ["a/bag", "b", "b/latest"] {
+        let run = scene.bare(["covered", "src", place, "--copies", "1", "--read"]).run();
+        run.assert_code(4).assert_prints(&["lacks files: run the copy that made it again"]);
     }
+    let asked = ["covered", "src", "c", "--copies", "1", "--state", "state"];
+    let run = scene.bare(asked).run();
+    run.assert_code(4).assert_prints(&["lacks files: dircopy src c --state state"]);
+    scene.bare(["src", "c", "--state", "state"]).run().assert_code(0);
+    scene.bare(asked).run().assert_code(0);
 }
 
 /// What is mounted on a directory of the card hides what the card has there.
