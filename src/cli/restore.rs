@@ -9,9 +9,9 @@ use crate::{
     cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
     copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
     manifest::ManifestName, manifest::Parsed, path::directory_of, state::Missing,
-    state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing, sys::PlainUse,
-    tree::Filter, tree::Inclusion, tree::leftover_patterns, verify::DirProof, verify::output_near,
-    verify::own_manifest,
+    state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing, sys::ListedEntry,
+    sys::PlainUse, sys::stat::Kind, tree::Filter, tree::Inclusion, tree::leftover_patterns,
+    verify::DirProof, verify::output_near, verify::own_manifest,
 };
 
 /// A tree that can be proven.
@@ -206,9 +206,14 @@ fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
     let mut lists_left = false;
     let mut own = Vec::new();
     for listed in DirListing::of(root).deed("list", path)? {
-        let name = listed.deed("list", path)?.name;
+        let ListedEntry { name, kind, .. } = listed.deed("list", path)?;
         let is_private = *name == *private_dir::NAME || *name == *private_dir::TRASH;
-        let is_own = is_private || ManifestName::of_any(&name).is_some();
+        // What runs write for themselves beside the copy is a file.
+        let is_file = || match kind {
+            Some(kind) => kind == Kind::File,
+            None => root.stat(&name, false).map_or(true, |it| it.kind == Kind::File),
+        };
+        let is_own = is_private || ManifestName::of_any(&name).is_some() && is_file();
         own.extend(name.to_str().filter(|_| is_own).map(str::to_owned));
     }
     let file = sys::open_plain(manifest, PlainUse::Read).deed("read the manifest", manifest)?;

@@ -236,7 +236,7 @@ pub fn clean_up(
     }
     halves.into_iter().for_each(|half| leftovers.go_on(output, dir, &half, spared));
     parts.into_iter().for_each(|part| leftovers.remove(output, part));
-    trials.into_iter().for_each(|trial| leftovers.remove_trial(output, dir, trial));
+    trials.into_iter().for_each(|trial| leftovers.remove_trial(output, dir, trial, spared));
     leftovers
 }
 
@@ -252,10 +252,16 @@ pub fn remove_resumable(output: &OutputDir, resumable: Vec<ResumablePart>) -> Le
 
 impl Leftovers {
     /// Removes a directory that a trial was made in; one with files that no trial makes stays.
-    fn remove_trial(&mut self, output: &OutputDir, dir: &Dir, name: OsString) {
+    fn remove_trial(
+        &mut self,
+        output: &OutputDir,
+        dir: &Dir,
+        name: OsString,
+        spared: &Protected<'_>,
+    ) {
         match dir.remove_trial_dir(&name) {
             Ok(true) => self.removed.push(name),
-            Ok(false) => {}
+            Ok(false) => spared.unknown.add(|| output.path_of(&name)),
             Err(error) => {
                 let error = Error::io("remove the old trial", output.path_of(&name), error);
                 self.error.get_or_insert(error);

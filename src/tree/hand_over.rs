@@ -493,9 +493,16 @@ impl HandOver {
         if *had_list || attributes.has_access_list() {
             return None;
         }
-        let is_same = !sys::may_give_away() || (before.uid, before.gid) == (source.uid, source.gid);
+        let is_same = !sys::may_give_away() || before.uid == source.uid;
         let shown = if Dir::is_closed_in_place(before) { before.mode } else { 0 };
-        let mode = before.mode & source.mode | source.mode & 0o700 | shown;
+        let mut both = before.mode & source.mode;
+        if sys::may_give_away() && before.gid != source.gid {
+            // Whoever is of one group alone is one of the others on the other side.
+            let group = (before.mode >> 3) & source.mode & 0o007;
+            let others = both & (source.mode >> 3) & 0o007;
+            both = both & !0o077 | group << 3 | others;
+        }
+        let mode = both | source.mode & 0o700 | shown;
         is_same.then_some(Stat { mode, mtime: source.mtime, ..*before })
     }
 }

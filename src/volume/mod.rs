@@ -227,7 +227,7 @@ impl OutputVolume {
 
     /// True if new entries in `dir` get access lists from it.
     pub fn gives_lists(&self, dir: Option<&Dir>) -> bool {
-        let gives = || dir.is_some_and(Attributes::are_inherited_in);
+        let gives = || dir.is_some_and(Attributes::may_be_inherited_in);
         *self.trials.gives_lists.get_or_init(gives)
     }
 

@@ -136,7 +136,7 @@ impl Seeding<'_> {
         top.new.make_dir(name, true).unless_taken()?;
         let new = top.new.open_dir(name, false)?;
         new.open_up(&new.stat_self()?)?;
-        if Attributes::are_inherited_in(&new) {
+        if Attributes::may_be_inherited_in(&new) {
             // It is there from a run that was cut short, and what is made in it is to have the source's lists.
             Attributes::default().shed_lists(&new)?;
         }

@@ -186,8 +186,12 @@ impl Attributes {
         (owned || !is_root()) && there.mode == self.mode_at(there, source)
     }
 
-    /// True if new entries in this directory get access lists from it.
-    pub fn are_inherited_in(dir: impl AsFd) -> bool {
+    /// True if new entries in this directory get access lists from it, or may: whoever owns it can give it some, and
+    /// take them away again before anybody looks.
+    pub fn may_be_inherited_in(dir: impl AsFd) -> bool {
+        if !rustix::fs::fstat(&dir).is_ok_and(|dir| dir.st_uid == acting_as().0) {
+            return true;
+        }
         match xattr::get(dir.as_fd(), INHERITED_LIST, None) {
             Ok(len) => len > 0,
             // What cannot be told is tried where an entry is made.

@@ -15,7 +15,9 @@ use rustix::{
 };
 
 use crate::sys::unix::process::{has_hung_up, standard_input, wait_readable, wait_writable};
-use crate::sys::{stat::Kind, stat::Stat, unix::attributes::label_written, unix::dir::Dir};
+use crate::sys::{
+    Attributes, stat::Kind, stat::Stat, unix::attributes::label_written, unix::dir::Dir,
+};
 
 /// The flags that every end is opened with: without waiting, and without becoming a terminal's program.
 const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
@@ -159,15 +161,17 @@ fn told_umask() -> Option<u32> {
     u32::from_str_radix(mask.trim(), 8).ok()
 }
 
-/// Gives a file of our own the permissions that `mode` says for its group. Where it cannot have them it stays as it is:
-/// not more open than it was.
+/// Gives a file of our own the permissions that `mode` says for its group, and takes from it what its directory gave it
+/// for others. Where it cannot have them it stays as it is: not more open than it was.
 ///
 /// # Errors
 /// Something that was written to it is lost, as the system said meanwhile.
 // The type differs between systems, so a cast that is empty here is needed there.
 #[allow(clippy::unnecessary_cast)]
 pub fn let_read(file: &File, mode: impl Fn(u32) -> u32) -> io::Result<()> {
-    if let Ok(stat) = rustix::fs::fstat(file) {
+    if let Ok(stat) = rustix::fs::fstat(file)
+        && Attributes::default().shed_lists(file).is_ok()
+    {
         let mode = Mode::from_raw_mode(mode(stat.st_gid) as _);
         let _refused = label_written(file, &|| rustix::fs::fchmod(file, mode))?;
     }

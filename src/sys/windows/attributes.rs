@@ -78,7 +78,7 @@ impl Attributes {
     }
 
     /// Access lists are no part of a copy here.
-    pub fn are_inherited_in(_: impl AsHandle) -> bool {
+    pub fn may_be_inherited_in(_: impl AsHandle) -> bool {
         false
     }
 

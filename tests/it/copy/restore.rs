@@ -391,6 +391,17 @@ fn what_a_killed_run_left_stays_in_the_archive() {
     assert_eq!(shell(&scene, &format!("cat back/2025/{left}")), "mine\n");
 }
 
+/// Runs write files of such names for themselves, and neither directories nor links.
+#[test]
+fn what_is_called_like_a_manifest_and_is_none_comes_back() {
+    let scene = copied(&[]);
+    scene.src.file("dircopy-20200101T000000Z.sha256sum/film", "film");
+    scene.src.symlink("dircopy-20200102T000000Z.md5sum", "notes.txt");
+    scene.copy(&[]).assert_code(0);
+    scene.bare(["restore", "dst", "back"]).run().assert_code(0);
+    shell(&scene, "diff -r --no-dereference src back");
+}
+
 /// They match the patterns of what a killed run left, and no run gave them.
 #[test]
 fn files_of_the_source_with_names_alike_come_back() {

@@ -633,3 +633,56 @@ fn a_dry_run_closes_nothing() {
     run.assert_says("were changed, meanwhile");
     assert_eq!(label(&scene, "d").2, 0o755);
 }
+
+/// The owner's own copy has another group: what root's copy may not hand over stays the owner's.
+#[test]
+fn a_directory_with_another_group_stays_its_owners() {
+    need!(Root, Setpriv);
+    for policy in ["default", "never"] {
+        let scene = Scene::new();
+        scene.src.file("d/c", "c");
+        shell(&scene, "mkdir -m 1777 dst; chmod 755 . src/d; chown -R nobody:root src");
+        scene.command(["-q"]).under_nobody().run().assert_code(0);
+        let label = || shell(&scene, "stat -c '%U:%g %a' dst/d");
+        let before = label();
+        let run = scene.copy(&["--overwrite-policy", policy]);
+        run.assert_code(1).assert_says("cannot give its owner and permissions to");
+        assert_eq!(label(), before, "{policy}");
+    }
+}
+
+/// Whoever owns a directory gives it an access list for new entries, and takes it away before anybody looks for it.
+#[test]
+fn a_list_that_was_given_for_a_moment_lets_nobody_in() {
+    need!(Root, Strace, Setpriv);
+    let scene = Scene::new();
+    scene.src.file("u/closed/key", "SECRET");
+    let prepare = "mkdir -p dst/u; chmod 755 . src dst; chmod 750 src/u/closed; chown nobody:nogroup src/u dst/u";
+    shell(&scene, &format!("{prepare}; setfacl -d -m u:nobody:rwx dst/u"));
+    let strace = Strace::inject(&scene, "mkdir,mkdirat", "signal=SIGSTOP").on("dst/u/closed");
+    let run = strace.run_stopped(scene.command(["--overwrite-policy", "update"]), || {
+        shell(&scene, "setfacl -k dst/u");
+    });
+    run.assert_code(0);
+    let read =
+        "setpriv --reuid=65534 --regid=65534 --clear-groups cat dst/u/closed/key 2>&1 || true";
+    assert!(!shell(&scene, read).contains("SECRET"), "{}", shell(&scene, "getfacl dst/u/closed"));
+}
+
+/// A manifest that its group may read is not read by those whom a list of the output lets into new files.
+#[test]
+fn a_manifest_has_no_list_of_its_directory() {
+    need!(Root, Setpriv);
+    let formats = ["bsd", "dirs", "sides", "mhl"].map(|format| ["--format", format]);
+    for args in [&[][..], &["--bag"]].into_iter().chain(formats.iter().map(|it| &it[..])) {
+        let scene = Scene::new();
+        scene.src.file("closed/tim-is-dismissed", "yes");
+        shell(
+            &scene,
+            "mkdir dst; chmod 755 . src dst; chmod 750 src/closed; setfacl -d -m u:nobody:rwx,m::rwx dst",
+        );
+        scene.copy(args).assert_code(0);
+        let read = "setpriv --reuid=65534 --regid=65534 --clear-groups grep -r dismissed dst 2>/dev/null || true";
+        assert_eq!(shell(&scene, read), "", "{args:?}");
+    }
+}

@@ -1,6 +1,6 @@
 //! What a killed run was writing when it died, of every kind of file: the same command again leaves nothing of it.
 
-use crate::harness::{Scene, Strace, content, need, shell};
+use crate::harness::{Scene, Strace, content, leftover_name, need, shell};
 
 /// Temporary files of every name that there is or was, but for the output of a plan and the attempts at its shards, in
 /// which other machines may be at work.
@@ -191,4 +191,17 @@ fn what_the_source_has_is_no_leftover() {
     shell(&scene, &format!("rm src/{name}"));
     scene.bare(args).run();
     assert_eq!(scene.output().read(name), b"mine");
+}
+
+/// What somebody wrote into the directory of a killed run's trial is not removed, and was not named either.
+#[test]
+fn a_trial_with_something_of_the_users_is_named() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    scene.copy(&[]).assert_code(0);
+    let left = leftover_name(&scene.dst);
+    shell(&scene, &format!("mkdir -m 700 dst/{left}; echo mine >dst/{left}/note; echo 2 >src/b"));
+    let run = scene.copy(&["--mirror=all"]);
+    run.assert_says(&left).assert_says("what looks like a part file");
+    assert_eq!(shell(&scene, &format!("cat dst/{left}/note")), "mine\n");
 }

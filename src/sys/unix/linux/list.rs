@@ -12,11 +12,11 @@ use crate::{sys::stat::Kind, sys::types::ListedEntry};
 const BUFFER: usize = 64 * 1024;
 
 /// The buffer that directories are listed through; one serves any number of them.
-pub struct DirReader(Vec<MaybeUninit<u8>>);
+pub struct DirReader(Box<[MaybeUninit<u8>]>);
 
 impl Default for DirReader {
     fn default() -> Self {
-        Self(vec![MaybeUninit::uninit(); BUFFER])
+        Self(Box::new_uninit_slice(BUFFER))
     }
 }
 
