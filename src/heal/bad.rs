@@ -301,7 +301,7 @@ impl Tree {
     /// There is no such directory.
     pub fn open(root: PathBuf, specs: &[TargetSpec]) -> Result<(Self, Vec<ListedTree>)> {
         let fail = |error| Error::io("open the directory", &root, error);
-        let dir = Dir::open(&root).map_err(fail)?;
+        let dir = Dir::open_named(&root).map_err(fail)?;
         let id = dir.identity().map_err(fail)?;
         let (mut targets, mut manifests, mut listed) = (Vec::new(), Vec::new(), Vec::new());
         let mut barrier = None;

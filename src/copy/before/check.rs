@@ -367,7 +367,7 @@ impl Opened {
 }
 
 pub(crate) fn open_output(to: &Path) -> Result<Opened> {
-    match Dir::open(to) {
+    match Dir::open_named(to) {
         Ok(dir) => return Ok(Opened::There(dir)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
@@ -377,7 +377,7 @@ pub(crate) fn open_output(to: &Path) -> Result<Opened> {
     }
     new_name(to)?;
     let parent = directory_of(to);
-    match Dir::open(parent) {
+    match Dir::open_named(parent) {
         Ok(dir) => Ok(Opened::Parent(dir)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::finding(
             "copy to",

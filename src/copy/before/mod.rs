@@ -366,7 +366,7 @@ pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<SourceEntry>)> {
             None => Error::io("open the source", from, error),
         },
     };
-    match Dir::open(from) {
+    match Dir::open_named(from) {
         Ok(dir) => return Ok((dir, None)),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
         Err(error) => return Err(fail(error)),
@@ -374,7 +374,7 @@ pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<SourceEntry>)> {
     let Some(name) = from.file_name() else {
         return Err(fail(io::ErrorKind::NotADirectory.into()));
     };
-    let parent = Dir::open(directory_of(from)).map_err(fail)?;
+    let parent = Dir::open_named(directory_of(from)).map_err(fail)?;
     // What the user names may be a link; what it points to is meant.
     let stat = parent.stat(name, true).map_err(fail)?;
     if stat.kind != Kind::File {

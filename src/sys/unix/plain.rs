@@ -1,17 +1,17 @@
-//! Files that the user names for the program itself: a log, a list, a job.
+//! Paths that the user names: files for the program itself (a log, a list, a job), and the ways to what is copied.
 //!
 //! Another user who may write to the directory of such a file may put something else in its place: a link to a
 //! file that only this user may change, or a FIFO at which the program waits for ever.
 
 use std::{
-    fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt, os::unix::fs::MetadataExt, path::Path,
-    path::PathBuf,
+    ffi::OsString, fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt,
+    os::unix::fs::MetadataExt, path::Component, path::Path, path::PathBuf,
 };
 
 use rustix::{fs::CWD, fs::Mode, fs::OFlags, io::Errno};
 
 use crate::{
-    path::directory_of, sys::Dir, sys::interrupted::uninterrupted, sys::stat::Kind,
+    path::RelPath, path::directory_of, sys::Dir, sys::interrupted::uninterrupted, sys::stat::Kind,
     sys::types::PlainUse, sys::unix::dir::PRIVATE, sys::unix::process::acting_as,
 };
 
@@ -38,14 +38,8 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
         flags.set(OFlags::NOFOLLOW, purpose != PlainUse::Read);
     }
     let is_written = purpose != PlainUse::Read && !is_given;
-    if is_written
-        && let Some(link) = strange_link(&std::path::absolute(directory_of(path))?, MOST_LINKS)?
-    {
-        let link = link.display();
-        let finding = format!(
-            "{link} is a symbolic link of another user, who says where it leads: give the path that is meant"
-        );
-        return Err(io::Error::other(finding));
+    if is_written {
+        without_links(directory_of(path))?;
     }
     let opened = rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(PRIVATE as _));
     let file = File::from(opened.map_err(|error| match error {
@@ -72,25 +66,72 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
     Ok(file)
 }
 
-/// The most links on the way to a file that is written, one in the target of another.
-const MOST_LINKS: u32 = 8;
+/// The most links on a way.
+const MOST_LINKS: u32 = 32;
 
-/// The first link on the way to the directory `path` that belongs to neither this user nor root, or is one too many.
-fn strange_link(path: &Path, most: u32) -> io::Result<Option<PathBuf>> {
-    for above in path.ancestors() {
-        let Ok(entry) = above.symlink_metadata() else { continue };
+/// The whole path, without links, to what `path` leads to; links of this user and of root alone are followed. One below
+/// `/proc` is left as it is: its links are not what they say.
+///
+/// # Errors
+/// A link belongs to another user, or there are too many; or the system's.
+fn without_links(path: &Path) -> io::Result<PathBuf> {
+    let whole = std::path::absolute(path)?;
+    let (mut done, mut links) = (PathBuf::from("/"), 0);
+    let mut left: Vec<OsString> = reversed(&whole).collect();
+    while let Some(name) = left.pop() {
+        if name == ".." {
+            done.pop();
+            continue;
+        }
+        done.push(&name);
+        if done == Path::new("/proc") {
+            return Ok(whole);
+        }
+        let entry = done.symlink_metadata()?;
         if !entry.is_symlink() {
             continue;
         }
-        let Some(left) = most.checked_sub(1).filter(|_| is_ours(&entry)) else {
-            return Ok(Some(above.to_path_buf()));
-        };
-        let target = above.parent().unwrap_or(above).join(fs::read_link(above)?);
-        if let Some(link) = strange_link(&target, left)? {
-            return Ok(Some(link));
+        if !is_ours(&entry) {
+            let finding = format!(
+                "{} is a symbolic link of another user, who says where it leads: give the path that is meant",
+                done.display()
+            );
+            return Err(io::Error::other(finding));
+        }
+        links += 1;
+        if links > MOST_LINKS {
+            return Err(Errno::LOOP.into());
+        }
+        let target = fs::read_link(&done)?;
+        done.pop();
+        if target.is_absolute() {
+            done = PathBuf::from("/");
+        }
+        left.extend(reversed(&target));
+    }
+    Ok(done)
+}
+
+/// The names of a path, the last first.
+fn reversed(path: &Path) -> impl Iterator<Item = OsString> {
+    let names = path.components().rev();
+    let is_name = |it: &Component<'_>| matches!(it, Component::Normal(_) | Component::ParentDir);
+    names.filter(is_name).map(|it| it.as_os_str().to_os_string())
+}
+
+impl Dir {
+    /// Opens the directory that the user named to copy from or to. Links on the way to it are followed as far as they
+    /// are this user's or root's: another user's may lead elsewhere by the next run.
+    ///
+    /// # Errors
+    /// A link belongs to another user; or the system's.
+    pub fn open_named(path: &Path) -> io::Result<Self> {
+        let real = without_links(path)?;
+        match real.strip_prefix("/").ok().filter(|_| !real.starts_with("/proc")) {
+            Some(below) => Self::open(Path::new("/"))?.open_below(&RelPath::of(below)),
+            None => Self::open(&real),
         }
     }
-    Ok(None)
 }
 
 /// Reads what a file has from `at` on, wherever others read it; 0 at its end.

@@ -80,6 +80,11 @@ impl Dir {
         }
     }
 
+    /// The same: only administrators make links here, or who is allowed to.
+    pub fn open_named(path: &Path) -> io::Result<Self> {
+        Self::open(path)
+    }
+
     /// Opens the directory `name` in this one. Unless `follow`, a symbolic link or junction is refused
     /// (`NotADirectory`).
     pub fn open_dir(&self, name: &OsStr, follow: bool) -> io::Result<Self> {

@@ -143,3 +143,32 @@ fn the_source_is_never_changed() {
         judge.equal("the source", &ctimes(scene.src.root()), &stats);
     }
 }
+
+/// Who may write above the source or the output, as in a home, leads tonight's run elsewhere by a link.
+#[test]
+fn a_link_of_another_user_is_not_followed_to_the_source_or_the_output() {
+    need!(Root, Setpriv);
+    let scene = Scene::new();
+    scene.src.file("f", "SECRET");
+    shell(
+        &scene,
+        "mkdir -m 755 home out full; touch full/x; chmod 700 src; ln -s ../src home/data; chown -hR nobody home",
+    );
+    let finding = "home/data is a symbolic link of another user, who says where it leads";
+    for args in [
+        &["home/data", "out"][..],
+        &["home/data/f", "out"],
+        &["full", "home/data/new"],
+        &["full", "home/data"],
+        &["plan", "home/data", "out", "--plan", "plan"],
+        &["heal", "src", "home/data"],
+        &["--generations", "full", "home/data"],
+    ] {
+        scene.bare(args).run().assert_code(2).assert_says(finding);
+    }
+    assert_eq!(shell(&scene, "ls -A out src"), "out:\n\nsrc:\nf\n");
+    // One's own, and those of root, are the user's word.
+    shell(&scene, "chown -h root home/data; ln -s home/data link");
+    scene.bare(["link", "out"]).run().assert_code(0);
+    shell(&scene, "cmp src/f out/f");
+}
