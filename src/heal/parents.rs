@@ -205,8 +205,8 @@ impl<'a> Way<'a> {
             if self.wider.is_none() && good.is_closed_to_some_in(&self.there)? {
                 let path = |tree: &Tree| Shown::path(&self.below.full_path(&tree.root)).to_string();
                 self.wider = Some(format!(
-                    "{} may be entered by users who may not enter {}, or belongs to another; give it that one's owner \
-                     and permissions if all in it is yours, or else move it away, and heal again",
+                    "{} may be entered by users who may not enter {}, or belongs to another; give it that one's owner, \
+                     permissions and access lists if all in it is yours, or else move it away, and heal again",
                     path(tree),
                     path(good.source.tree)
                 ));

@@ -18,7 +18,7 @@ use crate::{
     event::Progress, fanout::Hub, fanout::Slot, hash::Backend, io::Durability, io::Options,
     io::SharedBlocks, state::Knowledge, state::Note, state::OtherOutputs, state::PrivateDir, sys,
     sys::Dir, sys::Durable, sys::stat::Time, transfer::FirstRead, tree::Batch, tree::Cleanup,
-    tree::OutputDir, tree::Walk, tree::WalkEvent, tree::walk::most_levels,
+    tree::OutputDir, tree::SourceEntry, tree::Walk, tree::WalkEvent, tree::walk::most_levels,
 };
 
 /// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
@@ -264,9 +264,10 @@ impl CopyJob {
     }
 
     /// True if a symbolic link in the source stands for what it points to. A source that is one file may be named
-    /// through a link.
+    /// through a link of the user's own; another's may have taken its place since.
     pub(crate) fn follows(&self, prepared: &Prepared) -> bool {
-        self.options.selection.follow_links || prepared.file.is_some()
+        let is_link = |file: &SourceEntry| prepared.source.handle.is_own_link(&file.name);
+        self.options.selection.follow_links || prepared.file.as_ref().is_some_and(is_link)
     }
 
     /// The way in which the copy to `output` is made durable.

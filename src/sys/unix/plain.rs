@@ -4,7 +4,7 @@
 //! file that only this user may change, or a FIFO at which the program waits for ever.
 
 use std::{
-    ffi::OsString, fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt,
+    ffi::OsStr, ffi::OsString, fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt,
     os::unix::fs::MetadataExt, path::Component, path::Path, path::PathBuf,
 };
 
@@ -131,6 +131,12 @@ impl Dir {
             Some(below) => Self::open(Path::new("/"))?.open_below(&RelPath::of(below)),
             None => Self::open(&real),
         }
+    }
+
+    /// True if the entry `name` is a symbolic link of this user or of root.
+    pub fn is_own_link(&self, name: &OsStr) -> bool {
+        let is_ours = |uid| [0, acting_as().0].contains(&uid);
+        self.stat(name, false).is_ok_and(|it| it.kind == Kind::Symlink && is_ours(it.uid))
     }
 }
 

@@ -85,6 +85,11 @@ impl Dir {
         Self::open(path)
     }
 
+    /// True if the entry `name` is a symbolic link.
+    pub fn is_own_link(&self, name: &OsStr) -> bool {
+        self.stat(name, false).is_ok_and(|it| it.kind == Kind::Symlink)
+    }
+
     /// Opens the directory `name` in this one. Unless `follow`, a symbolic link or junction is refused
     /// (`NotADirectory`).
     pub fn open_dir(&self, name: &OsStr, follow: bool) -> io::Result<Self> {

@@ -686,3 +686,19 @@ fn a_manifest_has_no_list_of_its_directory() {
         assert_eq!(shell(&scene, read), "", "{args:?}");
     }
 }
+
+/// FIFOs and devices too: what their directory gives them would count by their own permissions.
+#[test]
+fn a_special_file_has_no_list_of_its_directory() {
+    need!(Root, Setpriv);
+    let scene = Scene::new();
+    let prepare =
+        "mkdir -p src/u dst/u; mkfifo src/u/fifo; mknod src/u/disk b 7 250; chmod 660 src/u/*";
+    let lists = "chown nobody:nogroup src/u dst/u; setfacl -d -m u:nobody:rwx,m::rwx dst/u";
+    shell(&scene, &format!("chmod 755 .; {prepare}; chmod 755 src dst; {lists}"));
+    scene.copy(&["--specials"]).assert_code(0);
+    for name in ["fifo", "disk"] {
+        let list = shell(&scene, &format!("getfacl -p dst/u/{name}"));
+        assert!(!list.contains("user:nobody"), "{list}");
+    }
+}

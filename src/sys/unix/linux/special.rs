@@ -50,6 +50,8 @@ impl Dir {
         }
         // What was opened as a path is changed by the path under which the kernel shows it.
         let path = unopened::path_of(&made);
+        // Its directory may have given it a list, which its own permissions would make count.
+        unopened::shed_list(&made)?;
         for (name, value) in &attributes.0 {
             unopened::set(&made, name, value)?;
         }
