@@ -262,7 +262,7 @@ pub fn generations(args: &GenerationsArgs, console: &Console) -> Exit {
 }
 
 fn open(path: &Path) -> Result<(Dir, GenerationSet)> {
-    let root = Dir::open(path).deed("open the output", path)?;
+    let root = Dir::open_named(path).deed("open the output", path)?;
     let set = GenerationSet::read(&root, path)?;
     Ok((root, set))
 }

@@ -73,7 +73,7 @@ impl MergeLists {
             let finding = "there is something of that name, and it is never replaced";
             return Err(Error::finding(DEED, &self.output, finding));
         }
-        let dir = Dir::open(directory_of(&self.output)).map_err(fail)?;
+        let dir = Dir::open_named(directory_of(&self.output)).map_err(fail)?;
         let name = self.output.file_name().ok_or_else(|| fail(ErrorKind::InvalidInput.into()))?;
         let mut gathered = InputLines {
             observer,

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     cluster::attempt, cluster::done, cluster::done::DoneTotals, copy::CopyJob, error::Deed,
-    error::Error, error::Result, io::CopyOptions, staged::write_whole, sys, sys::Dir,
-    sys::DirListing, sys::PlainUse, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
+    error::Error, error::Result, io::CopyOptions, path::directory_of, staged::write_whole, sys,
+    sys::Dir, sys::DirListing, sys::PlainUse, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
 };
 
 /// The version of all formats in the directory.
@@ -179,6 +179,7 @@ impl PlanDir {
     /// It cannot be made, or there is one already, which is not empty.
     pub fn create(path: &Path, plan: FrozenPlan) -> Result<Self> {
         let fail = |error| Error::io("make the plan", path, error);
+        Dir::open_named(directory_of(path)).map_err(fail)?;
         match fs::create_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Who made the link chose which directory is closed and filled.
@@ -189,7 +190,7 @@ impl PlanDir {
             }
             made => made.map_err(fail)?,
         }
-        let dir = Dir::open(path).map_err(fail)?;
+        let dir = Dir::open_named(path).map_err(fail)?;
         // Root could close what another user made, and that user open it again.
         if !dir.is_ours().map_err(fail)? {
             let finding =

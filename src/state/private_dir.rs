@@ -173,7 +173,7 @@ impl PrivateDir {
             PrivatePlace::Among(elsewhere) => elsewhere,
         };
         let fail = |error| Error::io("open the directory for private records", elsewhere, error);
-        let above = Dir::open(elsewhere).map_err(fail)?;
+        let above = Dir::open_named(elsewhere).map_err(fail)?;
         let name = name_elsewhere(path).deed("look at", path)?;
         let opened = Self::open_in(root, &above, &name, elsewhere.join(&name), missing)?;
         let there = if missing == Missing::Make { missing } else { Missing::Leave };

@@ -90,7 +90,7 @@ impl OutputPlace {
         let Some(name) = path.file_name() else { return refuse("it is no name of a file") };
         let parent = directory_of(path);
         let cannot = |error| Error::io("open the directory", parent, error);
-        let dir = Dir::open(parent).map_err(cannot)?;
+        let dir = Dir::open_named(parent).map_err(cannot)?;
         match dir.stat(name, true).map(|stat| stat.kind) {
             Ok(Kind::Dir) => return refuse("a stream goes into a file, and this is a directory"),
             Ok(Kind::Socket) => return refuse("it is a socket"),

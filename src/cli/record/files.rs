@@ -141,7 +141,7 @@ impl Destination {
             let finding = "the last component is no name of a file";
             return Err(Error::finding(kind.deed(), path, finding));
         };
-        let dir = Dir::open(directory_of(path));
+        let dir = Dir::open_named(directory_of(path));
         let dir = dir.map_err(|error| cannot(kind.deed(), path, directory_of(path), error))?;
         let left = LeftRecords::find(&dir, directory_of(path), name, is_data);
         let (name, path) = (name.to_os_string(), path.to_path_buf());
@@ -286,7 +286,7 @@ impl ReportDestination {
             }
             return Destination::new(RecordKind::of_report(path), path, is_data).map(Self::File);
         }
-        let dir = Dir::open(path).map_err(|error| cannot(WRITE, path, path, error))?;
+        let dir = Dir::open_named(path).map_err(|error| cannot(WRITE, path, path, error))?;
         let own = Mutex::new(OwnReport { stamp: Stamp::new(started), written: false });
         let left = LeftRecords::find(&dir, path, kind.as_ref(), is_data);
         let path = path.to_path_buf();

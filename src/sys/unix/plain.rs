@@ -112,6 +112,18 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
     Ok(done)
 }
 
+/// Refuses a link of another user on the way to `path`, or in its place; that something is missing shows when it is
+/// opened.
+///
+/// # Errors
+/// There is one.
+pub(super) fn refuse_strange_link(path: &Path) -> io::Result<()> {
+    match without_links(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        gone => gone.map(drop),
+    }
+}
+
 /// The names of a path, the last first.
 fn reversed(path: &Path) -> impl Iterator<Item = OsString> {
     let names = path.components().rev();

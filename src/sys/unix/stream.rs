@@ -14,6 +14,7 @@ use rustix::{
     fs::UTIME_NOW, fs::UTIME_OMIT, io::Errno,
 };
 
+use crate::sys::unix::plain::refuse_strange_link;
 use crate::sys::unix::process::{has_hung_up, standard_input, wait_readable, wait_writable};
 use crate::sys::{
     Attributes, stat::Kind, stat::Stat, unix::attributes::label_written, unix::dir::Dir,
@@ -35,6 +36,7 @@ impl StreamEnd {
     /// Opens what is to be read, of any kind but a directory. A FIFO that has no writer yet
     /// reads like one at its end: wait with [`wait_readable`] before the first read.
     pub fn open_input(path: &Path) -> io::Result<Self> {
+        refuse_strange_link(path)?;
         let end = Self::of(File::from(rustix::fs::openat(
             CWD,
             path,
@@ -50,6 +52,7 @@ impl StreamEnd {
     /// Opens a FIFO or a character device for writing; `None` while the FIFO has no reader. A block
     /// device is refused: writing there would overwrite its content.
     pub fn open_output(path: &Path) -> io::Result<Option<Self>> {
+        refuse_strange_link(path)?;
         let opened = rustix::fs::openat(CWD, path, OFlags::WRONLY | FLAGS, Mode::empty());
         let file = match opened {
             Err(Errno::NXIO) if is_fifo(path) => return Ok(None),

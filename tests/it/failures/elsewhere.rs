@@ -172,3 +172,35 @@ fn a_link_of_another_user_is_not_followed_to_the_source_or_the_output() {
     scene.bare(["link", "out"]).run().assert_code(0);
     shell(&scene, "cmp src/f out/f");
 }
+
+/// Nor to anything else that a run writes, or reads as a stream.
+#[test]
+fn a_link_of_another_user_is_not_followed_to_records_and_streams() {
+    need!(Root, Setpriv);
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    scene.copy(&[]).assert_code(0);
+    shell(
+        &scene,
+        "mkdir -m 755 home victim; mkdir -m 700 closed; echo SECRET >closed/f; ln -s ../victim home/v; \
+         ln -s ../closed home/c; ln -s ../closed/f home/f; chown -hR nobody home; cp dst/*.sha256sum list",
+    );
+    let finding = "is a symbolic link of another user, who says where it leads";
+    for line in [
+        "-i home/c/f -i src/a -o out",
+        "-i home/f -i src/a -o second",
+        "-i src/a -i src/a -o home/v/stream",
+        "--state home/v src dst",
+        "--report home/v src dst",
+        "--report home/v/report src dst",
+        "--metrics home/v/metrics src dst",
+        "plan src new --plan home/v/plan",
+        "manifest merge list list -o home/v/merged",
+    ] {
+        let run = scene.bare(line.split(' ')).run();
+        run.assert_says(finding);
+        // Where private records cannot be kept a copy is made without.
+        assert_eq!(run.code == Some(0), line.starts_with("--state"), "{line}");
+    }
+    assert_eq!(shell(&scene, "ls -A victim"), "");
+}
