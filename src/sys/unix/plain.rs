@@ -69,8 +69,9 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
 /// The most links on a way.
 const MOST_LINKS: u32 = 32;
 
-/// The whole path, without links, to what `path` leads to; links of this user and of root alone are followed. One below
-/// `/proc` is left as it is: its links are not what they say.
+/// The whole path, without links, to what `path` leads to; links of this user and of root alone are followed, and those
+/// that lead to nowhere else than another's directory. One below `/proc` is left as it is: its links are not what they
+/// say.
 ///
 /// # Errors
 /// A link belongs to another user, or there are too many; or the system's.
@@ -91,7 +92,8 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
         if !entry.is_symlink() {
             continue;
         }
-        if !is_ours(&entry) {
+        let target = fs::read_link(&done)?;
+        if !is_ours(&entry) && !leads_nowhere_else(&done, &entry, &target)? {
             let finding = format!(
                 "{} is a symbolic link of another user, who says where it leads: give the path that is meant",
                 done.display()
@@ -102,7 +104,6 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
         if links > MOST_LINKS {
             return Err(Errno::LOOP.into());
         }
-        let target = fs::read_link(&done)?;
         done.pop();
         if target.is_absolute() {
             done = PathBuf::from("/");
@@ -110,6 +111,14 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
         left.extend(reversed(&target));
     }
     Ok(done)
+}
+
+/// True if a link only names another entry of a directory of its own user, who could as well exchange the two: as
+/// `latest` does among generations.
+fn leads_nowhere_else(link: &Path, entry: &Metadata, target: &Path) -> io::Result<bool> {
+    let mut names = target.components();
+    let is_one = matches!((names.next(), names.next()), (Some(Component::Normal(_)), None));
+    Ok(is_one && directory_of(link).metadata()?.uid() == entry.uid())
 }
 
 /// Refuses a link of another user on the way to `path`, or in its place; that something is missing shows when it is

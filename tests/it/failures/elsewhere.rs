@@ -167,6 +167,12 @@ fn a_link_of_another_user_is_not_followed_to_the_source_or_the_output() {
         scene.bare(args).run().assert_code(2).assert_says(finding);
     }
     assert_eq!(shell(&scene, "ls -A out src"), "out:\n\nsrc:\nf\n");
+    // Not even to another directory beside it, where that is not in a directory of the same user's.
+    shell(&scene, "mkdir -m 1777 all; mkdir all/x; ln -s x all/link; chown -h nobody all/link");
+    scene.bare(["all/link", "out"]).run().assert_code(2).assert_says("all/link is a symbolic link");
+    // Who owns a directory could exchange what is in it; `latest` is such a link.
+    shell(&scene, "touch all/x/x; chown nobody all");
+    scene.bare(["all/link", "beside"]).run().assert_code(0);
     // One's own, and those of root, are the user's word.
     shell(&scene, "chown -h root home/data; ln -s home/data link");
     scene.bare(["link", "out"]).run().assert_code(0);
