@@ -200,9 +200,16 @@ impl Dir {
         Ok(stat_from(&rustix::fs::fstat(file)?))
     }
 
-    /// The identity of the directory above this one; of itself at the top.
+    /// The directory above this one; itself at the top. One that may only be gone through, as what homes are in often
+    /// is, can be looked at and climbed from where the system opens it for that alone (`O_PATH`).
     pub fn parent(&self) -> io::Result<Dir> {
-        Ok(Self(rustix::fs::openat(&self.0, "..", DIRECTORY, Mode::empty())?))
+        let open = |flags| rustix::fs::openat(&self.0, "..", flags, Mode::empty());
+        let opened = match open(DIRECTORY) {
+            #[cfg(target_os = "linux")]
+            Err(Errno::ACCESS) => open(DIRECTORY | OFlags::PATH),
+            opened => opened,
+        };
+        Ok(Self(opened?))
     }
 
     /// The directory's identity.

@@ -148,9 +148,13 @@ impl Dir {
     /// A link belongs to another user; or the system's.
     pub fn open_named(path: &Path) -> io::Result<Self> {
         let real = without_links(path)?;
-        match real.strip_prefix("/").ok().filter(|_| !real.starts_with("/proc")) {
-            Some(below) => Self::open(Path::new("/"))?.open_below(&RelPath::of(below)),
-            None => Self::open(&real),
+        let Some(below) = real.strip_prefix("/").ok().filter(|_| !real.starts_with("/proc")) else {
+            return Self::open(&real);
+        };
+        match Self::open(Path::new("/"))?.open_below(&RelPath::of(below)) {
+            // Where that takes several calls each directory is opened, also one that may only be gone through.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Self::open(&real),
+            opened => opened,
         }
     }
 

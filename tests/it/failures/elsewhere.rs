@@ -210,3 +210,21 @@ fn a_link_of_another_user_is_not_followed_to_records_and_streams() {
     }
     assert_eq!(shell(&scene, "ls -A victim"), "");
 }
+
+/// What homes are in may often only be gone through; and Linux before 5.6 opens no way at once.
+#[test]
+fn a_way_that_may_only_be_gone_through_is_gone_on_old_kernels() {
+    need!(Root, Setpriv, Strace);
+    let scene = Scene::new();
+    shell(
+        &scene,
+        "chmod 755 .; mkdir -p home/hers/src; chmod 711 home; echo a >home/hers/src/a; chown -R nobody home/hers",
+    );
+    let copy = |to: &str| scene.bare(["-q", "home/hers/src", to]).under_nobody();
+    copy("home/hers/first").run().assert_code(0);
+    let strace = Strace::inject(&scene, "openat2", "error=ENOSYS");
+    let run = strace.run(copy("home/hers/dst"));
+    assert!(strace.log().contains("INJECTED"), "{}", strace.log());
+    run.assert_code(0);
+    shell(&scene, "cmp home/hers/src/a home/hers/dst/a");
+}
