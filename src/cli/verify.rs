@@ -82,11 +82,11 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
             Some((set, latest(&root), is_others))
         };
         let (mut set, latest, is_others) = Dir::open(dir).ok().and_then(read).unwrap_or_default();
-        let is_recorded = DirProof::of(dir, job.state.as_deref()) == DirProof::Recorded;
-        if !is_recorded {
+        let is_recorded = || DirProof::of(dir, job.state.as_deref()) == DirProof::Recorded;
+        if !set.unread.is_empty() && !is_recorded() {
             untaken.extend(set.unread.drain(..).map(|(_, error)| Finding::Broken(error)));
         }
-        if (set.complete.is_empty() && !is_others) || is_recorded {
+        if (set.complete.is_empty() && !is_others) || is_recorded() {
             // Where no generation was finished the tree of one has the manifest of its run.
             let unfinished = set.unfinished.last().filter(|_| set.complete.is_empty());
             let tree = unfinished.map(|name| dir.join(format!("{name}{UNFINISHED}")));

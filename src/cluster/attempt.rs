@@ -8,10 +8,10 @@
 
 use std::{
     collections::BTreeSet, fs, fs::File, hash::BuildHasher, hash::Hasher, hash::RandomState, io,
-    path::Path, path::PathBuf, thread::Scope, time::Duration,
+    path::Path, path::PathBuf, thread::Builder, thread::scope, time::Duration,
 };
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{RecvTimeoutError, bounded};
 
 use crate::cluster::plan_dir::{CLAIMED, FAILED, OPEN, PLAN, RUNNING, shard_number};
 use crate::error::{Deed, Error, Result};
@@ -23,7 +23,7 @@ use crate::{
 const MOST_TRIES: u32 = 1000;
 
 /// Time between two signs of life of an attempt: a quarter of the time after which it would be taken for dead.
-pub const BEAT: Duration = Duration::from_secs(5);
+const BEAT: Duration = Duration::from_secs(5);
 
 const BEAT_FILE: &str = "beat";
 
@@ -60,22 +60,31 @@ impl Beat {
         Ok(Self(file))
     }
 
-    /// Gives more in a thread until `over` has no sender any more; a process that is silent for so long is taken for
-    /// `dead`.
-    pub fn beside<'scope>(
-        &'scope self,
-        scope: &'scope Scope<'scope, '_>,
-        over: Receiver<()>,
+    /// Gives more while `work` goes on; a process that is silent for so long is taken for `dead`.
+    ///
+    /// # Errors
+    /// Those of `work`, or there is no thread to be had; `dir` is where the signs are given.
+    pub fn during<T>(
+        &self,
+        dir: &Path,
         dead: Duration,
-    ) -> io::Result<()> {
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let every = BEAT.min(dead / 4);
-        let beat = move || {
-            while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                // Where the plan cannot be written to its end will tell.
-                let _ = written_at(&self.0);
-            }
-        };
-        std::thread::Builder::new().name("beat".into()).spawn_scoped(scope, beat).map(drop)
+        scope(|scope| {
+            let (working, over) = bounded::<()>(0);
+            let beat = move || {
+                while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                    // Where the plan cannot be written to its end will tell.
+                    let _ = written_at(&self.0);
+                }
+            };
+            let begun = Builder::new().name("beat".into()).spawn_scoped(scope, beat);
+            begun.deed("start the threads for", dir)?;
+            let done = work();
+            drop(working);
+            done
+        })
     }
 }
 
@@ -114,6 +123,9 @@ fn silence(path: &Path, clock: &Clock) -> Option<Duration> {
     Some(clock.age(Dir::stat_file(&file).ok()?.mtime))
 }
 
+/// The least time after which a planner that was silent is taken for dead, however little workers are given.
+pub const PLANNER_DEAD: Duration = BEAT.saturating_mul(4);
+
 /// Refuses a plan that is not complete and that nobody makes any more: its planner was silent for so long.
 ///
 /// # Errors
@@ -122,7 +134,7 @@ pub fn refuse_abandoned(plan: &PlanDir, dead: Duration) -> Result<()> {
     let clock = Clock::new(plan)?;
     let begun = || age_of_entry(&plan.below(PLAN), &clock);
     let silence = silence(&plan.path, &clock).or_else(begun);
-    if plan.seal()?.is_none() && silence.is_some_and(|silence| silence >= dead.max(4 * BEAT)) {
+    if plan.seal()?.is_none() && silence.is_some_and(|silence| silence >= dead.max(PLANNER_DEAD)) {
         let finding = "it is not complete, and `dircopy plan`, which made it, was cut short: remove it, and make a new plan";
         return Err(Error::finding("go on with the plan", &plan.path, finding));
     }

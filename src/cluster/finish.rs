@@ -150,12 +150,13 @@ impl FinishJob {
         if missing.is_empty() {
             return Ok(0);
         }
+        let is_missing = |list: &Path| matches!(list.symlink_metadata().if_there(), Ok(None));
         let failed = attempt::shards_in(plan, FAILED)?;
         let cut_short = attempt::cut_short(plan)?;
         for shard in &missing {
             let is = |alive| running.contains(&(*shard, alive));
             let state = match () {
-                () if !plan.list(*shard).exists() => "its list is missing; make a new plan",
+                () if is_missing(&plan.list(*shard)) => "its list is missing; make a new plan",
                 () if is(true) => "it is being run",
                 () if outlived.contains(shard) => {
                     "another attempt died at it after it was recorded; run it again"

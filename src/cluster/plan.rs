@@ -2,13 +2,11 @@
 
 use std::{
     fs::File, hash::BuildHasher, hash::Hasher, hash::RandomState, ops::ControlFlow, path::Path,
-    path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed, thread::scope,
+    path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed,
 };
 
-use crossbeam_channel::{Sender, bounded};
-
 use crate::{
-    cluster::PlanDir, cluster::ShardSize, cluster::attempt::BEAT, cluster::attempt::Beat,
+    cluster::PlanDir, cluster::ShardSize, cluster::attempt::Beat, cluster::attempt::PLANNER_DEAD,
     cluster::finish::newest_at_output, cluster::pack::DirLabel, cluster::pack::EndEntry,
     cluster::pack::FINISH, cluster::pack::FurtherName, cluster::pack::LINKS,
     cluster::pack::LinkedKind, cluster::pack::LinkedNames, cluster::pack::Packer,
@@ -93,33 +91,29 @@ impl PlanJob {
         let stat_workers = job.workers_for(&prepared, false, 1).stat_workers();
         let root = Arc::clone(&prepared.output);
         let mut planner = self.planner(observer, &plan, root)?;
-        let mut broken = None;
+        let (mut broken, mut interrupted, mut seal) = (None, None, Seal::default());
         let Prepared { source, output, .. } = prepared;
-        let take = |found| match planner.take(found) {
-            Err(error) => {
-                broken = Some(error);
-                ControlFlow::Break(())
+        // To the seal: making durable what the walk made, and sorting, may take long too.
+        let made = beat.during(&plan.path, PLANNER_DEAD, || {
+            let walked = walk_ahead(&walk, source, output, stat_workers, |found| {
+                match planner.take(found) {
+                    Err(error) => {
+                        broken = Some(error);
+                        ControlFlow::Break(())
+                    }
+                    Ok(()) if stop.is_requested() => ControlFlow::Break(()),
+                    Ok(()) => ControlFlow::Continue(()),
+                }
+            });
+            interrupted = stop.requested();
+            seal = planner.seal.clone();
+            walked?;
+            if broken.is_none() && interrupted.is_none() {
+                seal = planner.finish(&plan)?;
             }
-            Ok(()) if stop.is_requested() => ControlFlow::Break(()),
-            Ok(()) => ControlFlow::Continue(()),
-        };
-        let walked = scope(|scope| {
-            let (walking, over) = bounded(0);
-            let begun = beat.beside(scope, over, 4 * BEAT);
-            begun.deed("start the threads for", &plan.path)?;
-            let walked = walk_ahead(&walk, source, output, stat_workers, take);
-            drop::<Sender<()>>(walking);
-            walked
+            Ok(())
         });
-        broken = broken.or(walked.err());
-        let interrupted = stop.requested();
-        let mut seal = planner.seal.clone();
-        if broken.is_none() && interrupted.is_none() {
-            match planner.finish(&plan) {
-                Ok(whole) => seal = whole,
-                Err(error) => broken = Some(error),
-            }
-        }
+        broken = broken.or(made.err());
         Ok(PlanReport { seal, broken, interrupted })
     }
 

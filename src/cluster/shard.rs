@@ -7,10 +7,8 @@
 
 use std::{
     collections::BTreeMap, fs::File, io, io::Read, path::Path, sync::Arc, sync::atomic::AtomicU64,
-    sync::atomic::Ordering::Relaxed, thread::scope, thread::sleep, time::Duration,
+    sync::atomic::Ordering::Relaxed, thread::sleep, time::Duration,
 };
-
-use crossbeam_channel::{Sender, bounded};
 
 use crate::cluster::done::{DoneFile, DoneWriter, Presence, SourceSearch, look_again};
 use crate::{
@@ -98,14 +96,8 @@ impl ShardJob {
         let list = self.list(shard)?;
         let dead = attempt::dead(&self.plan, shard, self.dead)?;
         let attempt = Attempt::begin(&self.plan, shard)?;
-        let ran = scope(|scope| {
-            let (running, over) = bounded(0);
-            let begun = attempt.beat.beside(scope, over, self.dead);
-            begun.deed("start the threads for", &attempt.dir)?;
-            let ran = self.copy(&list, &attempt, &dead, observer);
-            drop::<Sender<()>>(running);
-            ran
-        });
+        let copy = || self.copy(&list, &attempt, &dead, observer);
+        let ran = attempt.beat.during(&attempt.dir, self.dead, copy);
         let warn = |error: Error| (observer.listen)(&Event::Warning(&error));
         attempt.end().err().into_iter().for_each(warn);
         ran

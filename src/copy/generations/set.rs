@@ -133,20 +133,14 @@ fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> io::Result<
     if !complete && !Dir::is_kept_by_us(&dir.stat_self()?) {
         return Ok(false);
     }
-    if dir.stat(NAME.as_ref(), false).if_there()?.is_none() {
-        // A run was killed when it had made no more.
-        return Ok(!complete && DirListing::is_empty(&dir).unwrap_or(false));
-    }
-    if open_own(&dir, NAME.as_ref())?.is_none() {
-        return Ok(false);
-    }
     let private = match PrivateDir::open(&dir, &path.join(name), None, Missing::Leave) {
         Ok(Some(private)) => private,
-        Ok(None) => return Ok(false),
+        // A run was killed when it had made no more.
+        Ok(None) => return Ok(!complete && DirListing::is_empty(&dir).unwrap_or(false)),
         Err(error) => {
-            return match error.cause() {
-                Cause::Io(cause) => Err(io::Error::new(cause.kind(), error.reason())),
-                Cause::Finding(_) => Ok(false),
+            return match (error.cause(), open_own(&dir, NAME.as_ref())?) {
+                (Cause::Io(cause), Some(_)) => Err(io::Error::new(cause.kind(), error.reason())),
+                _ => Ok(false),
             };
         }
     };

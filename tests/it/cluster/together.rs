@@ -216,6 +216,25 @@ fn a_plan_that_nobody_completes_is_given_up() {
     cluster.command("shard", &["--claim"]).run().assert_code(2).assert_says(remedy);
 }
 
+/// What the walk made may take minutes to become durable: the planner lives meanwhile.
+#[test]
+fn a_planner_gives_signs_of_life_to_the_seal() {
+    need!(Strace);
+    let cluster = Cluster::new(2);
+    let (src, out) = (cluster.scene.src.root(), cluster.out());
+    let words = ["plan", "-q", "--plan"].map(std::path::PathBuf::from);
+    let words = words.into_iter().chain([cluster.plan_dir(), src.into(), out]);
+    let sign = || cluster.plan_dir().join("beat").metadata().and_then(|it| it.modified()).ok();
+    // The first call asks whether such a sync can be relied on.
+    let strace = Strace::inject(&cluster.scene, "syncfs", "delay_enter=20000000:when=2");
+    let mut planner = strace.spawn(cluster.scene.bare(words));
+    planner.until("the end of the walk", || strace.log().matches("syncfs").count() == 2);
+    let first = sign();
+    assert!(first.is_some());
+    planner.until("a further sign", || sign() > first);
+    planner.signal(Signal::KILL);
+}
+
 #[test]
 fn shards_begin_while_the_plan_is_made() {
     let cluster = Cluster::new(2);

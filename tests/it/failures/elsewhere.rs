@@ -228,3 +228,23 @@ fn a_way_that_may_only_be_gone_through_is_gone_on_old_kernels() {
     run.assert_code(0);
     shell(&scene, "cmp home/hers/src/a home/hers/dst/a");
 }
+
+/// A file as the source is not opened through a link that took its place since the way to it was looked at.
+#[test]
+fn a_file_that_is_exchanged_for_a_link_is_not_followed() {
+    need!(Root, Setpriv, Strace);
+    let scene = Scene::new();
+    let prepare =
+        "mkdir -m 755 home out; mkdir -m 700 closed; echo SECRET >closed/f; echo data >home/data";
+    shell(&scene, &format!("{prepare}; ln -s ../closed/f home/link; chown -hR nobody home"));
+    // The way to the file was gone, and then its directory is opened, the third time by the copy itself.
+    let home = scene.path("home");
+    let strace = Strace::inject(&scene, "openat2", "signal=SIGSTOP:when=3")
+        .exactly_on(home.strip_prefix("/").unwrap());
+    let run = strace.run_stopped(scene.bare(["home/data", "out"]), || {
+        shell(&scene, "mv home/link home/data");
+    });
+    assert!(strace.log().contains("stopped by SIGSTOP"), "{}", strace.log());
+    assert_ne!(run.code, Some(0));
+    assert_eq!(shell(&scene, "grep -rs SECRET out || true"), "");
+}
