@@ -12,7 +12,7 @@ use crate::{
     sys::interrupted::uninterrupted, sys::stat::Identity, sys::stat::Stat, sys::unix::dir::Dir,
     sys::unix::dir::owner_of, sys::unix::dir::times_of, sys::unix::owner::is_born_owned,
     sys::unix::owner::mode_of_another, sys::unix::process::acting_as, sys::unix::process::is_root,
-    sys::unix::system::denies, sys::unix::system::limited_to, sys::unix::system::of_group,
+    sys::unix::system::denies, sys::unix::system::limited_to, sys::unix::system::of_groups,
     sys::unix::system::permitted_without, sys::unix::system::without_mask,
     sys::unix::system::xattr, sys::unix::system::xattr::ACCESS_LIST,
     sys::unix::system::xattr::INHERITED_LIST, sys::unix::volume::flush_file,
@@ -152,18 +152,21 @@ impl Attributes {
     }
 
     /// The permissions that an entry of another owner, and of the group `gid`, gets from `source`, which has these.
-    /// Those of the source's group come as all others there, and get no more than a list gives them at the source.
+    /// Those of the source's group come as all others there, and they and those of the entry's own get no more than a
+    /// list gives them at the source.
     pub(super) fn mode_of_another(&self, source: &Stat, gid: u32) -> u32 {
         let list = self.0.iter().find(|(name, _)| name.as_c_str() == ACCESS_LIST);
-        let kept_out = list.map_or(0, |(_, list)| 0o7 & !of_group(list));
+        let [all, own] = list.map_or([0o7; 2], |(_, list)| of_groups(list, gid));
         let mode = mode_of_another(source, gid);
-        if gid == source.gid { mode } else { mode & !kept_out }
+        if gid == source.gid { mode } else { mode & (0o7700 | own << 3 | all) }
     }
 
     /// The same for an open entry of this user, which gets `source`'s group where that makes a difference and this user
     /// is in it.
     fn mode_by_group(&self, to: BorrowedFd<'_>, source: &Stat) -> u32 {
-        let narrow = self.mode_of_another(source, !source.gid);
+        // A list may name the group that the entry has.
+        let gid = rustix::fs::fstat(to).ok().filter(|_| !self.0.is_empty()).map(|to| to.st_gid);
+        let narrow = self.mode_of_another(source, gid.unwrap_or(!source.gid));
         let whole = match source.uid == acting_as().0 {
             true => source.mode,
             false => self.mode_of_another(source, source.gid),

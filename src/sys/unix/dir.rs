@@ -5,7 +5,7 @@
 
 use std::{
     ffi::OsStr, ffi::OsString, fs::File, io, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd,
-    os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, sync::atomic::AtomicU32,
+    os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, sync::atomic::AtomicU64,
     sync::atomic::Ordering::Relaxed, thread::sleep, time::Duration,
 };
 
@@ -35,23 +35,24 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 /// to give way (fcntl(2)), and most do so within a millisecond. Milliseconds before each further try.
 const LEASE_WAITS: [u64; 8] = [1, 4, 16, 64, 250, 500, 1000, 2000];
 
-/// Number of files whose holders did not give way in that time: after this many no other is waited for, since somebody
-/// may keep leases on all files that are his.
-static KEPT_LEASES: AtomicU32 = AtomicU32::new(0);
-const MOST_KEPT: u32 = 4;
+/// A wait of so many milliseconds is a long one, and the most that a run spends with these in sum: somebody may keep
+/// leases on all files that are his, and give each way at the last moment. Four files are waited for to the end.
+const LONG_WAIT: u64 = 64;
+const MOST_WAITED: u64 = 15_000;
+static WAITED: AtomicU64 = AtomicU64::new(0);
 
 /// Opens a file once the holder of a lease on it has given way, if that is so soon.
 #[cold]
 fn when_given_way(open: impl Fn() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
-    if KEPT_LEASES.load(Relaxed) < MOST_KEPT {
-        for wait in LEASE_WAITS {
-            sleep(Duration::from_millis(wait));
-            match open() {
-                Err(Errno::AGAIN) => {}
-                opened => return opened,
-            }
+    for wait in LEASE_WAITS {
+        if wait >= LONG_WAIT && WAITED.fetch_add(wait, Relaxed) >= MOST_WAITED {
+            break;
         }
-        KEPT_LEASES.fetch_add(1, Relaxed);
+        sleep(Duration::from_millis(wait));
+        match open() {
+            Err(Errno::AGAIN) => {}
+            opened => return opened,
+        }
     }
     Err(Errno::AGAIN)
 }

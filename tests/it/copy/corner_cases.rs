@@ -3,7 +3,7 @@
 //! groups, few descriptors, a session that ends, an output that does not tell letter case.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::{fs, os::fd::AsRawFd, time::Duration};
+use std::{fs, os::fd::AsRawFd, time::Duration, time::Instant};
 
 use rustix::process::Signal;
 
@@ -124,22 +124,63 @@ extern "C" fn note_that_it_is_asked(_: libc::c_int) {
     ASKED.store(true, Relaxed);
 }
 
+/// Takes a lease of a kind on a file, or gives it back.
+fn lease(file: &fs::File, kind: libc::c_int) -> libc::c_int {
+    // SAFETY: the call takes two numbers and a descriptor that is open.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) }
+}
+
 /// File servers hold leases on what their clients have open, and give them up when they are asked.
 #[test]
 fn a_file_with_a_lease_is_waited_for() {
     let scene = Scene::new();
     scene.src.file("f", "leased");
     let file = fs::File::options().read(true).write(true).open(scene.src.path("f")).unwrap();
-    let lease = |kind: libc::c_int| {
-        // SAFETY: the call takes two numbers and a descriptor that is open.
-        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) }
-    };
     // SAFETY: the handler only stores a number.
     unsafe { libc::signal(libc::SIGIO, note_that_it_is_asked as *const () as usize) };
-    assert_eq!(lease(libc::F_WRLCK), 0);
+    assert_eq!(lease(&file, libc::F_WRLCK), 0);
     let mut running = scene.command(NONE).spawn();
     running.until("the holder is asked", || ASKED.load(Relaxed));
-    assert_eq!(lease(libc::F_UNLCK), 0);
+    assert_eq!(lease(&file, libc::F_UNLCK), 0);
     running.wait().assert_code(0);
     assert_eq!(fs::read(scene.dst.join("f")).unwrap(), b"leased");
+}
+
+/// Whoever keeps leases on all files that are his, and gives each up at the last moment, does not delay a run for ever.
+#[test]
+fn leases_are_waited_for_only_so_long_in_sum() {
+    let scene = Scene::new();
+    let files: Vec<_> = (0..16)
+        .map(|i| {
+            let path = scene.src.file(format!("f{i}"), "leased").path(format!("f{i}"));
+            fs::File::options().read(true).write(true).open(path).unwrap()
+        })
+        .collect();
+    // SAFETY: the handler only stores a number.
+    unsafe { libc::signal(libc::SIGIO, note_that_it_is_asked as *const () as usize) };
+    assert!(files.iter().all(|file| lease(file, libc::F_WRLCK) == 0));
+    let running = scene.command(NONE).spawn();
+    let is_over = AtomicBool::new(false);
+    let run = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut asked = vec![None; files.len()];
+            while !is_over.load(Relaxed) {
+                for (file, asked) in files.iter().zip(&mut asked) {
+                    // SAFETY: the call takes a number and a descriptor that is open.
+                    let kind = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) };
+                    let since = asked.get_or_insert_with(Instant::now);
+                    if kind == libc::F_WRLCK {
+                        *asked = None;
+                    } else if since.elapsed() > Duration::from_millis(1500) {
+                        lease(file, libc::F_UNLCK);
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let run = running.wait();
+        is_over.store(true, Relaxed);
+        run
+    });
+    run.assert_code(1).assert_prints(&["copied"]).assert_prints(&["failed"]);
 }

@@ -477,6 +477,33 @@ fn an_ordinary_users_directories_keep_their_set_group_id_bits() {
     assert_eq!(run(), "d 2750 100\nof group 2755 2000\n");
 }
 
+/// Where the output decides a copy's group, and the source's list keeps that group out, the copy does too.
+#[test]
+fn a_group_that_the_output_gives_gets_no_more_than_the_sources_list_gives_it() {
+    need!(Setpriv, Attr);
+    for (list, reads) in
+        [("g:2000:0", false), ("g:2000:0,u:5555:rw,g:3000:r", false), ("g:2000:r", true)]
+    {
+        let scene = Scene::on_disk();
+        scene.src.file("f", "SECRET");
+        let setup = format!(
+            "mkdir out; chmod 755 . src; chmod 644 src/f; chown -R 1001:100 src out; chgrp 3000 src/f; \
+             setfacl -m {list} src/f; chgrp 2000 out; chmod 2755 out"
+        );
+        shell(&scene, &setup);
+        let by = |user: &'static str, group: &'static str| {
+            ["setpriv", "--reuid", user, "--regid", group, "--groups", group]
+        };
+        for counts in ["copied      1 file", "unchanged   1 file"] {
+            let args = ["src", "out/o", "--overwrite-policy", "update"];
+            scene.bare(args).under(by("1001", "100")).run().assert_code(0).assert_prints(&[counts]);
+            assert_eq!(shell(&scene, "stat -c %g out/o/f"), "2000\n");
+            let read = format!("cd out/o; {} cat f 2>&1 || true", by("1002", "2000").join(" "));
+            assert_eq!(shell(&scene, &read) == "SECRET", reads, "{list}");
+        }
+    }
+}
+
 /// Who may not give files away still gets a copy, and exit 0.
 #[test]
 fn owners_that_cannot_be_kept_do_not_cost_the_copy() {

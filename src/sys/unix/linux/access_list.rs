@@ -21,11 +21,15 @@ pub fn permitted_without(list: &[u8]) -> u32 {
     0o7700 | (group & named) << 3 | named
 }
 
-/// The permissions of the entry's group, within the mask, which those of the entry show in their place. None if the
-/// list cannot be taken apart.
-pub fn of_group(list: &[u8]) -> u32 {
-    let given = given_by(list).and_then(|mut given| given.find(|(tag, _)| *tag == GROUP_OBJ));
-    given.map_or(0, |(_, given)| given.into())
+/// The permissions that a list gives, within its mask, to the entry's group and to the group `gid`; all to one that it
+/// does not name. None if it cannot be taken apart.
+pub fn of_groups(list: &[u8], gid: u32) -> [u32; 2] {
+    let of_group = given_by(list).and_then(|mut given| given.find(|(tag, _)| *tag == GROUP_OBJ));
+    let entries = list.get(4..).unwrap_or_default().as_chunks::<8>().0;
+    let id = [&GROUP.to_le_bytes()[..], &gid.to_le_bytes()];
+    let named = entries.iter().find(|entry| [&entry[..2], &entry[4..]] == id);
+    let of_named = named.map_or(0o7, |entry| entry[2].into());
+    of_group.map_or([0; 2], |(_, given)| [given.into(), of_named])
 }
 
 /// The list, giving no more than an entry with the permissions `mode` may: setting it sets those, too.

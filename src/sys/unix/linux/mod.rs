@@ -42,7 +42,7 @@ pub use volumes::{
 };
 
 // What the rest of `unix` needs of it.
-pub(super) use access_list::{denies, limited_to, of_group, permitted_without, without_mask};
+pub(super) use access_list::{denies, limited_to, of_groups, permitted_without, without_mask};
 pub(super) use durable::{fdatasync, fsync};
 pub(super) use lease::is_open_for_writing;
 pub(super) use open::UNNOTICED;

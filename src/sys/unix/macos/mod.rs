@@ -47,8 +47,8 @@ pub use volumes::{
 
 // What the rest of `unix` needs of it.
 #[cfg(target_os = "linux")]
-pub(super) use access_list::{denies, limited_to, of_group, permitted_without, without_mask};
+pub(super) use access_list::{denies, limited_to, of_groups, permitted_without, without_mask};
 pub(super) use durable::{fdatasync, fsync};
 pub(super) use process::{UNNOTICED, abstract_address, is_open_for_writing};
 #[cfg(target_os = "macos")]
-pub(super) use xattr::{denies, limited_to, of_group, permitted_without, without_mask};
+pub(super) use xattr::{denies, limited_to, of_groups, permitted_without, without_mask};

@@ -86,9 +86,9 @@ pub fn permitted_without(_: &[u8]) -> u32 {
     0o7700
 }
 
-/// The permissions that the entry's group has for sure: none, as a list may keep it out.
-pub fn of_group(_: &[u8]) -> u32 {
-    0
+/// The permissions that the entry's group, and another, have for sure: none, as a list may keep them out.
+pub fn of_groups(_: &[u8], _: u32) -> [u32; 2] {
+    [0; 2]
 }
 
 /// A list as it is: setting it changes no permissions here.
