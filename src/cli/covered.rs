@@ -1,15 +1,19 @@
 //! `dircopy covered`, from its arguments to its exit code.
 
-use std::{cell::Cell, ffi::OsStr, path::Path, path::PathBuf};
+use std::{cell::Cell, ffi::OsStr, ffi::OsString, path::Path, path::PathBuf};
 
 use clap::Parser;
 use humansize::{BINARY, format_size};
 
 use crate::{
+    cli::args::unattended::RecordArgs,
     cli::args::values::{Choice, Choose, VerbosityArgs, one_of},
     cli::args::verify::parse_since,
     cli::cluster::plan::Follower,
     cli::exit::Exit,
+    cli::record::entry::RecordEntry,
+    cli::record::task::{RunResult, Task},
+    cli::session::{Session, Setup},
     cli::show::{Detail, count, rows::typed},
     copy::DatedName,
     copy::generations::set::{GenerationSet, path_of},
@@ -49,6 +53,7 @@ Options:
       --at-least PROOF   How far files are to be proven: read-back, replugged,
                          or read (now, from the disk)
       --state DIR        Your private records are below DIR
+      --report FILE      A record of the answer: JSON, or a page if .html
   -q, --quiet            Only say what is wrong
   -v, --verbose          Name every file that is not covered
   -h; --help             This; all options and exit codes
@@ -110,6 +115,9 @@ pub struct CoveredArgs {
     pub state: Option<PathBuf>,
 
     #[command(flatten)]
+    pub records: RecordArgs,
+
+    #[command(flatten)]
     pub verbosity: VerbosityArgs,
 }
 
@@ -117,8 +125,7 @@ pub struct CoveredArgs {
 const MOST_TOLD: u64 = 1000;
 
 /// Says whether a source may be erased.
-pub fn covered(args: &CoveredArgs) -> Exit {
-    let follower = Follower::new(&args.verbosity);
+pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
     let place = |path: &PathBuf| PlaceAsked {
         path: path.clone(),
         trees: if path.is_dir() { trees_of(path, args.state.as_deref()) } else { Vec::new() },
@@ -134,26 +141,42 @@ pub fn covered(args: &CoveredArgs) -> Exit {
         at_least: args.at_least,
         state: args.state.clone(),
     };
+    let detail = args.verbosity.detail();
+    let opened = Session::open(Setup {
+        options: args.records.options("dircopy", detail),
+        view: args.verbosity.view(),
+        aside: false,
+        task: Task::Covered(&job),
+        command,
+    });
+    let follower = match opened {
+        Ok(session) => Follower::of(session, &args.verbosity),
+        Err(exit) => return exit,
+    };
     let told = Cell::new(0);
     let tell = |report: &CoveredReport, path: &[u8], at: usize, found: &FoundAt| {
         told.set(told.get() + 1);
-        if told.get() <= MOST_TOLD || args.verbosity.detail() == Detail::Verbose {
-            let each = report.places.iter().zip(found);
-            let each: Vec<String> = each.map(|(place, found)| is_at(place, *found)).collect();
-            let (copies, name, each) = (job.copies, Shown::bytes(path), each.join("; "));
-            let places = count(copies as u64, "place");
-            follower.session.console.out(&format!("at {at} of {places}: {name} ({each})"));
+        let each = report.places.iter().zip(found);
+        let each: Vec<String> = each.map(|(place, found)| is_at(place, *found)).collect();
+        let (places, name) = (count(job.copies as u64, "place"), Shown::bytes(path));
+        let (at, each) = (format!("at {at} of {places}"), each.join("; "));
+        let line = format!("{at}: {name} ({each})");
+        let entry = RecordEntry::uncovered(path, format!("{at}: {each}"));
+        follower.session.records.entry(&line, &entry);
+        if told.get() <= MOST_TOLD || detail == Detail::Verbose {
+            follower.session.console.out(&line);
         }
     };
     let report = match follower.run(|observer| job.run(observer, &tell)) {
         Ok(report) => report,
-        Err(refused) => return follower.refused(&refused),
+        Err(refused) => return follower.session.end_refused(&refused),
     };
     let next = "not everything was looked at: do not erase it";
+    let ran = RunResult::Covered(&report);
     if let Some(exit) = follower.cut_short(None, report.interrupted, next) {
-        return exit;
+        return follower.session.end(&ran, exit, true, |_, _| format!("interrupted: {next}"));
     }
-    if told.get() > MOST_TOLD && args.verbosity.detail() != Detail::Verbose {
+    if told.get() > MOST_TOLD && detail != Detail::Verbose {
         let more = told.get() - MOST_TOLD;
         follower
             .session
@@ -167,11 +190,18 @@ pub fn covered(args: &CoveredArgs) -> Exit {
     }
     hints(&job, &report).iter().for_each(|hint| follower.say(hint));
     let (exit, verdict) = verdict(&job, &report);
-    match exit {
-        Exit::Complete => follower.say(&verdict),
-        _ => follower.err(&verdict),
+    let is_complete = exit == Exit::Complete;
+    let is_quiet = detail == Detail::Quiet || !is_complete;
+    let exit = follower.session.end(&ran, exit, is_quiet, |exit, amiss| match exit {
+        Exit::Incomplete if is_complete => {
+            format!("every file is there, but {amiss}; do not erase {}", Shown::path(&job.source))
+        }
+        _ => verdict.clone(),
+    });
+    if !is_complete {
+        follower.err(&verdict);
     }
-    follower.exit(exit)
+    exit
 }
 
 /// The trees that have private records of their own: all generations, the newest first, or the directory itself.
@@ -205,6 +235,13 @@ fn is_at(place: &PlaceReport, found: Option<Found>) -> String {
 
 /// The line about a place.
 fn place_line(place: &PlaceReport, files: u64) -> String {
+    let (there, words) = (place.proven.iter().sum::<u64>(), place_words(place));
+    let words = if words.is_empty() { String::new() } else { format!(": {words}") };
+    format!("{}: {there} of {}{words}", Shown::path(&place.path), count(files, "file"))
+}
+
+/// What is to be said of a place.
+pub fn place_words(place: &PlaceReport) -> String {
     let word = |proof: &Proof| match proof {
         Proof::Listed => "listed",
         Proof::Recorded => "recorded and untouched",
@@ -241,8 +278,7 @@ fn place_line(place: &PlaceReport, files: u64) -> String {
     if let Some(first) = &place.same_as {
         told.push(format!("it is one place with {}, on one disk", Shown::path(first)));
     }
-    let told = if told.is_empty() { String::new() } else { format!(": {}", told.join("; ")) };
-    format!("{}: {there} of {}{told}", Shown::path(&place.path), count(files, "file"))
+    told.join("; ")
 }
 
 /// What can be typed next.

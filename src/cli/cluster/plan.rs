@@ -421,17 +421,22 @@ fn tell(report: &ShardReport, follower: &Follower) -> Exit {
 // The frame of the commands of a plan: the screen, signals, and progress.
 
 /// A run of a command of a plan, and what of its events is told once.
-pub struct Follower {
-    pub session: Session<'static>,
+pub struct Follower<'a> {
+    pub session: Session<'a>,
     gathered: Gathered,
     is_quiet: bool,
 }
 
-impl Follower {
+impl<'a> Follower<'a> {
     /// Catches signals.
     pub fn new(verbosity: &VerbosityArgs) -> Self {
+        Self::of(Session::bare(verbosity), verbosity)
+    }
+
+    /// The same of a run that leaves records.
+    pub fn of(session: Session<'a>, verbosity: &VerbosityArgs) -> Self {
         let is_quiet = verbosity.detail() == Detail::Quiet;
-        Self { session: Session::bare(verbosity), gathered: Gathered::default(), is_quiet }
+        Self { session, gathered: Gathered::default(), is_quiet }
     }
 
     /// Runs `work`, shows how far it is, and tells its events.
@@ -446,6 +451,7 @@ impl Follower {
     /// Tells an event.
     pub fn tell(&self, event: &Event<'_>) {
         self.session.console.event(event, None, &self.gathered);
+        self.session.records.event(event, None);
     }
 
     /// A line for standard output, unless only what is wrong is to be said.

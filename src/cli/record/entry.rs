@@ -143,6 +143,11 @@ impl<'a> RecordEntry<'a> {
         }
     }
 
+    /// A file of a source that is not at enough places, and what each has of it.
+    pub fn uncovered(path: &[u8], text: String) -> Self {
+        Self::named("not-covered", path, Some(text.into()))
+    }
+
     /// The finding about the listed file at this path.
     fn verdict(path: &[u8], verdict: &Verdict) -> Self {
         let event = |event, text| Self::named(event, path, text);

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use crate::{
     cli::record::report::outcome_name, copy::Report, stream::StreamReport, sys::Durable,
-    verify::Coverage, verify::VerifyReport,
+    verify::Coverage, verify::CoveredReport, verify::VerifyReport,
 };
 
 /// A file of metrics.
@@ -191,6 +191,16 @@ pub fn checked(report: &VerifyReport) -> MetricsRow {
         ],
         bytes: vec![("read", counts.bytes)],
         covered: report.covered,
+        ..MetricsRow::default()
+    }
+}
+
+/// The figures of an answer to whether a source may be erased.
+pub fn covered(report: &CoveredReport) -> MetricsRow {
+    let CoveredReport { files, covered, failed, bytes, .. } = *report;
+    MetricsRow {
+        files: vec![("covered", covered), ("not_covered", files - covered), ("failed", failed)],
+        bytes: vec![("read", bytes)],
         ..MetricsRow::default()
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The formats are promised: `docs/report.schema.json` and `docs/guide/scheduled.md` say what is in them.
 
+pub mod covered;
 pub mod entry;
 pub mod files;
 pub mod log;
@@ -20,12 +21,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::{
-    cli::exit::Exit, cli::record::entry::RecordEntry, cli::record::files::Destination,
-    cli::record::files::ReportDestination, cli::record::files::WRITE,
-    cli::record::files::is_directory, cli::record::log::JsonName, cli::record::log::Log,
-    cli::record::log::stamp, cli::record::metrics::MetricsFile, cli::record::metrics::MetricsRow,
-    cli::record::metrics::checked, cli::record::metrics::copied, cli::record::metrics::passed,
-    cli::record::proof::Proof, cli::record::report::CacheSection, cli::record::report::CopySection,
+    cli::exit::Exit, cli::record::covered::CoveredSection, cli::record::entry::RecordEntry,
+    cli::record::files::Destination, cli::record::files::ReportDestination,
+    cli::record::files::WRITE, cli::record::files::is_directory, cli::record::log::JsonName,
+    cli::record::log::Log, cli::record::log::stamp, cli::record::metrics::MetricsFile,
+    cli::record::metrics::MetricsRow, cli::record::metrics::checked, cli::record::metrics::copied,
+    cli::record::metrics::covered, cli::record::metrics::passed, cli::record::proof::Proof,
+    cli::record::report::CacheSection, cli::record::report::CopySection,
     cli::record::report::JobSection, cli::record::report::ManifestSection,
     cli::record::report::OutputSection, cli::record::report::ReportJson,
     cli::record::report::ScrubSection, cli::record::report::ShardSection,
@@ -160,9 +162,14 @@ impl<'a> Records<'a> {
     /// Notes a warning about the run.
     pub fn warn(&self, error: &Error) {
         let entry = RecordEntry::error("warning", error);
-        self.note(&entry);
+        self.entry(&format!("{}: warning: {error}", self.name), &entry);
+    }
+
+    /// Notes an entry, and in the log the line that is said about it.
+    pub fn entry(&self, line: &str, entry: &RecordEntry<'_>) {
+        self.note(entry);
         if let Some(log) = &self.log {
-            log.write(&format!("{}: warning: {error}", self.name), &entry);
+            log.write(line, entry);
         }
     }
 
@@ -204,10 +211,16 @@ impl<'a> Records<'a> {
             error: ran.error(),
             copy: self.copied(finished),
             stream: self.streamed(ran),
+            to_erase: self.task.covered().map(|job| JsonName::path(&job.source)),
             directories: match &self.task {
                 Task::Check(dirs) => dirs.iter().map(|dir| JsonName::path(dir)).collect(),
+                Task::Covered(job) => job.paths().map(JsonName::path).collect(),
                 _ => Vec::new(),
             },
+            covered: ran
+                .covered()
+                .zip(self.task.covered())
+                .map(|(report, job)| CoveredSection::of(report, job.copies)),
             checked: check.map(|report| &report.counts),
             parity: check.and_then(|report| report.parity),
             replugged: check.and_then(|report| report.replugged.as_ref()).map(Replugged::words),
@@ -282,7 +295,7 @@ impl<'a> Records<'a> {
     ) -> impl Iterator<Item = (&'a Path, Option<&'r Result<Report>>)> + use<'a, 'r> {
         let outputs: &'a [PathBuf] = match &self.task {
             Task::Copy { outputs, .. } => outputs,
-            Task::Stream { .. } | Task::Check(_) => &[],
+            Task::Stream { .. } | Task::Check(_) | Task::Covered(_) => &[],
         };
         let ran: &'r [Result<Report>] = match ran {
             RunResult::Copied(ran) => ran,
@@ -412,6 +425,10 @@ impl<'a> Records<'a> {
                 let dirs: Vec<String> = dirs.iter().map(|dir| shown(dir)).collect();
                 let rows = vec![row(dirs.join(" "), exit, ran.check().map(checked))];
                 ("dircopy_verify", "directory", rows)
+            }
+            Task::Covered(job) => {
+                let rows = vec![row(shown(&job.source), exit, ran.covered().map(covered))];
+                ("dircopy_covered", "source", rows)
             }
         };
         let seconds = |time: Timestamp| time.as_millisecond() as f64 / 1e3;

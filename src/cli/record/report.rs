@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cli::exit::Exit, cli::record::Records, cli::record::entry::RecordEntry, cli::record::log,
-    cli::record::log::JsonName, cli::record::log::Log, cli::record::log::stamp,
-    cli::record::proof::Proof, cli::record::task::Finished, cli::record::task::RunResult,
-    cli::record::task::error, cli::report::receipt::ClippedText, cli::report::receipt::Spool,
+    cli::exit::Exit, cli::record::Records, cli::record::covered::CoveredSection,
+    cli::record::entry::RecordEntry, cli::record::log, cli::record::log::JsonName,
+    cli::record::log::Log, cli::record::log::stamp, cli::record::proof::Proof,
+    cli::record::task::Finished, cli::record::task::RunResult, cli::record::task::error,
+    cli::report::receipt::ClippedText, cli::report::receipt::Spool,
     cli::report::receipt::VolumeSection, cli::show::Console, cli::show::rows::Rows, copy::Counts,
     copy::Report, copy::Stages, error::Error, event::Stop, hash::Algorithm, hash::Hashed,
     io::HashedFrom, parity::ParityReport, part::Tally, part::content::Method, path::Shown,
@@ -52,7 +53,10 @@ pub struct ReportJson<'a> {
     pub copy: Option<CopySection<'a>>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
     pub stream: Option<StreamSection>,
-    /// The directories of a check, as they were given.
+    /// Of `covered`: what is to be erased.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "source")]
+    pub to_erase: Option<JsonName>,
+    /// The directories of a check, or the places of `covered`, as they were given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub directories: Vec<JsonName>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,6 +70,9 @@ pub struct ReportJson<'a> {
     pub scrub: Option<ScrubSection>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<ShardSection>,
+    /// Missing when the run was refused, or interrupted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub covered: Option<CoveredSection>,
     /// Entries that are not in the report because they could not be kept.
     pub entries_left_out: u64,
 }

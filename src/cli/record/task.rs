@@ -14,7 +14,7 @@ use crate::{
     copy::Ending, copy::Report, copy::mirror::KEEPS_NONE, error::Error, error::Result,
     manifest::ManifestName, path::RelPath, path::Shown, path::directory_of, state::PrivateDir,
     state::private_dir::NAME, stream::Endpoint, stream::StreamReport, sys::Dir, tree::Filter,
-    verify::VerifyJob, verify::VerifyReport,
+    verify::CoveredJob, verify::CoveredReport, verify::VerifyJob, verify::VerifyReport,
 };
 
 /// The task of a run.
@@ -33,6 +33,8 @@ pub enum Task<'a> {
     },
     /// A check of these directories.
     Check(&'a [PathBuf]),
+    /// Whether a source may be erased.
+    Covered(&'a CoveredJob),
 }
 
 impl<'a> Task<'a> {
@@ -40,7 +42,15 @@ impl<'a> Task<'a> {
     pub(crate) fn given(&self) -> &'a [PathBuf] {
         match self {
             Task::Copy { given, .. } | Task::Stream { given, .. } => given,
-            Task::Check(_) => &[],
+            Task::Check(_) | Task::Covered(_) => &[],
+        }
+    }
+
+    /// The question, if it is whether a source may be erased.
+    pub(crate) fn covered(&self) -> Option<&'a CoveredJob> {
+        match self {
+            Task::Covered(job) => Some(job),
+            _ => None,
         }
     }
 
@@ -60,6 +70,7 @@ impl<'a> Task<'a> {
                 let names: Vec<_> = outputs.iter().map(|output| shown(output.path())).collect();
                 vec![names.join(", ")]
             }
+            Task::Covered(job) => vec![shown(&job.source)],
             Task::Check([]) => vec![".".into()],
             Task::Check(dirs) => {
                 vec![dirs.iter().map(|dir| shown(dir)).collect::<Vec<_>>().join(", ")]
@@ -73,6 +84,7 @@ impl<'a> Task<'a> {
             Task::Copy { .. } => "copy",
             Task::Stream { .. } => "stream",
             Task::Check(_) => "verify",
+            Task::Covered(_) => "covered",
         }
     }
 }
@@ -86,6 +98,7 @@ pub enum RunResult<'a> {
     Copied(&'a [Result<Report>]),
     Streamed(&'a StreamReport),
     Checked(&'a VerifyReport),
+    Covered(&'a CoveredReport),
 }
 
 /// The end of a run, with the messages and records that could not be written.
@@ -108,6 +121,14 @@ impl<'a> RunResult<'a> {
     pub(crate) fn check(&self) -> Option<&'a VerifyReport> {
         match self {
             RunResult::Checked(report) => Some(report),
+            _ => None,
+        }
+    }
+
+    /// Whether a source may be erased, if all was looked at.
+    pub(crate) fn covered(&self) -> Option<&'a CoveredReport> {
+        match self {
+            RunResult::Covered(report) if report.interrupted.is_none() => Some(report),
             _ => None,
         }
     }
@@ -326,6 +347,11 @@ impl Content {
                 return refuse("a file of the source is copied to this name; give another one");
             }
         }
+        if let Some(job) = task.covered()
+            && below(&own, &job.source).is_some()
+        {
+            return refuse("it is inside what is to be erased");
+        }
         match &self.lists {
             Some(lists) if !is_dir && lists.lists(&own) => {
                 refuse("a manifest lists the file of this name; give another one")
@@ -340,6 +366,7 @@ fn is_private(path: &Path, task: &Task<'_>) -> bool {
     let is_output = |above: &Path| match task {
         Task::Copy { outputs, .. } => outputs.iter().any(|output| full(output) == above),
         Task::Check(dirs) => dirs.iter().any(|dir| full(dir) == above),
+        Task::Covered(job) => job.paths().any(|place| full(place) == above),
         Task::Stream { .. } => false,
     };
     let has_name = path.file_name().is_some_and(|name| name == NAME);
@@ -366,6 +393,7 @@ impl Task<'_> {
                 let files = ends.filter(|(named, _)| **named != Endpoint::Standard);
                 files.map(|(named, what)| (full(named.path()), what)).collect()
             }
+            Task::Covered(job) => job.paths().map(|path| (full(path), "it is a place")).collect(),
             Task::Check(_) => Vec::new(),
         }
     }
@@ -436,6 +464,7 @@ impl Records<'_> {
                 (inputs.first().map(Endpoint::path), outputs.iter().map(Endpoint::path).collect())
             }
             Task::Check(dirs) => (None, dirs.iter().map(PathBuf::as_path).collect()),
+            Task::Covered(job) => (Some(&job.source), job.paths().collect()),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod charts;
 mod files;
+mod read_sections;
 pub mod receipt;
 mod receipt_read;
 mod run_sections;

@@ -3,7 +3,10 @@
 use std::io::{Read, Seek, Write};
 use std::{ffi::OsString, fmt, fs::File, io, marker::PhantomData, path::Path, time::Duration};
 
-use serde::{Deserialize, Serialize, de::Deserializer, de::IgnoredAny, de::SeqAccess, de::Visitor};
+use serde::{
+    Deserialize, Serialize, Serializer, de::Deserializer, de::IgnoredAny, de::SeqAccess,
+    de::Visitor,
+};
 
 use crate::event::{OutputSample, STAGES, Sample};
 use crate::{cli::record::log, event, path::Shown, sys, sys::Uninterrupted, sys::VolumeDetails};
@@ -125,6 +128,12 @@ impl<T, const N: usize> AtMost<T, N> {
     /// Number of entries that are not kept.
     pub fn left_out(&self) -> u64 {
         self.all - self.kept.len() as u64
+    }
+}
+
+impl<T: Serialize, const N: usize> Serialize for AtMost<T, N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.kept.serialize(serializer)
     }
 }
 

@@ -5,7 +5,8 @@ use std::{io, io::BufReader, io::Read, path::Path};
 use serde::Deserialize;
 
 use crate::cli::record::{
-    log::JsonName, proof::Proof, report::ManifestSection, report::ScrubSection,
+    covered::CoveredSection, log::JsonName, proof::Proof, report::ManifestSection,
+    report::ScrubSection,
 };
 use crate::{
     cli::report::receipt::AtMost, cli::report::receipt::ClippedText,
@@ -54,6 +55,8 @@ pub struct Receipt {
     pub scrub: Option<ScrubSection>,
     /// Of a check: when what is listed was read back after the device was away.
     pub replugged: Option<ClippedText>,
+    /// Whether a source may be erased.
+    pub covered: Option<CoveredSection>,
     pub samples: AtMost<ReceiptSample, 600>,
     pub entries_left_out: u64,
     pub entries: AtMost<ReceiptEntry, MOST_ENTRIES>,

@@ -1,18 +1,15 @@
 //! The sections of a page about one run.
 
-use std::{collections::BTreeSet, path::Path};
+use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
 use crate::cli::report::{
     charts::ChartedOutput, charts::throughput, counted, duration, files, moment, name, number,
-    rate, receipt::ClippedText, receipt::VolumeSection, receipt_read::MOST_ENTRIES,
+    rate, read_sections, receipt::ClippedText, receipt::VolumeSection, receipt_read::MOST_ENTRIES,
     receipt_read::Receipt, receipt_read::ReceiptEntry, receipt_read::ReceiptOutput, size, text,
 };
-use crate::{
-    cli::record::log::JsonName, cli::show::rows::contents, cli::show::rows::typed,
-    cli::show::verify_messages::NOTHING_CHECKED, copy::Counts, path::Shown,
-};
+use crate::{cli::record::log::JsonName, cli::show::rows::contents, copy::Counts, path::Shown};
 
 /// A verdict and how it is to look.
 pub struct ShownVerdict {
@@ -27,6 +24,7 @@ pub fn verdict(receipt: &Receipt) -> ShownVerdict {
     let shown =
         |class, title: &str, sentence| ShownVerdict { class, title: title.into(), sentence };
     match (receipt.exit_code, &*receipt.ending.0) {
+        _ if receipt.kind.0 == "covered" => read_sections::covered_verdict(receipt),
         (0, "complete") if receipt.dry_run => shown("quiet", "Dry run", "Nothing was done."),
         (0, "complete") if is_check && is_heal(receipt) => shown(
             "good",
@@ -115,7 +113,8 @@ pub fn run(receipt: &Receipt) -> Markup {
         (facts(receipt))
         @if receipt.kind.0 == "copy" { (ends(receipt)) (results(receipt)) }
         @if receipt.kind.0 == "stream" { (stream(receipt)) }
-        @if receipt.kind.0 == "verify" { (check(receipt)) }
+        @if receipt.kind.0 == "verify" { (read_sections::check(receipt)) }
+        @if let Some(covered) = &receipt.covered { (read_sections::covered(receipt, covered)) }
         @if !receipt.samples.kept.is_empty() {
             section {
                 h2 { "Speed over time" }
@@ -175,7 +174,11 @@ pub fn heading(receipt: &Receipt) -> String {
     let outputs = receipt.outputs.kept.iter();
     let outputs = outputs.map(|output| end(&output.name(), output.volume.as_ref()));
     let outputs = outputs.collect::<Vec<_>>().join(", ");
-    format!("{title}: {} to {outputs}", end(source, receipt.source_volume.as_ref()))
+    let source = end(source, receipt.source_volume.as_ref());
+    match receipt.kind.0 == "covered" {
+        true => format!("{title}: {source}"),
+        false => format!("{title}: {source} to {outputs}"),
+    }
 }
 
 /// The proof that the copies of a run have, if it read them back: of all outputs, if it is the same.
@@ -420,84 +423,6 @@ fn stream(receipt: &Receipt) -> Markup {
                 }
                 @if let Some(digest) = &receipt.sha256 { dt { "SHA-256" } dd .digest { (text(&digest.0)) } }
                 @for (name, digest) in receipt.digests.named() { dt { (name) } dd .digest { (text(&digest.0)) } }
-            }
-        }
-    }
-}
-
-/// The verdict on each of several directories. Receipts have those of the bad ones among their entries.
-fn trees(receipt: &Receipt) -> Markup {
-    let (entries, dirs) = (&receipt.entries, &receipt.directories);
-    let is_all = entries.left_out() == 0 && receipt.entries_left_out == 0;
-    let is_over = ["complete", "untrue"].contains(&&*receipt.ending.0);
-    let verdict = |dir: &JsonName| {
-        let is_it = |entry: &&ReceiptEntry| entry.event.0 == "tree" && entry.path == dir.path;
-        let found = entries.kept.iter().find(is_it).and_then(|entry| entry.text.as_ref());
-        found.map_or("good: every file as listed", |text| &text.0)
-    };
-    html! {
-        @if dirs.all > 1 && is_all && is_over {
-            @for dir in &dirs.kept { dt { (name(dir)) } dd { (text(verdict(dir))) } }
-        }
-    }
-}
-
-/// The command that mends the directories of a check from one another.
-fn heal_command(receipt: &Receipt) -> String {
-    let is_unchecked = |dir: &JsonName| {
-        let mut entries = receipt.entries.kept.iter();
-        let is_it = |it: &ReceiptEntry| it.event.0 == "tree" && it.path == dir.path;
-        let said = entries.find(|it| is_it(it)).and_then(|it| it.text.as_ref());
-        said.is_some_and(|text| text.0.ends_with(NOTHING_CHECKED))
-    };
-    let dirs = receipt.directories.kept.iter().filter(|dir| !is_unchecked(dir));
-    let dirs = dirs.map(|dir| format!(" {}", typed(Path::new(&dir.path.0))));
-    format!("dircopy heal{}", dirs.collect::<String>())
-}
-
-fn check(receipt: &Receipt) -> Markup {
-    let checked = receipt.checked.unwrap_or_default();
-    html! {
-        section {
-            h2 { "Check" }
-            dl {
-                dt { "As listed" } dd { (counted(checked.good, "file")) }
-                @if checked.healed > 0 { dt { "Healed" } dd { (counted(checked.healed, "file")) " of these" } }
-                @if checked.not_healed > 0 { dt { "Not healed" } dd { (counted(checked.not_healed, "file")) } }
-                dt { "Differ" } dd { (number(checked.differ)) }
-                dt { "Missing" } dd { (number(checked.missing)) }
-                dt { "Unreadable" } dd { (number(checked.unreadable)) }
-                @if checked.repairable > 0 {
-                    dt { "Repairable" }
-                    dd { (counted(checked.repairable, "bad file")) ": " code { (heal_command(receipt)) } }
-                }
-                (trees(receipt))
-                dt { "Read" }
-                dd {
-                    (size(checked.bytes))
-                    // A picture says how fast.
-                    @if receipt.samples.kept.len() < 2 { ", " (rate(checked.bytes as f64, receipt.elapsed_seconds)) }
-                    "; "
-                    (counted(checked.from_device, "file")) " from the device, " (number(checked.from_cache))
-                    " only through a cache"
-                    @if checked.shared > 0 {
-                        "; " (counted(checked.shared, "file")) ", " (size(checked.shared_bytes))
-                        ", have the data of a file that was read"
-                    }
-                }
-                @if let Some(words) = &receipt.replugged {
-                    dt { "Replugged" } dd { (text(&words.0)) }
-                }
-                @if let Some(scrub) = &receipt.scrub {
-                    dt { "Scrub" }
-                    dd {
-                        (number(scrub.verified_now)) " verified now, " (number(scrub.not_verified)) " of "
-                        (number(scrub.listed)) " not yet"
-                        @if let Some(oldest) = &scrub.oldest_verification {
-                            "; the oldest verification is of " (moment(&oldest.0))
-                        }
-                    }
-                }
             }
         }
     }

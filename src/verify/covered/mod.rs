@@ -274,6 +274,11 @@ impl Contents<'_> {
 }
 
 impl CoveredJob {
+    /// The paths of the places.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.places.iter().map(|place| &*place.path)
+    }
+
     /// Reads the source and looks for its files at the places; each that is not at enough is told.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Need, Scene, content, have, shell};
+use crate::harness::{Mount, Need, Scene, content, have, need, shell};
 
 /// Reads a page as Python's parser does. Prints JSON: the text, every tag, the attributes, and what is not closed.
 const PARSER: &str = r#"
@@ -130,6 +130,44 @@ fn a_page_of_a_check_says_of_what_and_what_was_found() {
         assert!(text.contains(&format!("{key} sha256:{digest}")), "{key} {digest}: {text}");
         assert_eq!(receipt["entries"][0][key], format!("sha256:{digest}"));
     }
+}
+
+/// The answer to whether a card may be erased: of a place as the screen has it, and never more than the receipt proves.
+#[test]
+fn a_page_says_whether_a_card_may_be_erased() {
+    need!(Root, Mount);
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    Mount::privately();
+    let scene = Scene::new();
+    let mount = |name: &str| {
+        fs::create_dir_all(scene.path(name)).unwrap();
+        Mount::tmpfs(&scene.path(name), "16m")
+    };
+    let _mounts = ["src", "a", "b"].map(mount);
+    scene.src.file("x", "one").file("y", "two");
+    scene.bare(["-q", "src", "a", "b"]).run().assert_code(0);
+    let args = ["covered", "src", "a", "b", "--report", "c.html", "--report", "c.json"];
+    scene.bare(args).run().assert_code(0);
+    let page = parsed(&scene, "c.html");
+    let (text, cells) = (page["text"].as_str().unwrap(), cells(&page));
+    assert!(text.contains("May be erased: src"), "{text}");
+    assert!(cells.contains(&"recorded and untouched") && cells.contains(&"2 files"), "{cells:?}");
+    // One that says so of fewer files is no yes.
+    shell(&scene, r#"sed -i 's/"covered": 2/"covered": 1/' c.json"#);
+    scene.bare(["report", "c.json", "-o", "c.html"]).run().assert_code(0);
+    let text = parsed(&scene, "c.html")["text"].as_str().unwrap().to_owned();
+    assert!(text.contains("Not clear: src") && !text.contains("May be erased"), "{text}");
+    scene.src.file("<b>z", "three");
+    scene.bare(args).run().assert_code(4);
+    let page = parsed(&scene, "c.html");
+    let (text, cells) = (page["text"].as_str().unwrap(), self::cells(&page));
+    assert!(text.contains("Not to be erased: src"), "{text}");
+    assert!(
+        cells.iter().any(|cell| cell.contains("<b>z: at 0 of 2 places: not at a")),
+        "{cells:?}"
+    );
 }
 
 /// One output of two is refused: the page says what the last line on the screen says.

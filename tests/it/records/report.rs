@@ -358,6 +358,73 @@ fn a_check_is_reported() {
 }
 
 /// What was proven from the medium, and what was not.
+/// Whether a source may be erased: figures, places and every file that is not covered, in what the schema has.
+#[test]
+fn an_answer_is_reported() {
+    need!(Root, Mount);
+    Mount::privately();
+    let scene = Scene::new();
+    let mount = |name: &str| {
+        std::fs::create_dir_all(scene.path(name)).unwrap();
+        Mount::tmpfs(&scene.path(name), "16m")
+    };
+    let _mounts = ["src", "a", "b"].map(mount);
+    scene.src.file("x", "one").file("d/y", "two").symlink("l", "x");
+    scene.bare(["-q", "src", "a", "b"]).run().assert_code(0);
+    let asked = |args: &[&str]| {
+        let records = ["--report", "r.json", "--metrics", "m.prom", "--log", "log"];
+        scene.bare([&["covered", "src", "a", "b"], args, &records].concat()).run()
+    };
+    let run = asked(&[]);
+    run.assert_code(0);
+    let good = report(&scene, "r.json", &run);
+    assert_eq!((&good["kind"], &good["source"]["path"]), (&"covered".into(), &"src".into()));
+    assert_eq!(good["directories"][1]["path"], "b");
+    let covered = &good["covered"];
+    assert_eq!((&covered["files"], &covered["covered"]), (&2.into(), &2.into()));
+    assert_eq!(covered["places"][0]["proven"]["recorded"], 2, "{covered:#}");
+    assert_eq!(sample(&scene, "m.prom", "dircopy_covered_exit_code"), 0.0);
+    metrics_are_clean(&scene, "m.prom");
+
+    // Names as bytes; a file that differs; and a record that cannot be written is no yes.
+    scene.src.file(b"new\xff", "three");
+    shell(&scene, "touch -r b/x kept; printf oNe > b/x; touch -r kept b/x");
+    let run = asked(&["-q"]);
+    run.assert_code(4);
+    let bad = report(&scene, "r.json", &run);
+    let named = entries(&bad, "not-covered");
+    assert_eq!((named.len(), &named[0]["path_bytes"]), (2, &"6e6577ff".into()));
+    assert_eq!(named[1]["text"], "at 1 of 2 places: at a; in doubt at b");
+    let place = &bad["covered"]["places"][1];
+    assert_eq!(place["not_counted"], serde_json::json!({"absent": 1, "in-doubt": 1}), "{bad:#}");
+    assert_eq!(sample(&scene, "m.prom", "dircopy_covered_exit_code"), 4.0);
+    assert!(shell(&scene, "cat log").contains("ended: untrue, exit code 4"));
+    let run = asked(&["--copies", "1", "--on-end", "false"]);
+    run.assert_code(4);
+    shell(&scene, "rm src/new*");
+    let run = asked(&["--copies", "1", "--on-end", "false"]);
+    run.assert_code(1);
+    run.assert_prints(&[
+        "every file is there, but the command of --on-end failed; do not erase src",
+    ]);
+    assert_eq!(report(&scene, "r.json", &run)["ending"], "incomplete");
+
+    // Nothing is written into what is to be erased, nor over a list; a refused run says so.
+    for path in ["src/r.json", "src/d/new.html"] {
+        let run = scene.bare(["covered", "src", "a", "--report", path]).run();
+        run.assert_code(2);
+        run.assert_says("it is inside what is to be erased");
+    }
+    shell(&scene, "cp a/*.sha256sum list");
+    let run = scene.bare(["covered", "src", "a", "list", "--log", "list"]).run();
+    run.assert_code(2);
+    run.assert_says("it is a place");
+    let run = scene.bare(["covered", "src", "gone", "--report", "r.json"]).run();
+    run.assert_code(2);
+    let refused = report(&scene, "r.json", &run);
+    assert!(refused.get("covered").is_none() && refused["error"]["path"] == "gone", "{refused:#}");
+}
+
 #[test]
 fn what_was_read_back_is_reported() {
     let scene = Scene::new();
