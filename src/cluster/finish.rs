@@ -22,7 +22,7 @@ use crate::{
     sys::Dir, tree::Patience,
 };
 
-/// How often it is looked whether shards are still at work.
+/// Time between two looks whether shards are still at work.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A worker that does not take its next shard in this time is done.

@@ -52,10 +52,10 @@ pub struct CopyOptions {
     pub further: Algorithms,
     /// The forms of the lists beside the manifest.
     pub formats: Vec<ListFormat>,
-    /// How many small files are hashed together; what suits the machine is not written down.
+    /// Number of small files that are hashed together; what suits the machine is not written down.
     #[serde(skip, default = "Backend::best")]
     pub backend: Backend,
-    /// Whether the states of large files' digests are kept beside the manifest, so that checks are faster and
+    /// True if the states of large files' digests are kept beside the manifest, so that checks are faster and
     /// can say where a file is damaged.
     pub states: States,
     /// What happens to files that are there already.
@@ -86,7 +86,7 @@ pub struct CopyOptions {
     /// every file that is kept; copies that are not there as they were written are removed. Needs `sync` and
     /// an algorithm.
     pub verify: bool,
-    /// Whether with `verify` files are read that are at the output already, or only those that the run writes.
+    /// True if with `verify` files are read that are at the output already, not only those that the run writes.
     pub verify_which: ReadBackWhich,
     /// Read the source's file a second time when its copy was read back, from its device where that can be had: both
     /// readings must agree. Needs `verify`.
@@ -97,7 +97,7 @@ pub struct CopyOptions {
     pub renamed: Renamed,
     /// What becomes of holes and zeros.
     pub sparse: Sparse,
-    /// Whether what the source's file system calls a hole is read.
+    /// True if what the source's file system calls a hole is read.
     pub holes: Holes,
     /// What becomes of the copy's pages in the system's cache.
     pub cache: Cache,
@@ -168,19 +168,19 @@ pub struct Options<'a> {
     pub block_size: usize,
     /// Blocks of a worker; at least 1.
     pub blocks: usize,
-    /// Whether a symbolic link in the source stands for what it points to.
+    /// True if a symbolic link in the source stands for what it points to.
     pub follow: bool,
     /// When files get their final names.
     pub durability: Durability,
-    /// Whether part files may go without a name: only where they are published at once.
+    /// True if part files may go without a name: only where they are published at once.
     pub nameless: bool,
     /// Which large files have a journal; `None` if none has.
     pub journaling: Option<Journaling>,
-    /// Whether histories of ASC MHL are gone on with, so that their chains are no files of the copy.
+    /// True if histories of ASC MHL are gone on with, so that their chains are no files of the copy.
     pub histories: bool,
-    /// Whether what the record lists and is gone was removed on purpose before the run.
+    /// True if what the record lists and is gone was removed on purpose before the run.
     pub pruned: bool,
-    /// Whether what is at the output and not proven gives way, as in a snapshot that becomes a generation.
+    /// True if what is at the output and not proven gives way, as in a snapshot that becomes a generation.
     pub prunes: bool,
     /// When the run began, as a file would show that is changed at that moment.
     pub began: Time,
@@ -194,7 +194,7 @@ pub enum Durability {
     /// When the group it belongs to is durable. Each file is made durable on its own unless the
     /// output's file system can do so for all at once (`at_once`).
     Grouped {
-        /// Whether files on the root's file system wait for the group's one call.
+        /// True if files on the root's file system wait for the group's one call.
         at_once: bool,
     },
 }
@@ -216,7 +216,7 @@ pub enum Resume {
 pub struct Journaling {
     /// The most of a file that is read again, and the size above which a file has a journal; bytes.
     pub interval: u64,
-    /// Whether what is there is read before it is gone on with.
+    /// True if what is there is read before it is gone on with.
     pub verify: bool,
     /// What shows that a journal is of this user's runs at this output.
     pub secret: Sha256,
@@ -372,7 +372,7 @@ impl RateLimit {
         Self { bytes: bytes.max(1), paid: Mutex::new(Instant::now()) }
     }
 
-    /// How many bytes to read at a time.
+    /// Bytes to read at a time.
     pub fn portion(&self) -> usize {
         let bytes = self.bytes / (1000 / PORTION.as_millis() as u64);
         usize::try_from(bytes.max(LEAST_PORTION)).unwrap_or(usize::MAX)

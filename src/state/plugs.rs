@@ -96,7 +96,7 @@ impl KnownPlugs {
     }
 }
 
-/// How many of the listed files are replugged.
+/// The listed files that are replugged, or a part of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replugged {
     /// The day of the oldest of the readings.

@@ -4,7 +4,7 @@ use std::{ffi::OsStr, ffi::OsString, io, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::stat::Kind;
+use crate::sys::{Dir, stat::Kind};
 
 /// An entry as its directory lists it, before the file itself was looked at.
 #[derive(Debug)]
@@ -15,6 +15,16 @@ pub struct ListedEntry {
     pub kind: Option<Kind>,
     /// Its inode number, a hint of where it lies on the disk.
     pub ino: u64,
+}
+
+impl ListedEntry {
+    /// Its kind, looked up in its directory `dir` where that does not list it (sshfs).
+    ///
+    /// # Errors
+    /// It cannot be looked up.
+    pub fn kind_in(&self, dir: &Dir) -> io::Result<Kind> {
+        self.kind.map_or_else(|| Ok(dir.stat(&self.name, false)?.kind), Ok)
+    }
 }
 
 /// A file of a directory whose inode number is likely known.

@@ -9,7 +9,7 @@
 
 use std::{ffi::OsStr, io, sync::Arc};
 
-use crate::sys::{Attributes, Dir, DirListing, ListedEntry, stat::Kind, stat::Stat};
+use crate::sys::{Attributes, Dir, DirListing, stat::Kind, stat::Stat};
 use crate::{
     event::Stop, path::Shown, staged::StagedDir, staged::temporary_names, tree::Step,
     tree::TreePass,
@@ -135,13 +135,11 @@ fn move_all(from: &Dir, to: &Dir, way: Way, durable: bool, stop: &Stop) -> io::R
         let entered = match pass.step(stop)? {
             None if stop.is_requested() => return Err(io::ErrorKind::Interrupted.into()),
             None => return Ok(()),
-            Some(Step::Entry(top, ListedEntry { name, kind, .. })) => {
+            Some(Step::Entry(top, listed)) => {
                 let [Some(from), Some(to)] = &top.dirs else { continue };
-                let kind =
-                    kind.map_or_else(|| Ok(from.stat(&name, false)?.kind), Ok::<_, io::Error>);
-                match kind? {
-                    Kind::Dir => top.subdirs.push((name, None)),
-                    _ => from.move_entry(&name, to, &name)?,
+                match listed.kind_in(from)? {
+                    Kind::Dir => top.subdirs.push((listed.name, None)),
+                    _ => from.move_entry(&listed.name, to, &listed.name)?,
                 }
                 continue;
             }

@@ -186,8 +186,7 @@ pub fn clean_up(
         leftovers.names += (batch.len() - own) as u64;
         for listed in batch {
             let name = &*listed.name;
-            // sshfs lists no kinds.
-            let kind = || listed.kind.or_else(|| Some(dir.stat(name, false).ok()?.kind));
+            let kind = || listed.kind_in(dir).ok();
             let names = match () {
                 () if is_part_name(name) && cleanup.concerns(name) => match kind() {
                     Some(Kind::Dir) => &mut trials,

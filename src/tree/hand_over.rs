@@ -137,11 +137,11 @@ fn holds_only_unknown(
     let mut has_files = false;
     while let Some(step) = pass.step(stop)? {
         match step {
-            Step::Entry(top, ListedEntry { name, kind, .. }) => {
+            Step::Entry(top, listed) => {
                 let [Some(dir)] = &top.dirs else { continue };
-                match kind.map_or_else(|| Ok(dir.stat(&name, false)?.kind), Ok::<_, io::Error>)? {
-                    Kind::Dir => top.subdirs.push((name, ())),
-                    Kind::File if is_known(&top.rel.join(&name)) => return Ok(false),
+                match listed.kind_in(dir)? {
+                    Kind::Dir => top.subdirs.push((listed.name, ())),
+                    Kind::File if is_known(&top.rel.join(&listed.name)) => return Ok(false),
                     kind => has_files |= kind == Kind::File,
                 }
             }

@@ -209,9 +209,9 @@ pub fn each_below<E>(
     loop {
         let failed = match pass.step(stop) {
             Ok(None) => return Ok(!stop.is_requested()),
-            Ok(Some(Step::Entry(top, ListedEntry { name, kind, .. }))) => {
+            Ok(Some(Step::Entry(top, listed))) => {
                 let PassDir { dirs: [Some(dir)], rel, subdirs, .. } = top else { continue };
-                let kind = kind.map_or_else(|| Ok(dir.stat(&name, false)?.kind), Ok);
+                let (kind, name) = (listed.kind_in(dir), listed.name);
                 let entry = kind.map_err(|error| (rel.path(), error)).map(|kind| {
                     let path = rel.join(&name);
                     EntryBelow { dir, above: rel, name: &name, path, kind }

@@ -358,8 +358,7 @@ impl Walk<'_> {
             if filter.judge(name, true, filter.root()) == Inclusion::Out {
                 continue;
             }
-            let looked = || source.handle.stat(&listed.name, false).map(|stat| stat.kind);
-            let kind = match listed.kind.map_or_else(looked, Ok) {
+            let kind = match listed.kind_in(&source.handle) {
                 Ok(kind) => kind,
                 Err(error) => {
                     let path = source.path_of(&listed.name);

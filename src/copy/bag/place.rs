@@ -83,7 +83,7 @@ impl BagState {
     }
 }
 
-/// Whether a file is one of those that a run lists in what it copies.
+/// True if a file is one of those that a run lists in what it copies.
 pub fn is_list(name: &OsStr) -> bool {
     ManifestName::of_any(name).is_some()
 }
@@ -236,7 +236,7 @@ impl BagRoot {
 pub struct WrittenTag {
     pub name: String,
     pub digests: Digests,
-    /// Whether it is another than the one that was there.
+    /// True if it is another than the one that was there.
     pub is_new: bool,
 }
 

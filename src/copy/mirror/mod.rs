@@ -21,8 +21,8 @@ use crate::{
     error::Error, error::Result, error::is_absent, event::Event, event::Stop, hash::Algorithm,
     path::DirPath, path::RelPath, state::Departing, state::Knowledge, state::PrivateDir,
     state::private_dir::TRASH, sys, sys::Attributes, sys::Dir, sys::DirListing, sys::DirReader,
-    sys::ListedEntry, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::Cleanup,
-    tree::OutputDir, tree::PassDir, tree::Protected, tree::SourceDir, tree::Step, tree::TreePass,
+    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::Cleanup, tree::OutputDir,
+    tree::PassDir, tree::Protected, tree::SourceDir, tree::Step, tree::TreePass,
     tree::UnknownParts, tree::cleanup, tree::dirs::open_source_below,
 };
 
@@ -462,8 +462,9 @@ impl TreeRemoval<'_> {
                 // Not while it is listed: what is removed may have others pass unlisted.
                 Ok(Some(Step::Listed(top))) => {
                     let [Some(dir)] = &top.dirs else { continue };
-                    for ListedEntry { name, kind, .. } in listed.drain(..) {
-                        match kind.map_or_else(|| Ok(dir.stat(&name, false)?.kind), Ok) {
+                    for entry in listed.drain(..) {
+                        let (kind, name) = (entry.kind_in(dir), entry.name);
+                        match kind {
                             Ok(Kind::Dir) => top.subdirs.push((name, false)),
                             kind => {
                                 let removed = kind.and_then(|_| (self.remove)(dir, &name));

@@ -288,8 +288,7 @@ impl DepartureSearch<'_> {
         let there = source.stat(name, self.classifier.selection.follow_links);
         Ok(match there.if_there().deed_at("look at", path)? {
             Some(stat) if stat.kind == Kind::Symlink && !self.classifier.selection.links => {
-                let kind = listed.kind.or_else(|| Some(top.output.stat(name, false).ok()?.kind));
-                kind.is_some_and(|kind| kind != Kind::Symlink)
+                listed.kind_in(&top.output).is_ok_and(|kind| kind != Kind::Symlink)
             }
             there => there.is_some_and(|stat| !stat.kind.is_copied()),
         })

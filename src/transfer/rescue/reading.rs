@@ -23,7 +23,7 @@ const SAVE_BYTES: u64 = 64 << 20;
 /// So often, while reads fail, it is asked whether nothing of the source can be read any more.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// How a reading ended.
+/// The end of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadingEnd {
     /// All was tried.
@@ -108,7 +108,7 @@ impl<'r, 's> Reading<'r, 's> {
         Ok(came as u64)
     }
 
-    /// How many bytes came from `at` on, and whether one that failed is behind them.
+    /// Number of bytes that came from `at` on, and whether one that failed is behind them.
     fn read(&mut self, at: u64, end: u64) -> Result<(usize, bool)> {
         let room = &mut self.room.room()[..(end - at) as usize];
         let mut came = 0;
