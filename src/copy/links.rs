@@ -1,6 +1,6 @@
 //! The committer's work on links of both kinds, which pass no worker.
 
-use std::{io, sync::Arc, sync::atomic::Ordering::Relaxed};
+use std::{ffi::OsStr, io, sync::Arc, sync::atomic::Ordering::Relaxed};
 
 use crate::{
     copy::First, copy::Link, copy::commit::Committer, copy::commit::group::ReadBackQueue,
@@ -259,17 +259,38 @@ pub fn copy(
         dir.try_link(output.volume.parts, target).is_ok_and(|shown| shown == *target)
     };
     refuse(output, entry, &target, &is_shown)?;
-    if replaces {
-        let part =
-            dir.create_part_link(output.volume.parts, &target).map_err(fail("make the link"))?;
-        if let Err(error) = dir.publish(&part, &entry.name, true) {
-            let _ = dir.remove(&part);
-            return Err(fail("replace by a link")(error));
-        }
+    let parts = output.volume.parts;
+    let label = |dir: &Dir, name: &OsStr| label(dir, name, source, output, entry);
+    // Links of root are followed: nobody may get at one that is to be another user's before it is.
+    let is_got_at = holds_owners(output) && !dir.is_kept().unwrap_or(false);
+    let made = if is_got_at {
+        dir.create_part_link_apart(parts, &target, label)
+    } else if replaces {
+        dir.create_part_link(parts, &target).map(|part| match label(dir, &part) {
+            Ok(warning) => Ok((part, warning)),
+            Err(error) => {
+                let _ = dir.remove(&part);
+                Err(error)
+            }
+        })
     } else {
         dir.make_link(&target, &entry.name).map_err(fail("make the link"))?;
+        let labelled = label(dir, &entry.name);
+        let labelled = labelled.inspect_err(|_| drop(dir.remove(&entry.name)));
+        return Ok((LinkOutcome::Made, labelled?));
+    };
+    let (part, warning) = made.map_err(fail("make the link"))??;
+    if let Err(error) = dir.publish(&part, &entry.name, replaces) {
+        let _ = dir.remove(&part);
+        return Err(fail("replace by a link")(error));
     }
-    Ok((LinkOutcome::Made, label(dir, source, output, entry)))
+    Ok((LinkOutcome::Made, warning))
+}
+
+/// True if links get the owners here that they have at the source.
+fn holds_owners(output: &OutputDir) -> bool {
+    let traits = &output.volume.tried.traits;
+    traits.owners && traits.labels_links && sys::may_give_away()
 }
 
 /// Makes the FIFO, socket or device `entry`; a warning tells of a label that it could not be given.
@@ -325,9 +346,18 @@ fn refuse(
     Err(Error::finding("make the link", output.path_of(&entry.name), finding).of_all())
 }
 
-/// Gives a new link the owner, times and attributes of `entry`; the warning of what could not be done. Where a
+/// Gives the new link `name` the owner, times and attributes of `entry`; the warning of what could not be done. Where a
 /// link's are those of its target, nothing is set, and the first link says so for all.
-fn label(dir: &Dir, source: &SourceDir, output: &OutputDir, entry: &SourceEntry) -> Option<Error> {
+///
+/// # Errors
+/// It stays this user's, although it is another's at the source, who chose where it leads.
+fn label(
+    dir: &Dir,
+    name: &OsStr,
+    source: &SourceDir,
+    output: &OutputDir,
+    entry: &SourceEntry,
+) -> Result<Option<Error>> {
     const DEED: &str = "set the attributes of the link";
     let path = || output.path_of(&entry.name);
     if output.volume.tried.traits.labels_links {
@@ -335,14 +365,17 @@ fn label(dir: &Dir, source: &SourceDir, output: &OutputDir, entry: &SourceEntry)
             Ok(attributes) => (attributes, None),
             Err(error) => (Attributes::default(), Some(error)),
         };
-        let labelled = dir.set_link_metadata(&entry.name, &entry.stat, &attributes);
+        let labelled = dir.set_link_metadata(name, &entry.stat, &attributes);
         let unread = unread
             .map(|error| Error::io("read the attributes of", source.path_of(&entry.name), error));
-        return labelled.err().map(|error| Error::io(DEED, path(), error)).or(unread);
+        let Err(error) = labelled else { return Ok(unread) };
+        let has_owner = || dir.stat(name, false).is_ok_and(|it| it.uid == entry.stat.uid);
+        let failed = Error::io(DEED, path(), error);
+        return if holds_owners(output) && !has_owner() { Err(failed) } else { Ok(Some(failed)) };
     }
     let finding = "a trial did not show that the file system leaves alone what a link points to; links here \
                    keep the owner and time of their making";
-    output.volume.is_first_unlabelled_link().then(|| Error::finding(DEED, path(), finding))
+    Ok(output.volume.is_first_unlabelled_link().then(|| Error::finding(DEED, path(), finding)))
 }
 
 /// Decides about a link.
@@ -376,14 +409,13 @@ pub fn plan(
     let (traits, stat) = (&output.volume.tried.traits, &entry.stat);
     let is_labelled = match stat.kind {
         Kind::Symlink => {
-            let holds_owners = traits.owners && traits.labels_links && sys::may_give_away();
             let is_to_be_newer = match policy {
                 Policy::Update => stat.mtime > there.mtime,
                 policy => policy == Policy::Always,
             };
             let has_time = !(is_to_be_newer && traits.labels_links && output.keeps_times())
                 || output.holds_time_as(stat.mtime, there.mtime);
-            has_time && (!holds_owners || (there.uid, there.gid) == (stat.uid, stat.gid))
+            has_time && (!holds_owners(output) || (there.uid, there.gid) == (stat.uid, stat.gid))
         }
         _ => !(traits.owners && traits.permissions) || Attributes::are_labelled(&there, stat),
     };

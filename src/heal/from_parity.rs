@@ -3,12 +3,12 @@
 //! A set is repaired as a whole, into a file of its own beside the parity, from which each of its bad files takes its
 //! slices. That is not proven by itself: each file is, by its listed digest, before it gets its name.
 
-use std::{cell::RefCell, fs::File, io::Seek, io::SeekFrom};
+use std::{cell::RefCell, collections::HashSet, fs::File, io::Seek, io::SeekFrom};
 
 use crate::error::is_absent;
 use crate::{
-    error::Deed, error::Error, error::Result, event::Stop, heal::FileCopy, heal::bad::Case,
-    heal::bad::Mended, heal::bad::Tree, heal::bad::Unmended, heal::mend::Mender,
+    error::Deed, error::Error, error::Result, event::Stop, heal::FileCopy, heal::bad::BadFile,
+    heal::bad::Case, heal::bad::Mended, heal::bad::Tree, heal::bad::Unmended, heal::mend::Mender,
     heal::new_file::NewFile, heal::protect::Protecting, heal::protect::remove_leftovers,
     parity::JoinedFiles, parity::Listed, parity::ParityDir, parity::ParityIndex, parity::Repair,
     parity::StoredSet, parity::bad_slices, path::RelPath, staged::StagedFile,
@@ -28,6 +28,8 @@ pub struct TreeParity {
     dir: ParityDir,
     index: ParityIndex,
     repaired: Vec<RepairedSet>,
+    /// Files that a dry run would have made whole.
+    healable: HashSet<RelPath>,
 }
 
 /// A set whose bad slices are known.
@@ -61,7 +63,7 @@ impl TreeParity {
             remove_leftovers(&dir).deed("list", dir.path())?;
         }
         let index = ParityIndex::load(&dir, &|| stop.is_requested(), warn)?;
-        Ok(Some(Self { dir, index, repaired: Vec::new() }))
+        Ok(Some(Self { dir, index, repaired: Vec::new(), healable: HashSet::new() }))
     }
 
     /// Those of trees that are healed; what cannot be read is told to `warn`.
@@ -129,7 +131,9 @@ impl TreeParity {
         let name = names.first().ok_or(Unmended::Nowhere)?;
         let (file, stored) = self.dir.read(names, &is_to_stop)?;
         let stored = stored.ok_or(Unmended::Nowhere)?;
-        let bad = bad_slices(&stored.files, &tree.dir, &is_to_stop).ok_or(Unmended::Stopped)?;
+        let is_good = |file: &RelPath| self.healable.contains(file);
+        let bad = bad_slices(&stored.files, &tree.dir, &is_good, &is_to_stop);
+        let bad = bad.ok_or(Unmended::Stopped)?;
         let mut slices = None;
         if !bad.is_empty() {
             let (number, left) = (bad.len(), stored.recovery.len());
@@ -223,6 +227,15 @@ impl SlicesOf<'_> {
 }
 
 impl Mender<'_> {
+    /// Notes that a dry run would have made a file whole, by which more of a set of parity is good.
+    pub fn note_healable(&self, bad: &BadFile) {
+        if let Some(parity) = self.parity.get(bad.tree)
+            && let Some(parity) = &mut *parity.borrow_mut()
+        {
+            parity.healable.insert(bad.path.clone());
+        }
+    }
+
     /// Makes a file from the parity of its tree.
     pub fn by_parity(&self, case: &Case<'_>) -> Result<Mended, Unmended> {
         let (bad, tree) = (case.bad, case.place.tree);
@@ -233,13 +246,25 @@ impl Mender<'_> {
         let sets = parity.index.entries(&bad.path, &bad.digest);
         // Of a bag the check may have named another of its lists than the one that parity is of.
         let is_of_bag = bad.target.part.bag().is_some();
-        let sets = sets.filter(|(.., is_same)| *is_same || is_of_bag);
-        let set = sets.max_by_key(|(.., is_same)| *is_same).map(|(_, set, _)| set);
-        let set = match set {
-            None if bad.digest.is_of_nothing() => return self.as_empty(case, parity),
-            set => set.ok_or(Unmended::Nowhere)?,
-        };
-        parity.repair(set, self, tree)?;
+        let mut sets: Vec<_> = sets.filter(|(.., is_same)| *is_same || is_of_bag).collect();
+        if sets.is_empty() && bad.digest.is_of_nothing() {
+            return self.as_empty(case, parity);
+        }
+        // What was made anew is in a set of its own, and in the one that it was in.
+        sets.sort_by_key(|(.., is_same)| !is_same);
+        let mut repaired = Err(Unmended::Nowhere);
+        for (_, set, _) in sets {
+            repaired = match parity.repair(set, self, tree) {
+                Err(Unmended::Nowhere) => repaired,
+                Err(why @ Unmended::Beyond { .. }) => Err(why),
+                Err(why) => return Err(why),
+                Ok(()) => {
+                    repaired = Ok(set);
+                    break;
+                }
+            };
+        }
+        let set = repaired?;
         let set = parity.repaired.iter().find(|it| it.number == set).ok_or(Unmended::Nowhere)?;
         let files = &set.stored.files.files;
         let file = files.iter().position(|file| file.path == bad.path).ok_or(Unmended::Nowhere)?;
@@ -293,7 +318,8 @@ impl Mender<'_> {
             }
             _ => {}
         }
-        Ok(FileCopy { tree: case.bad.tree, file: file.try_clone().map_err(fail)?, stat })
+        let file = file.try_clone().map_err(fail)?;
+        Ok(FileCopy { tree: case.bad.tree, file, stat, is_noted: true })
     }
 
     /// True if the label of a bad file is its own, or no run gave a missing one another than was noted of it: no other
@@ -305,9 +331,9 @@ impl Mender<'_> {
         let left = tree.recorded(case.bad);
         let above = |path: &RelPath| path.split().map(|(above, _)| above);
         let is_kept = |above: RelPath| {
-            let stat = LastDir::default().enter(&tree.dir, &above).and_then(Dir::stat_self);
+            let is_kept = LastDir::default().enter(&tree.dir, &above).and_then(Dir::is_kept);
             // Missing ones are made, closed.
-            stat.map_or_else(|error| is_absent(&error), |stat| Dir::is_kept_by_us(&stat))
+            is_kept.unwrap_or_else(|error| is_absent(&error))
         };
         let is_kept = std::iter::successors(above(&case.bad.path), above).all(is_kept);
         let noted = listed.filter(|it| left.is_some_and(|left| Some(left.ctime) <= it.ctime));
@@ -355,7 +381,8 @@ impl Mender<'_> {
     ) -> Result<Mended, Unmended> {
         let of_own = |own: &FileCopy| {
             let stat = Stat { mtime: recorded.stat.mtime, ..own.stat };
-            own.file.try_clone().map(|file| FileCopy { tree: own.tree, file, stat })
+            let file = own.file.try_clone();
+            file.map(|file| FileCopy { tree: own.tree, file, stat, is_noted: false })
         };
         let own = case.own().map(of_own).transpose().deed("open", case.path)?;
         let like = own.as_ref().unwrap_or(recorded);

@@ -101,7 +101,7 @@ impl Mender<'_> {
             Ok(missing) => {
                 let rescued = Rescued { missing, stat };
                 let stat = rescue.labelled(stat);
-                Ok(Some((FileCopy { tree: bad.tree, file, stat }, rescued)))
+                Ok(Some((FileCopy { tree: bad.tree, file, stat, is_noted: false }, rescued)))
             }
             Err(why) => {
                 let finding = format!("the map of what was rescued of it: {why}");

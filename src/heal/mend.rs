@@ -38,8 +38,40 @@ pub struct Mender<'a> {
 }
 
 impl Mender<'_> {
+    /// Makes all bad files whole for which there is no `barrier`, and tells what became of each.
+    pub fn mend_all(
+        &self,
+        barrier: impl Fn(&BadFile) -> Option<String>,
+        mut tell: impl FnMut(&BadFile, Result<Mend, Unmended>),
+    ) {
+        // A file that is whole again is no loss any more to the others of its sets of parity.
+        let (mut left, mut is_last) = (self.bad.in_order().collect::<Vec<_>>(), false);
+        while !left.is_empty() {
+            let (mut beyond, mut has_mended) = (Vec::new(), false);
+            for file in left {
+                let mended = match barrier(file) {
+                    _ if self.stop.is_requested() => return,
+                    Some(why) => Err(Unmended::Barrier(why)),
+                    None => self.mend(file),
+                };
+                match mended {
+                    Err(Unmended::Stopped) => return,
+                    Err(Unmended::Beyond { .. }) if !is_last => {
+                        beyond.push(file);
+                        continue;
+                    }
+                    Ok(_) if self.dry_run => self.note_healable(file),
+                    _ => {}
+                }
+                has_mended |= mended.is_ok();
+                tell(file, mended);
+            }
+            (left, is_last) = (beyond, !has_mended);
+        }
+    }
+
     /// Makes a file whole, or says what could be done.
-    pub fn mend(&self, bad: &BadFile) -> Result<Mend, Unmended> {
+    fn mend(&self, bad: &BadFile) -> Result<Mend, Unmended> {
         let tree = self.trees.get(bad.tree).ok_or(Unmended::Nowhere)?;
         if let Some(why) = bad.barrier.as_ref().or(tree.barrier.as_ref()) {
             return Err(Unmended::Barrier(why.clone()));
@@ -166,7 +198,12 @@ impl Mender<'_> {
         }
         let len = |link| prover.range(link).end - prover.range(link).start;
         let bytes = taken.iter().map(|(link, _)| len(*link)).sum();
-        let mut mend = self.mend_of(case, taken.iter().map(|(_, copy)| *copy));
+        // The base of a missing file gives what is not taken; one that gives nothing is another file.
+        let gives_base = case.own().is_none() && (taken.len() as u64) < content.chain.links();
+        let first = taken.first().and_then(|(_, copy)| case.copies.get(*copy));
+        let base = first.filter(|_| case.own().is_none() && !gives_base).unwrap_or(base);
+        let all = taken.iter().map(|(_, copy)| *copy).chain(gives_base.then_some(0));
+        let mut mend = self.mend_of(case, all);
         mend.bytes = if case.own().is_some() { bytes } else { content.size };
         let mut ready = None;
         let good: Vec<_> = taken.iter().filter_map(|(_, copy)| case.copies.get(*copy)).collect();
@@ -228,10 +265,16 @@ impl Mender<'_> {
     /// Takes all of a file from a copy that is good as a whole.
     fn as_whole(&self, case: &Case<'_>) -> Result<Mended, Unmended> {
         let bad = case.bad;
-        for (at, copy) in case.copies.iter().enumerate() {
-            if copy.tree == bad.tree || self.bad.has(&bad.path, copy.tree) {
-                continue;
-            }
+        let size = self.trees[bad.tree].recorded(bad).map(|recorded| recorded.size);
+        let may_be = |copy: &FileCopy| {
+            let is_bad = copy.tree == bad.tree || self.bad.has(&bad.path, copy.tree);
+            !is_bad && size.is_none_or(|size| copy.stat.size == size)
+        };
+        let copies = case.copies.iter().enumerate();
+        let mut copies: Vec<_> = copies.filter(|(_, copy)| may_be(copy)).collect();
+        // A file of holes takes as long as its owner pleases: where no size is known it comes last.
+        copies.sort_by_key(|(_, copy)| copy.stat.size);
+        for (at, copy) in copies {
             self.go_on()?;
             let mut mend = self.mend_of(case, std::iter::once(at));
             mend.bytes = copy.stat.size;
@@ -294,9 +337,6 @@ impl Mender<'_> {
     pub fn mend_of(&self, case: &Case<'_>, taken: impl Iterator<Item = usize>) -> Mend {
         let trees = taken.filter_map(|copy| case.copies.get(copy)).map(|copy| copy.tree);
         let mut trees: Vec<usize> = trees.collect();
-        // The base of a missing file gives all the rest.
-        let base = case.copies.first().map(|base| base.tree);
-        trees.extend(base.filter(|base| *base != case.bad.tree && case.own().is_none()));
         trees.sort_unstable();
         trees.dedup();
         let root = |tree: usize| self.trees.get(tree).map(|tree| tree.root.clone());
@@ -434,16 +474,18 @@ impl Mender<'_> {
         let recorded = self.trees[bad.tree].recorded(bad).map(|recorded| recorded.mtime);
         let of_source = case.rescued.as_ref().map(|_| like.stat.mtime);
         label.stat.mtime = of_source.or(recorded).or_else(of_other).unwrap_or(label.stat.mtime);
-        if label.owner.tree != like.tree {
+        if label.owner.tree != like.tree && case.own().is_some() {
             let finding =
                 "it belonged to another user than the good copy, and belongs to that one's now";
             (self.warn)(Error::finding("keep the owner of", path, finding));
         }
-        let read = |copy: &FileCopy| {
-            Attributes::read(&copy.file).unwrap_or_else(|error| {
+        let read = |copy: &FileCopy| match Attributes::read(&copy.file) {
+            _ if copy.is_noted => Attributes::default(),
+            Ok(attributes) => attributes,
+            Err(error) => {
                 (self.warn)(Error::io("read the attributes of", path, error));
                 Attributes::default()
-            })
+            }
         };
         let mut attributes = read(label.owner);
         for copy in good {

@@ -119,23 +119,17 @@ impl HealJob {
             rescues: healed.iter().map(Tree::rescues).collect(),
             told_roots: RefCell::default(),
         };
-        for file in bad.in_order() {
+        mender.mend_all(
             // Who names the list says that it is to hold.
-            let newer = || match self.check.manifests.is_empty() {
-                true => trees[file.tree].newer(file),
-                false => None,
-            };
-            let mended = match conflicts.barrier(&file.path).or_else(newer) {
-                _ if stop.is_requested() => break,
-                Some(why) => Err(Unmended::Barrier(why)),
-                None => mender.mend(file),
-            };
-            if let Err(Unmended::Stopped) = mended {
-                break;
-            }
-            note(&mut report, file, &mended);
-            listen(&file.target, &finding(file, mended));
-        }
+            |file| match self.check.manifests.is_empty() {
+                true => conflicts.barrier(&file.path).or_else(|| trees[file.tree].newer(file)),
+                false => conflicts.barrier(&file.path),
+            },
+            |file, mended| {
+                note(&mut report, file, &mended);
+                listen(&file.target, &finding(file, mended));
+            },
+        );
         let parity = mender.parity;
         TreeParity::close_all(parity, healed, self.dry_run, observer, &mut report)?;
         report.interrupted = stop.requested();
@@ -274,13 +268,15 @@ pub struct FileCopy {
     pub tree: usize,
     pub file: File,
     pub stat: Stat,
+    /// True if parity only noted what it was, which are no attributes; the file is the parity's.
+    pub is_noted: bool,
 }
 
 impl FileCopy {
     /// The copy in a tree, if it is a regular file that can be opened. No symbolic link is followed.
     pub fn open(number: usize, tree: &Tree, path: &RelPath) -> io::Result<Self> {
         let (file, stat) = LastDir::default().open_file(&tree.dir, path)?;
-        Ok(Self { tree: number, file, stat })
+        Ok(Self { tree: number, file, stat, is_noted: false })
     }
 }
 

@@ -8,13 +8,14 @@
 use std::{ffi::OsString, fs::File, io, io::Seek, path::PathBuf, sync::Arc, time::Instant};
 
 use crate::{
-    error::Deed, error::Error, error::Result, event::Observer, event::Stop, io::HashedFrom,
-    parity::AllUnfit, parity::Bins, parity::MOST_SUMS, parity::Means, parity::ParityDir,
-    parity::ParityIndex, parity::ParityReport, parity::Share, parity::Unfit, parity::Wanted,
-    state::Missing, state::PrivateDir, sys, sys::DirListing, sys::stat::Kind, tree::LastDir,
-    tree::Patience, verify::Checked, verify::Finding, verify::FindingObserver, verify::Findings,
-    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Target,
-    verify::Verdict, verify::VerifyJob, verify::VerifyReport, verify::expand,
+    error::Deed, error::Error, error::Result, event::Observer, event::Stop, hash::Digest,
+    io::HashedFrom, parity::AllUnfit, parity::Bins, parity::MOST_SUMS, parity::Means,
+    parity::ParityDir, parity::ParityIndex, parity::ParityReport, parity::Share, parity::Unfit,
+    parity::Wanted, path::RelPath, state::Missing, state::PrivateDir, sys, sys::DirListing,
+    sys::stat::Kind, tree::LastDir, tree::Patience, verify::Checked, verify::Finding,
+    verify::FindingObserver, verify::Findings, verify::ManifestLine, verify::ManifestLines,
+    verify::Meaning, verify::PartOf, verify::Target, verify::Verdict, verify::VerifyJob,
+    verify::VerifyReport, verify::expand,
 };
 
 /// The share of parity where none is asked for.
@@ -72,6 +73,9 @@ impl ProtectJob {
             Err((target, error)) => tell(&mut counts, &target, Finding::Unusable(error)),
             Ok(opened) => {
                 let (target, manifest) = (&opened.target, opened.found.manifest);
+                for rival in opened.found.rivals {
+                    tell(&mut counts, target, Finding::Rival(rival));
+                }
                 let (root, path) = (target.handle()?, &target.root);
                 let waiting =
                     |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));
@@ -123,7 +127,7 @@ struct Run<'a> {
     index: ParityIndex,
     /// Of the entries of the index, those that are listed with their digests, and …
     listed: Vec<bool>,
-    /// … those that have parity in a new set.
+    /// … those that have parity in a set that stays, or a new one.
     renewed: Vec<bool>,
     /// The sets that stay.
     stay: Vec<bool>,
@@ -242,6 +246,7 @@ impl Run<'_> {
         }
         if has_parity {
             self.report.files += 1;
+            self.renew(&path, &digest);
         }
         // Of a set that is lost nobody knows which files it was of: any that have no other.
         let may_be_lost = !self.index.lost.is_empty();
@@ -306,10 +311,15 @@ impl Run<'_> {
         }
     }
 
-    fn fits(&mut self, wanted: &Wanted, bytes: u64) {
-        for (entry, _, is_same) in self.index.entries(&wanted.path, &wanted.digest) {
+    /// Notes that a file needs no set that goes.
+    fn renew(&mut self, path: &RelPath, digest: &Digest) {
+        for (entry, _, is_same) in self.index.entries(path, digest) {
             self.renewed[entry] |= is_same;
         }
+    }
+
+    fn fits(&mut self, wanted: &Wanted, bytes: u64) {
+        self.renew(&wanted.path, &wanted.digest);
         self.report.files += 1;
         if self.by.is_all {
             self.tell(found(wanted.clone(), Verdict::Good(HashedFrom::Cache), bytes));

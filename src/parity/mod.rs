@@ -407,7 +407,7 @@ mod tests {
         bad.truncate(1998 * 4096);
         fs::write(root.path().join("f0"), bad).unwrap();
         fs::remove_file(root.path().join("d/f1")).unwrap();
-        let bad = bad_slices(&stored.files, &dir, &|| false).unwrap();
+        let bad = bad_slices(&stored.files, &dir, &|_| false, &|| false).unwrap();
         for memory in [MOST_SUMS, 1] {
             let mut repair = Repair::of(&stored, bad.clone()).unwrap();
             repair.memory = memory;

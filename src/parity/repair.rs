@@ -8,7 +8,9 @@ use std::{fs::File, io, ops::Range};
 
 use md5::{Digest as _, Md5};
 
-use crate::{error::is_absent, state::rescues::path_of, sys::Dir, sys::Medium, tree::LastDir};
+use crate::{
+    error::is_absent, path::RelPath, state::rescues::path_of, sys::Dir, sys::Medium, tree::LastDir,
+};
 
 use super::{
     field::{Solution, Sums, Term, constants, power, product, solve},
@@ -79,14 +81,21 @@ fn each_slice(set: &SetFiles) -> impl Iterator<Item = (usize, u64)> + '_ {
     set.files.iter().enumerate().flat_map(of)
 }
 
-/// The numbers of the slices of a set that are bad or missing; `None` if `is_to_stop` said so.
-pub fn bad_slices(set: &SetFiles, root: &Dir, is_to_stop: &dyn Fn() -> bool) -> Option<Vec<usize>> {
+/// The numbers of the slices of a set that are bad or missing, but of files that will be `good` by then; `None` if
+/// `is_to_stop` said so.
+pub fn bad_slices(
+    set: &SetFiles,
+    root: &Dir,
+    will_be_good: &dyn Fn(&RelPath) -> bool,
+    is_to_stop: &dyn Fn() -> bool,
+) -> Option<Vec<usize>> {
     let (mut reader, mut bad) = (SliceReader::new(root, set), Vec::new());
+    let will_be: Vec<bool> = set.files.iter().map(|file| will_be_good(&file.path)).collect();
     for (number, (file, slice)) in each_slice(set).enumerate() {
         if is_to_stop() {
             return None;
         }
-        if !reader.is_good(file, slice) {
+        if !will_be[file] && !reader.is_good(file, slice) {
             bad.push(number);
         }
     }

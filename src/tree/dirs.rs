@@ -403,9 +403,9 @@ impl OutputDir {
 
     /// True if other users may write to it, or might when the run came to it.
     pub fn others_may_write(&self) -> bool {
-        let before = self.work.hand_over.as_ref().map(|over| over.before);
-        let now = self.handle.as_ref().and_then(|handle| handle.stat_self().ok());
-        before.iter().chain(&now).any(|stat| !Dir::is_kept_by_us(stat))
+        let is_kept = |handle: &Dir| handle.is_kept().unwrap_or(false);
+        self.work.hand_over.as_ref().is_some_and(HandOver::let_others_write)
+            || self.handle.as_ref().is_some_and(|handle| !is_kept(handle))
     }
 
     /// Notes that something which belongs here is missing: the directory must stay writable for its owner.

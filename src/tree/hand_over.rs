@@ -445,6 +445,11 @@ impl HandOver {
         })
     }
 
+    /// True if other users may have written to it before.
+    pub fn let_others_write(&self) -> bool {
+        !Dir::is_kept_by_us(&self.before) || self.had_list && self.before.mode & 0o020 != 0
+    }
+
     /// The entry `name` in it is as in the source, or a directory that the run is in.
     pub fn meet(&self, name: &OsStr) {
         if let Some(unmet) = &self.unmet {

@@ -474,9 +474,16 @@ pub fn has_own_manifest(dir: &Path, state: Option<&Path>) -> bool {
 /// The manifest of dircopy that holds for the directory `dir`.
 ///
 /// # Errors
-/// There is none, or it is not what the last run wrote.
+/// There is none, it is not what the last run wrote, or that is gone.
 pub fn own_manifest(dir: &Path) -> Result<PathBuf> {
     let valid = OwnManifests::look(dir, None)?.open_valid(dir)?;
+    if let Some(Rival::Gone(name)) =
+        valid.rivals.iter().find(|rival| matches!(rival, Rival::Gone(_)))
+    {
+        let finding = "your last run finished it, and it is gone: who may write there may have put another in its place; \
+                       run the copy again, or give the list that counts with --expect";
+        return Err(Error::finding("prove it by", dir.join(name.to_string()), finding));
+    }
     Ok(dir.join(valid.name.to_string()))
 }
 

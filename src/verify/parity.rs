@@ -119,30 +119,51 @@ fn tell_of(
         ParityIndex::load(&dir, &is_to_stop, &warn)?
     };
     errors.into_iter().for_each(|error| tell(Finding::Notice(error)));
-    let (mut earlier, mut files) = (0, BTreeMap::<usize, Vec<RelPath>>::new());
+    let (mut earlier, mut sets) = (0, BTreeMap::<usize, Vec<RelPath>>::new());
     let mut lines = ManifestLines::new(target, manifest);
     while let Some(line) = lines.next_file().deed("read the manifest", &target.manifest)? {
         let entries = || index.entries(&line.path, &line.digest);
-        let of_it = entries().find(|(.., is_same)| *is_same);
+        let mut of_it = entries().filter(|(.., is_same)| *is_same).peekable();
         let is_nothing = line.digest.is_of_nothing() && !index.sets.is_empty();
         if is_nothing && bad.contains(&line.path) {
             tell(Finding::Parity { path: line.path, bad: 0, left: 0, is_enough: true });
             continue;
         }
-        earlier += u64::from(of_it.is_none() && entries().next().is_some());
-        if let Some((_, set, _)) = of_it.filter(|_| bad.contains(&line.path)) {
-            files.entry(set).or_default().push(line.path);
+        earlier += u64::from(of_it.peek().is_none() && entries().next().is_some());
+        for (_, set, _) in of_it.filter(|_| bad.contains(&line.path)) {
+            sets.entry(set).or_default().push(line.path.clone());
         }
     }
-    for (set, files) in files {
-        let Some(known) = index.sets.get(set) else { continue };
-        let (_, Some(stored)) = dir.read(&known.names, &is_to_stop)? else { continue };
-        let Some(slices) = bad_slices(&stored.files, root, &is_to_stop) else { return Ok(()) };
-        let (bad, left) = (slices.len(), stored.recovery.len());
-        let is_enough = bad == 0 || Repair::of(&stored, slices).is_some();
-        for path in files {
-            tell(Finding::Parity { path, bad, left, is_enough });
+    // A file that one set makes whole is no loss any more to the others that it is in.
+    let (mut repairable, mut beyond) = (BTreeSet::new(), BTreeMap::new());
+    while !sets.is_empty() {
+        let before = repairable.len();
+        for (set, files) in std::mem::take(&mut sets) {
+            let Some(known) = index.sets.get(set) else { continue };
+            let (_, Some(stored)) = dir.read(&known.names, &is_to_stop)? else { continue };
+            let will_be_good = |path: &RelPath| repairable.contains(path);
+            let slices = bad_slices(&stored.files, root, &will_be_good, &is_to_stop);
+            let Some(slices) = slices else { return Ok(()) };
+            let (bad, left) = (slices.len(), stored.recovery.len());
+            if bad == 0 || Repair::of(&stored, slices).is_some() {
+                for path in files {
+                    beyond.remove(&path);
+                    if repairable.insert(path.clone()) {
+                        tell(Finding::Parity { path, bad, left, is_enough: true });
+                    }
+                }
+            } else if files.iter().any(|path| !repairable.contains(path)) {
+                let lost = files.iter().filter(|path| !repairable.contains(*path));
+                beyond.extend(lost.map(|path| (path.clone(), (bad, left))));
+                sets.insert(set, files);
+            }
         }
+        if repairable.len() == before {
+            break;
+        }
+    }
+    for (path, (bad, left)) in beyond {
+        tell(Finding::Parity { path, bad, left, is_enough: false });
     }
     let damaged =
         index.sets.iter().filter(|set| !set.is_whole && !set.is_foreign).count() + index.lost.len();

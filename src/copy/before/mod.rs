@@ -46,8 +46,7 @@ pub struct Prepared {
 impl Prepared {
     /// True if other users may write to the output's root.
     pub fn is_open_to_others(&self) -> bool {
-        let root = self.output.handle.as_ref().and_then(|root| root.stat_self().ok());
-        root.is_some_and(|stat| !Dir::is_kept_by_us(&stat))
+        self.output.handle.as_ref().is_some_and(|root| root.is_kept().is_ok_and(|kept| !kept))
     }
 }
 

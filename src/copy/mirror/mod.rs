@@ -83,7 +83,7 @@ impl<'a> Trash<'a> {
         let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
         root.make_dir(TRASH.as_ref(), true).unless_taken()?;
         let trash = root.open_dir(TRASH.as_ref(), false)?;
-        if !Dir::is_kept_by_us(&trash.stat_self()?) {
+        if !trash.is_kept()? {
             return Err(io::Error::other("another user made it, or may write to it: remove it"));
         }
         let mut name = DatedName::new(Timestamp::now());

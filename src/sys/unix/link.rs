@@ -1,14 +1,14 @@
 //! The labels of what is not opened for reading, above all of symbolic links: owner, times, and as root attributes.
 
-use std::{ffi::CStr, ffi::OsStr, io, os::fd::OwnedFd};
+use std::{ffi::CStr, ffi::OsStr, ffi::OsString, io, os::fd::OwnedFd};
 
 use rustix::{fs::AtFlags, io::Errno};
 
 use crate::sys::unix::{
-    attributes::Attributes, attributes::MOST, dir::Dir, dir::stat_from, dir::times_of,
-    process::acting_as, process::is_root, system::unopened,
+    attributes::Attributes, attributes::MOST, dir::Dir, dir::LinkTarget, dir::stat_from,
+    dir::times_of, process::acting_as, process::is_root, system::unopened,
 };
-use crate::{sys::stat::Kind, sys::stat::Stat};
+use crate::sys::{part_name::PartOwner, part_name::under_part_name, stat::Kind, stat::Stat};
 
 impl Attributes {
     /// Those of the symbolic link `name` in `dir`.
@@ -29,6 +29,29 @@ impl Attributes {
 }
 
 impl Dir {
+    /// Makes a symbolic link as [`create_part_link`](Self::create_part_link) does, and has `label` label it first,
+    /// where nobody else gets at it; with its name comes what that returns.
+    ///
+    /// # Errors
+    /// The system's; within are those of `label`, and then no link is left.
+    pub fn create_part_link_apart<T, E>(
+        &self,
+        owner: PartOwner,
+        target: &LinkTarget,
+        label: impl FnOnce(&Dir, &OsStr) -> Result<T, E>,
+    ) -> io::Result<Result<(OsString, T), E>> {
+        self.in_trial_dir(owner, |apart| {
+            let name = OsStr::new("link");
+            apart.make_link(target, name)?;
+            let labelled = match label(apart, name) {
+                Ok(labelled) => labelled,
+                Err(error) => return Ok(Err(error)),
+            };
+            let ((), part) = under_part_name(owner, |part| apart.move_entry(name, self, part))?;
+            Ok(Ok((part, labelled)))
+        })
+    }
+
     /// Gives the symbolic link `name`, which this process has made, owner (as root), times and attributes.
     ///
     /// # Errors

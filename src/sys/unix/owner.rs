@@ -80,6 +80,16 @@ impl Dir {
         stat.uid == uid && stat.mode & others == 0
     }
 
+    /// The same of this directory, which may have an access list: that shows as what the group may.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn is_kept(&self) -> io::Result<bool> {
+        let stat = self.stat_self()?;
+        let may_let_in = stat.mode & 0o020 != 0;
+        Ok(Self::is_kept_by_us(&stat) && !(may_let_in && Attributes::read(self)?.has_access_list()))
+    }
+
     /// The metadata of the directory so many `levels` above this one. By name, as there may be no descriptor left.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! file that only this user may change, or a FIFO at which the program waits for ever.
 
 use std::{
-    ffi::OsStr, ffi::OsString, fs, fs::File, fs::Metadata, io, os::unix::fs::FileExt,
+    ffi::OsStr, ffi::OsString, fs::File, fs::Metadata, io, os::unix::fs::FileExt,
     os::unix::fs::MetadataExt, path::Component, path::Path, path::PathBuf,
 };
 
@@ -13,6 +13,7 @@ use rustix::{fs::CWD, fs::Mode, fs::OFlags, io::Errno};
 use crate::{
     path::RelPath, path::directory_of, sys::Dir, sys::interrupted::uninterrupted, sys::stat::Kind,
     sys::types::PlainUse, sys::unix::dir::PRIVATE, sys::unix::process::acting_as,
+    sys::unix::system::unopened,
 };
 
 /// Where the names of what is open already, and of devices, stand; only root makes others there.
@@ -88,12 +89,12 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
         if done == Path::new("/proc") {
             return Ok(whole);
         }
-        let entry = done.symlink_metadata()?;
-        if !entry.is_symlink() {
+        if !done.symlink_metadata()?.is_symlink() {
             continue;
         }
-        let target = fs::read_link(&done)?;
-        if !is_ours(&entry) && !leads_nowhere_else(&done, &entry, &target)? {
+        // Owner and target are of one link: whose the directory is could exchange two in between.
+        let (uid, target) = unopened::read_link(&done)?;
+        if ![0, acting_as().0].contains(&uid) && !leads_nowhere_else(&done, uid, &target)? {
             let finding = format!(
                 "{} is a symbolic link of another user, who says where it leads: give the path that is meant",
                 done.display()
@@ -115,10 +116,10 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
 
 /// True if a link only names another entry of a directory of its own user, who could as well exchange the two: as
 /// `latest` does among generations.
-fn leads_nowhere_else(link: &Path, entry: &Metadata, target: &Path) -> io::Result<bool> {
+fn leads_nowhere_else(link: &Path, uid: u32, target: &Path) -> io::Result<bool> {
     let mut names = target.components();
     let is_one = matches!((names.next(), names.next()), (Some(Component::Normal(_)), None));
-    Ok(is_one && directory_of(link).metadata()?.uid() == entry.uid())
+    Ok(is_one && directory_of(link).metadata()?.uid() == uid)
 }
 
 /// Refuses a link of another user on the way to `path`, or in its place; that something is missing shows when it is

@@ -496,6 +496,14 @@ impl Dir {
         true
     }
 
+    /// The same of this directory.
+    ///
+    /// # Errors
+    /// None.
+    pub fn is_kept(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
     /// No: who may enter a directory comes from the one that it is in.
     pub fn lets_in_more_than(&self, _: &Stat, _: &Attributes, _: bool) -> io::Result<bool> {
         Ok(false)

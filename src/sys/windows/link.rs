@@ -4,7 +4,7 @@
 //! directory, and has a form for the system and one for people. The file system keeps all of it in one piece, which is
 //! read from one link and given to the other without being understood.
 
-use std::{ffi::OsStr, io, os::windows::io::AsHandle, os::windows::io::OwnedHandle};
+use std::{ffi::OsStr, ffi::OsString, io, os::windows::io::AsHandle, os::windows::io::OwnedHandle};
 
 use windows_sys::{
     Wdk::Storage::FileSystem::FILE_CREATE, Wdk::Storage::FileSystem::FILE_DIRECTORY_FILE,
@@ -16,12 +16,12 @@ use windows_sys::{
     Win32::System::Ioctl::FSCTL_GET_REPARSE_POINT, Win32::System::Ioctl::FSCTL_SET_REPARSE_POINT,
 };
 
-use crate::sys::stat::Stat;
 use crate::sys::windows::{
     attributes::Attributes, attributes::COPIED, attributes::set_basic, dir::Dir, dir::remove_open,
     name::component, name::new_component, nt, nt::OpenHow, nt::SHARE_ALL, owner::ask_for_links,
     stat::stat_of, stat::ticks_of,
 };
+use crate::sys::{part_name::PartOwner, stat::Stat};
 
 /// The most a link can hold (MAXIMUM_REPARSE_DATA_BUFFER_SIZE in ntifs.h).
 const MOST: usize = 16 * 1024;
@@ -63,6 +63,21 @@ impl Dir {
             // Without it this is an empty file, which was not asked for. The first error counts.
             let _ = remove_open(link.as_handle());
         })
+    }
+
+    /// Makes a symbolic link as [`create_part_link`](Self::create_part_link) does, and has `label` label it; with its
+    /// name comes what that returns. Owners are not given here, so it need not be where nobody gets at it.
+    ///
+    /// # Errors
+    /// The system's; within are those of `label`.
+    pub fn create_part_link_apart<T, E>(
+        &self,
+        owner: PartOwner,
+        target: &LinkTarget,
+        label: impl FnOnce(&Dir, &OsStr) -> Result<T, E>,
+    ) -> io::Result<Result<(OsString, T), E>> {
+        let part = self.create_part_link(owner, target)?;
+        Ok(label(self, &part).map(|labelled| (part, labelled)))
     }
 
     /// Gives the link `name` attributes and times.

@@ -3,7 +3,7 @@
 
 pub mod merge;
 
-use std::{fs, fs::File, io, path::Path, path::PathBuf};
+use std::{fs::File, io, path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -193,15 +193,15 @@ impl ResultsDir {
     /// It cannot be opened, or is not this user's alone.
     pub fn open(path: &Path, make: bool) -> Result<Self> {
         let fail = |error| Error::io("open the results in", path, error);
-        let made = match make {
-            false => false,
-            true => fs::create_dir(path).unless_taken().map_err(fail)?.is_some(),
-        };
-        let dir = Dir::open(path).map_err(fail)?;
-        if made {
-            dir.close_to_others().map_err(fail)?;
-            let above = Dir::open(directory_of(path)).and_then(|above| above.persist());
-            above.map_err(fail)?;
+        let mut made_in = None;
+        if make && let Some(name) = path.file_name() {
+            let above = Dir::open_named(directory_of(path)).map_err(fail)?;
+            let made = above.make_dir(name, true).unless_taken().map_err(fail)?;
+            made_in = made.map(|()| above);
+        }
+        let dir = Dir::open_named(path).map_err(fail)?;
+        if let Some(above) = made_in {
+            dir.close_to_others().and_then(|()| above.persist()).map_err(fail)?;
         }
         if !dir.is_private().map_err(fail)? {
             let finding =
@@ -271,7 +271,7 @@ fn read(
     path: &Path,
     mut bad: impl FnMut(&[u8]) -> std::result::Result<(), ()>,
 ) -> Result<ShardResult> {
-    let is_file = fs::symlink_metadata(path).is_ok_and(|entry| entry.is_file());
+    let is_file = std::fs::symlink_metadata(path).is_ok_and(|entry| entry.is_file());
     if !is_file {
         return Err(Error::finding(READ, path, "it is no regular file"));
     }

@@ -449,3 +449,29 @@ fn the_payload_of_a_bag_is_restored_with_the_bag() {
     let run = scene.bare(["restore", "dst/data/a", "dst/bagit.txt", "back"]).run();
     run.assert_code(2).assert_says("as in dircopy restore dst/data/a back");
 }
+
+/// Who may write to a copy can remove its manifest, and put another there: that is not what the last run wrote.
+#[test]
+fn a_manifest_that_is_gone_is_not_replaced_by_another() {
+    for list in
+        ["md5sum dircopy-20200101T000000Z.md5sum", "sha256sum dircopy-20991231T000000Z.sha256sum"]
+    {
+        let scene = copied(&[]);
+        let (program, name) = list.split_once(' ').unwrap();
+        shell(
+            &scene,
+            &format!(
+                "cd dst; was=$(ls *.sha256sum); echo evil >notes.txt; rm $was; {program} notes.txt >{name}"
+            ),
+        );
+        if program == "md5sum" {
+            shell(&scene, "cd dst; mv *.md5sum $(date -u +dircopy-%Y%m%dT235959Z.md5sum)");
+        }
+        let run = scene.bare(["restore", "dst", "back"]).run();
+        run.assert_code(2)
+            .assert_says("your last run finished it, and it is gone")
+            .assert_says("--expect");
+        assert!(!scene.path("back").exists());
+        scene.bare(["protect", "dst"]).run().assert_says("which the last run finished, is gone");
+    }
+}

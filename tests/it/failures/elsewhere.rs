@@ -1,6 +1,8 @@
 //! Nothing outside the output is ever changed: not through symlinks planted in it, not when it is
 //! unmounted from under us.
 
+use std::time::Duration;
+
 use crate::harness::{Mount, NONE, Scene, Strace, content, ctimes, inventory, need, shell};
 
 /// A directory link in the output would lead every file below it somewhere else.
@@ -179,6 +181,38 @@ fn a_link_of_another_user_is_not_followed_to_the_source_or_the_output() {
     shell(&scene, "cmp src/f out/f");
 }
 
+/// Whose link it is, and where it leads, is asked of one link.
+#[test]
+fn a_link_that_is_exchanged_while_it_is_looked_at_is_not_followed() {
+    need!(Root, Setpriv, Strace);
+    let mut stopped = 0;
+    for when in 1..12 {
+        let scene = Scene::new();
+        scene.src.file("f", "SECRET");
+        shell(
+            &scene,
+            "mkdir -m 755 home open; touch open/x; chmod 700 src; ln -s ../open home/data; ln -s ../src home/alt; \
+             chown -h nobody home home/alt",
+        );
+        let fault = format!("signal=STOP:when={when}");
+        let strace = Strace::inject(&scene, Strace::STATS, &fault);
+        let strace = strace.exactly_on(scene.path("home/data"));
+        let mut running = strace.spawn(scene.bare(["home/data", "out"]));
+        while !strace.log().contains("stopped by SIGSTOP") && !running.is_over() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let is_stopped = !running.is_over();
+        stopped += u32::from(is_stopped);
+        shell(&scene, "mv home/data home/was; mv home/alt home/data");
+        let run = Strace::let_go(running);
+        assert!(!scene.path("out/f").exists(), "{when}: {}", run.err());
+        if !is_stopped {
+            break;
+        }
+    }
+    assert!(stopped > 1, "{stopped}");
+}
+
 /// Nor to anything else that a run writes, or reads as a stream.
 #[test]
 fn a_link_of_another_user_is_not_followed_to_records_and_streams() {
@@ -202,6 +236,9 @@ fn a_link_of_another_user_is_not_followed_to_records_and_streams() {
         "--metrics home/v/metrics src dst",
         "plan src new --plan home/v/plan",
         "manifest merge list list -o home/v/merged",
+        "verify dst --shard 0/1 --results home/c",
+        "verify dst --shard 0/1 --results home/v/results",
+        "verify dst --merge home/c",
     ] {
         let run = scene.bare(line.split(' ')).run();
         run.assert_says(finding);
@@ -209,6 +246,35 @@ fn a_link_of_another_user_is_not_followed_to_records_and_streams() {
         assert_eq!(run.code == Some(0), line.starts_with("--state"), "{line}");
     }
     assert_eq!(shell(&scene, "ls -A victim"), "");
+}
+
+/// Links of root are followed, so none is root's where its owner could take it away, nor stays so.
+#[test]
+fn a_link_is_its_owners_before_he_gets_at_it() {
+    need!(Root, Setpriv, Strace);
+    let scene = Scene::new();
+    scene.src.file("a", "a").symlink("link", "../closed").symlink("ours", "a");
+    shell(&scene, "chown -h nobody src/link; mkdir -m 755 home; chown nobody home");
+    // There, and in what root made in it.
+    for (to, is_apart) in [("home", true), ("home/new", false), ("home", true)] {
+        let strace = Strace::watch(&scene, "symlink,symlinkat");
+        strace.run(scene.bare(["src", to, "--overwrite-policy", "always"])).assert_code(0);
+        let calls = strace.calls();
+        let made = calls.iter().filter(|call| call.contains("\"../closed\""));
+        let apart = made.clone().filter(|call| call.contains(".dircopy-part>")).count();
+        assert_eq!((apart, made.count()), (usize::from(is_apart), 1), "{calls:?}");
+        assert_eq!(shell(&scene, &format!("stat -c %U {to}/link")), "nobody\n");
+        shell(&scene, &format!("touch -h -d 2001-01-01 src/link; chown -h daemon {to}/link"));
+    }
+    // His quota may be full.
+    for to in ["home", "home/new"] {
+        shell(&scene, &format!("rm {to}/link"));
+        let strace = Strace::inject(&scene, "fchownat", "error=EDQUOT");
+        let run = strace.run(scene.bare(["src", to]));
+        strace.fired(&run);
+        run.assert_code(1).assert_says("set the attributes of the link").assert_says("/link");
+        assert_eq!(shell(&scene, &format!("ls -A {to} | grep -x link || true")), "");
+    }
 }
 
 /// What homes are in may often only be gone through; and Linux before 5.6 opens no way at once.

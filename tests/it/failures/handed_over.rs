@@ -307,8 +307,8 @@ fn a_directory_that_took_the_place_of_a_new_one_is_not_new() {
 /// Of an output whose root is this user's alone, a directory below may be open.
 #[test]
 fn that_others_may_write_to_a_directory_is_told_once() {
-    need!(Root);
-    let scene = Scene::new();
+    need!(Root, Attr);
+    let scene = Scene::on_disk();
     scene.src.file("d/file", "d").file("e/sub/file", "e");
     shell(&scene, "chmod 755 src; chmod 777 src/d src/e/sub");
     let told = "other users may write to it";
@@ -323,6 +323,11 @@ fn that_others_may_write_to_a_directory_is_told_once() {
     let run = scene.copy(&[]);
     assert_eq!(run.err().matches(told).count(), 1, "{}", run.err());
     assert!(run.err().contains("dst: other users"), "{}", run.err());
+    shell(
+        &scene,
+        "chmod 755 src/d src/e/sub src dst dst/d dst/e/sub; setfacl -m u:1002:rwx src dst",
+    );
+    assert!(scene.copy(&[]).err().contains("dst: other users"));
 }
 
 /// Two directories of the source, of which one is closed, are exchanged by name. What their files have besides is alike.

@@ -126,6 +126,11 @@ impl Strace {
         let mut running = self.spawn(command);
         running.until("the stop", || self.log().contains("stopped by SIGSTOP"));
         meanwhile();
+        Self::let_go(running)
+    }
+
+    /// Lets a run go on that stands still, to its end.
+    pub fn let_go(mut running: Running) -> Run {
         // All threads have to be in the stop before it can be ended for all.
         std::thread::sleep(Duration::from_millis(20));
         // Each thread that makes such a call later is stopped once more.

@@ -476,3 +476,20 @@ fn a_tree_without_a_list_gets_nothing() {
     run.assert_code(5).assert_says("dircopy heal TREE --from-tree takes from it");
     assert_eq!(ctimes(&scene.path("C")), before);
 }
+
+/// What somebody has under the name of a good file may be a file of holes as long as he pleases.
+#[test]
+fn a_copy_that_cannot_be_good_is_not_read() {
+    let scene = Scene::on_disk();
+    scene.src.file("s", "small").file("big", content(3 * MIB));
+    copies(&scene, &["A", "G"], &[]);
+    shell(&scene, "mkdir B; truncate -s 8T B/s B/big; chown nobody B B/*; echo rot >A/s; rm A/big");
+    for records in ["A", "none"] {
+        let run = heal(&scene, &["A", "--from-tree", "B", "--from-tree", "G"]);
+        run.assert_code(0).assert_says("healed: A/s").assert_says("healed: A/big: 3 MiB from G");
+        let told = ["owner", "from B", "B and"].map(|words| run.err().contains(words));
+        assert_eq!(told, [false; 3], "{}", run.err());
+        shell(&scene, "cmp A/s src/s; cmp A/big src/big; echo rot >A/s; rm A/big");
+        shell(&scene, &format!("test {records} = none || rm -r A/.dircopy"));
+    }
+}

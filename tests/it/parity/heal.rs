@@ -294,3 +294,80 @@ fn a_set_of_which_too_little_is_left_is_made_anew() {
     protect(&scene, &[]).assert_code(0).assert_prints(&["of 10 files; 0 sets made"]);
     assert_par2(&scene, "verify", "dst");
 }
+
+/// A file that was copied anew is in a set of its own, and in the one that it was in: what one makes whole is no loss
+/// to the other.
+#[test]
+fn a_file_of_two_sets_is_healed_by_either() {
+    for (touched, bad) in [(0, [0, 1]), (9, [3, 9]), (9, [9, 9])] {
+        let scene = Scene::new();
+        let mut random = Random::new(touched);
+        for number in 0..10 {
+            scene.src.file(format!("f{number}"), noise(&mut random, 3000));
+        }
+        scene.copy(&["-q", "--parity", "5%"]).assert_code(0);
+        shell(&scene, &format!("touch -d 2030-01-01 src/f{touched}"));
+        scene.copy(&["-q", "--parity", "5%", "--overwrite-policy", "update"]).assert_code(0);
+        assert_eq!(sets(&scene).len(), 2);
+        for number in bad {
+            flip(&scene.path(&format!("dst/f{number}")), 100);
+        }
+        flip(&scene.path(&format!("dst/f{}", bad[0])), 200);
+        let run = scene.bare(["verify", "dst"]).run();
+        run.assert_code(4).assert_prints(&["repairable", "dircopy heal dst"]);
+        assert!(!run.err().contains("beyond"), "{bad:?}: {}", run.err());
+        let run = heal(&scene, &["--dry-run"]);
+        assert!(!run.err().contains("not healed"), "{bad:?}: {}", run.err());
+        heal(&scene, &[]).assert_code(0);
+        is_whole(&scene);
+    }
+}
+
+/// A set that has an earlier content goes when all else in it has parity in others, made by whichever run.
+#[test]
+fn a_set_of_an_earlier_content_goes() {
+    let scene = Scene::new();
+    let mut random = Random::new(5);
+    for number in 0..10 {
+        scene.src.file(format!("f{number}"), noise(&mut random, 3000));
+    }
+    scene.copy(&["-q", "--parity", "5%"]).assert_code(0);
+    let first = sets(&scene);
+    scene.src.file("f9", noise(&mut random, 3000));
+    shell(&scene, "touch -d 2030-01-01 src/f0");
+    scene.copy(&["-q", "--parity", "5%", "--overwrite-policy", "update"]).assert_code(0);
+    protect(&scene, &[]).assert_code(0);
+    assert!(!sets(&scene).contains(&first[0]), "{:?}", sets(&scene));
+    assert_par2(&scene, "verify", "dst");
+    let run = scene.bare(["verify", "dst"]).run();
+    assert!(!run.assert_code(0).err().contains("earlier content"), "{}", run.err());
+}
+
+/// The attributes of a file that is made from parity are not those of the parity, which lies in a directory of its own.
+#[test]
+fn a_missing_file_gets_no_list_of_its_directory() {
+    need!(Setpriv, Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("f", "SECRET");
+    shell(&scene, "chmod 640 src/f; mkdir dst; chmod 755 . dst; setfacl -d -m u:1002:rx dst");
+    scene.copy(&["-q", "--parity", "100%"]).assert_code(0);
+    let list = "getfacl -nc dst/f | grep -c 1002 || true";
+    assert_eq!(shell(&scene, list), "0\n");
+    shell(&scene, "rm dst/f");
+    heal(&scene, &[]).assert_code(0).assert_says("healed: dst/f");
+    assert_eq!(shell(&scene, list), "0\n");
+}
+
+/// Who may write to a directory by an access list could plant a bad file, to be given what is in the good one.
+#[test]
+fn what_others_may_plant_by_an_access_list_is_ours_alone() {
+    need!(Root, Setpriv, Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("d/f", "SECRET").file("d/g", "g");
+    shell(&scene, "chmod 755 . src; chmod 600 src/d/*; setfacl -m u:1002:rwx src/d");
+    scene.copy(&["-q", "--parity", "100%"]).assert_code(0);
+    let by = "setpriv --reuid 1002 --regid 1002 --clear-groups";
+    shell(&scene, &format!("cd dst/d; {by} sh -c 'mv f _; echo garbage >f; chmod 644 f'"));
+    heal(&scene, &[]).assert_says("healed: dst/d/f").assert_says("it is yours alone");
+    assert_eq!(shell(&scene, "cat dst/d/f; stat -c ' %a %u' dst/d/f"), "SECRET 600 0\n");
+}

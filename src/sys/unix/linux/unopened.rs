@@ -1,9 +1,13 @@
 //! What is not opened for reading, above all symbolic links, opened as a path (`O_PATH`), by which no other entry that
 //! takes its name meanwhile is meant.
 
-use std::{ffi::CStr, ffi::OsStr, io, os::fd::AsRawFd, os::fd::OwnedFd};
+use std::{
+    ffi::CStr, ffi::OsStr, ffi::OsString, io, os::fd::AsRawFd, os::fd::OwnedFd,
+    os::unix::ffi::OsStringExt, path::Path, path::PathBuf,
+};
 
-use rustix::{fs::AtFlags, fs::Mode, fs::OFlags, fs::XattrFlags, io::Errno, io::Result};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, XattrFlags, fstat};
+use rustix::io::{Errno, Result};
 
 use crate::sys::stat::Stat;
 use crate::sys::unix::{dir::Dir, dir::owner_of, dir::times_of, process::is_root};
@@ -14,6 +18,14 @@ use super::{access_list::ACCESS_LIST, xattr};
 pub fn open(dir: &Dir, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(dir, name, flags, Mode::empty())?)
+}
+
+/// The owner of the symbolic link at `path`, and where that same link leads.
+pub fn read_link(path: &Path) -> io::Result<(u32, PathBuf)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let link = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+    let (stat, target) = (fstat(&link)?, rustix::fs::readlinkat(&link, "", Vec::new())?);
+    Ok((stat.st_uid, OsString::from_vec(target.into_bytes()).into()))
 }
 
 /// The path under which the kernel shows what was opened as a path, whose attributes no call takes by the

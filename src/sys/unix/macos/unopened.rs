@@ -1,6 +1,9 @@
 //! What is not opened for reading, above all symbolic links, opened as itself (`O_SYMLINK`).
 
-use std::{ffi::CStr, ffi::OsStr, io, os::fd::AsFd, os::fd::OwnedFd};
+use std::{
+    ffi::CStr, ffi::OsStr, io, os::fd::AsFd, os::fd::OwnedFd, os::unix::fs::MetadataExt,
+    path::Path, path::PathBuf,
+};
 
 use rustix::{fs::Mode, fs::OFlags, io::Result};
 
@@ -16,6 +19,18 @@ pub fn open(dir: &Dir, name: &OsStr) -> io::Result<OwnedFd> {
     // Should a FIFO have its name by now, it does not wait.
     let flags = OFlags::RDONLY | OFlags::SYMLINK | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(dir, name, flags, Mode::empty())?)
+}
+
+/// The owner of the symbolic link at `path`, and where it leads. No call reads one that is open before macOS 13: what
+/// was exchanged meanwhile is refused if it shows.
+pub fn read_link(path: &Path) -> io::Result<(u32, PathBuf)> {
+    let (before, target) = (path.symlink_metadata()?, path.read_link()?);
+    let now = path.symlink_metadata()?;
+    if (before.uid(), before.ino(), before.ctime_nsec()) != (now.uid(), now.ino(), now.ctime_nsec())
+    {
+        return Err(io::Error::other("it was exchanged while it was read"));
+    }
+    Ok((now.uid(), target))
 }
 
 /// Links have attributes as files have.
