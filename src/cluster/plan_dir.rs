@@ -179,8 +179,8 @@ impl PlanDir {
     /// It cannot be made, or there is one already, which is not empty.
     pub fn create(path: &Path, plan: FrozenPlan) -> Result<Self> {
         let fail = |error| Error::io("make the plan", path, error);
-        Dir::open_named(directory_of(path)).map_err(fail)?;
-        match fs::create_dir(path) {
+        let above = Dir::open_named(directory_of(path)).map_err(fail)?;
+        match above.make_dir(path.file_name().unwrap_or_default(), true) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Who made the link chose which directory is closed and filled.
                 if path.symlink_metadata().map_err(fail)?.is_symlink() {
@@ -205,7 +205,7 @@ impl PlanDir {
             return Err(Error::finding("make the plan", path, finding));
         }
         for name in [SHARDS, OPEN, CLAIMED, FAILED, RUNNING, DONE] {
-            fs::create_dir(path.join(name)).map_err(fail)?;
+            dir.make_dir(name.as_ref(), true).map_err(fail)?;
         }
         let it = Self { path: path.to_path_buf(), plan };
         it.write(PLAN, &it.plan, false)?;

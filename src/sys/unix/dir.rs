@@ -18,8 +18,8 @@ use crate::{
     path::RelPath, sys::part_name::PartOwner, sys::stat::Identity, sys::stat::Kind,
     sys::stat::Stat, sys::stat::Time, sys::types::Lock, sys::unix::kind::*,
     sys::unix::process::acting_as, sys::unix::process::is_root, sys::unix::process::patiently,
-    sys::unix::system, sys::unix::system::UNNOTICED, sys::unix::volume::is_on_fuse,
-    sys::unix::volume::is_unsupported,
+    sys::unix::system, sys::unix::system::ONLY_THROUGH, sys::unix::system::UNNOTICED,
+    sys::unix::volume::is_on_fuse, sys::unix::volume::is_unsupported,
 };
 
 /// A directory that is open, so that names below it are looked up there whatever its own path leads to later.
@@ -29,7 +29,7 @@ pub struct Dir(pub(super) OwnedFd);
 /// Readable and writable by the owner only.
 pub(super) const PRIVATE: u32 = 0o600;
 
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// A file that somebody holds a lease on, as file servers do, cannot be opened at once: the first try asks the holder
 /// to give way (fcntl(2)), and most do so within a millisecond. Milliseconds before each further try.
@@ -201,13 +201,12 @@ impl Dir {
         Ok(stat_from(&rustix::fs::fstat(file)?))
     }
 
-    /// The directory above this one; itself at the top. One that may only be gone through, as what homes are in often
-    /// is, can be looked at and climbed from where the system opens it for that alone (`O_PATH`).
+    /// The directory above this one; itself at the top. One that may [only be gone through](ONLY_THROUGH) can be looked
+    /// at and climbed from.
     pub fn parent(&self) -> io::Result<Dir> {
         let open = |flags| rustix::fs::openat(&self.0, "..", flags, Mode::empty());
         let opened = match open(DIRECTORY) {
-            #[cfg(target_os = "linux")]
-            Err(Errno::ACCESS) => open(DIRECTORY | OFlags::PATH),
+            Err(Errno::ACCESS) => open(DIRECTORY | ONLY_THROUGH),
             opened => opened,
         };
         Ok(Self(opened?))

@@ -4,7 +4,7 @@
 //! file that only this user may change, or a FIFO at which the program waits for ever.
 
 use std::{
-    ffi::OsStr, ffi::OsString, fs::File, fs::Metadata, io, os::unix::fs::FileExt,
+    ffi::OsStr, ffi::OsString, fs::File, fs::Metadata, io, os::fd::OwnedFd, os::unix::fs::FileExt,
     os::unix::fs::MetadataExt, path::Component, path::Path, path::PathBuf,
 };
 
@@ -12,8 +12,8 @@ use rustix::{fs::CWD, fs::Mode, fs::OFlags, io::Errno};
 
 use crate::{
     path::RelPath, path::directory_of, sys::Dir, sys::interrupted::uninterrupted, sys::stat::Kind,
-    sys::types::PlainUse, sys::unix::dir::PRIVATE, sys::unix::process::acting_as,
-    sys::unix::system::unopened,
+    sys::types::PlainUse, sys::unix::dir::DIRECTORY, sys::unix::dir::PRIVATE,
+    sys::unix::process::acting_as, sys::unix::system::ONLY_THROUGH, sys::unix::system::unopened,
 };
 
 /// Where the names of what is open already, and of devices, stand; only root makes others there.
@@ -27,7 +27,7 @@ const GIVEN: [&str; 3] = ["/dev", "/dev/fd", "/proc/self/fd"];
 /// # Errors
 /// It is something else, or cannot be opened.
 pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
-    let is_given = GIVEN.iter().any(|dir| directory_of(path) == Path::new(dir));
+    let is_given = is_given(path);
     let to_write = OFlags::WRONLY | OFlags::CREATE;
     let mut flags = match purpose {
         PlainUse::Read => OFlags::RDONLY,
@@ -39,10 +39,11 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
         flags.set(OFlags::NOFOLLOW, purpose != PlainUse::Read);
     }
     let is_written = purpose != PlainUse::Read && !is_given;
-    if is_written {
-        without_links(directory_of(path))?;
-    }
-    let opened = rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(PRIVATE as _));
+    let mode = Mode::from_raw_mode(PRIVATE as _);
+    let opened = match path.file_name().filter(|_| is_written) {
+        Some(name) => rustix::fs::openat(&open_way(directory_of(path))?, name, flags, mode),
+        None => rustix::fs::openat(CWD, path, flags, mode),
+    };
     let file = File::from(opened.map_err(|error| match error {
         Errno::LOOP if flags.contains(OFlags::NOFOLLOW) => is_not_plain(Kind::Symlink),
         // What a FIFO without a reader, and a socket, say.
@@ -122,16 +123,38 @@ fn leads_nowhere_else(link: &Path, uid: u32, target: &Path) -> io::Result<bool> 
     Ok(is_one && directory_of(link).metadata()?.uid() == uid)
 }
 
-/// Refuses a link of another user on the way to `path`, or in its place; that something is missing shows when it is
-/// opened.
+/// Opens what `path` leads to; a link of another user on the way to it, or in its place, is not followed.
 ///
 /// # Errors
-/// There is one.
-pub(super) fn refuse_strange_link(path: &Path) -> io::Result<()> {
-    match without_links(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        gone => gone.map(drop),
+/// There is one; or the system's.
+pub(super) fn open_end(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let (real, none) = (without_links(path)?, Mode::empty());
+    match real.file_name().filter(|_| !is_given(path) && !real.starts_with("/proc")) {
+        Some(name) => {
+            let way = open_way(directory_of(&real))?;
+            Ok(rustix::fs::openat(&way, name, flags | OFlags::NOFOLLOW, none)?)
+        }
+        None => Ok(rustix::fs::openat(CWD, path, flags, none)?),
     }
+}
+
+/// Opens the directory at `path` for looking names up in it; links on the way are followed as in [`Dir::open_named`].
+///
+/// # Errors
+/// As there.
+fn open_way(path: &Path) -> io::Result<Dir> {
+    let real = without_links(path)?;
+    let below = real.strip_prefix("/").ok().filter(|_| !real.starts_with("/proc"));
+    let opened = below.and_then(|below| {
+        let flags = DIRECTORY | ONLY_THROUGH;
+        Dir::open(Path::new("/")).ok()?.open_at_once(&RelPath::of(below), flags)
+    });
+    opened.map_or_else(|| Dir::open(&real), Ok)
+}
+
+/// True for a name directly in one of these directories.
+fn is_given(path: &Path) -> bool {
+    GIVEN.iter().any(|dir| directory_of(path) == Path::new(dir))
 }
 
 /// The names of a path, the last first.

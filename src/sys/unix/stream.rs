@@ -14,7 +14,7 @@ use rustix::{
     fs::UTIME_NOW, fs::UTIME_OMIT, io::Errno,
 };
 
-use crate::sys::unix::plain::refuse_strange_link;
+use crate::sys::unix::plain::open_end;
 use crate::sys::unix::process::{has_hung_up, standard_input, wait_readable, wait_writable};
 use crate::sys::{
     Attributes, stat::Kind, stat::Stat, unix::attributes::label_written, unix::dir::Dir,
@@ -36,13 +36,7 @@ impl StreamEnd {
     /// Opens what is to be read, of any kind but a directory. A FIFO that has no writer yet
     /// reads like one at its end: wait with [`wait_readable`] before the first read.
     pub fn open_input(path: &Path) -> io::Result<Self> {
-        refuse_strange_link(path)?;
-        let end = Self::of(File::from(rustix::fs::openat(
-            CWD,
-            path,
-            OFlags::RDONLY | FLAGS,
-            Mode::empty(),
-        )?))?;
+        let end = Self::of(File::from(open_end(path, OFlags::RDONLY | FLAGS)?))?;
         match end.stat.kind {
             Kind::Dir => Err(Errno::ISDIR.into()),
             _ => Ok(Self { returns: true, ..end }),
@@ -52,10 +46,10 @@ impl StreamEnd {
     /// Opens a FIFO or a character device for writing; `None` while the FIFO has no reader. A block
     /// device is refused: writing there would overwrite its content.
     pub fn open_output(path: &Path) -> io::Result<Option<Self>> {
-        refuse_strange_link(path)?;
-        let opened = rustix::fs::openat(CWD, path, OFlags::WRONLY | FLAGS, Mode::empty());
-        let file = match opened {
-            Err(Errno::NXIO) if is_fifo(path) => return Ok(None),
+        let file = match open_end(path, OFlags::WRONLY | FLAGS) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) && is_fifo(path) => {
+                return Ok(None);
+            }
             opened => File::from(opened?),
         };
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);

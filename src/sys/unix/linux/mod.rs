@@ -45,5 +45,5 @@ pub use volumes::{
 pub(super) use access_list::{denies, limited_to, of_groups, permitted_without, without_mask};
 pub(super) use durable::{fdatasync, fsync};
 pub(super) use lease::is_open_for_writing;
-pub(super) use open::UNNOTICED;
+pub(super) use open::{ONLY_THROUGH, UNNOTICED};
 pub(super) use process::abstract_address;

@@ -49,6 +49,6 @@ pub use volumes::{
 #[cfg(target_os = "linux")]
 pub(super) use access_list::{denies, limited_to, of_groups, permitted_without, without_mask};
 pub(super) use durable::{fdatasync, fsync};
-pub(super) use process::{UNNOTICED, abstract_address, is_open_for_writing};
+pub(super) use process::{ONLY_THROUGH, UNNOTICED, abstract_address, is_open_for_writing};
 #[cfg(target_os = "macos")]
 pub(super) use xattr::{denies, limited_to, of_groups, permitted_without, without_mask};

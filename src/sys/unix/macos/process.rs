@@ -9,6 +9,9 @@ use crate::{path::RelPath, sys::stat::Time, sys::types::LockHolder, sys::unix::d
 /// A file that is opened has a new access time.
 pub const UNNOTICED: OFlags = OFlags::empty();
 
+/// Nor is a directory opened for going through it alone.
+pub const ONLY_THROUGH: OFlags = OFlags::empty();
+
 /// So much earlier than now a change may be dated that is made now, by a clock that moves in steps; nanoseconds.
 const STEP: u32 = 20_000_000;
 
