@@ -64,6 +64,7 @@
 //! # }
 //! ```
 
+mod catalog;
 mod chain;
 mod cli;
 mod cluster;

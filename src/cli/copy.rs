@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::{
     cli::args::copy::CopyArgs, cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
-    cli::exit::Exit, cli::invocation::CopyInvocation, cli::progress::CountTotal,
-    cli::progress::View, cli::record::log, cli::record::task::Content,
+    cli::catalog::add_copied, cli::exit::Exit, cli::invocation::CopyInvocation,
+    cli::progress::CountTotal, cli::progress::View, cli::record::log, cli::record::task::Content,
     cli::record::task::RecordOptions, cli::record::task::RunResult, cli::record::task::Task,
     cli::session::Session, cli::session::Setup, cli::show, cli::show::Console, cli::show::Detail,
     cli::show::Reporter, cli::show::copy_messages::Gathered, cli::show::copy_summary::CopySummary,
@@ -40,7 +40,8 @@ pub fn copy(
     let limit_rate = args.unattended.limit_rate;
     let content = Content::of_copies(&jobs);
     let options = records.options("dircopy", detail);
-    let options = RecordOptions { file, limit_rate, content, ..options };
+    let catalog = args.catalog.as_deref();
+    let options = RecordOptions { file, limit_rate, content, catalog, ..options };
     let source = &*jobs.first().map(|job| job.source.clone()).unwrap_or_default();
     let outputs = &*args.output;
     let task = Task::Copy { source, outputs, given: &given, dry_run: args.dry_run };
@@ -101,6 +102,8 @@ pub fn copy(
         Some(code) if reports.iter().all(Result::is_err) => Exit::of_stop(code),
         _ => Exit::of_all(&reports, session.console.all_written()).or_worse(summary.of_parity()),
     };
+    let ran = jobs.iter().zip(&reports);
+    let exit = add_copied(catalog, ran, &of_all, &session.stop, exit);
     let is_quiet = args.verbosity.quiet;
     session.end(&RunResult::Copied(&reports), exit, is_quiet, |exit, amiss| {
         summary.verdict(exit, amiss)

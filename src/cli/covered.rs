@@ -205,7 +205,7 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
 }
 
 /// The trees that have private records of their own: all generations, the newest first, or the directory itself.
-fn trees_of(dir: &Path, state: Option<&Path>) -> Vec<PathBuf> {
+pub fn trees_of(dir: &Path, state: Option<&Path>) -> Vec<PathBuf> {
     let set = Dir::open(dir).ok().and_then(|root| GenerationSet::read(&root, dir).ok());
     let complete = set.map(|set| set.complete).unwrap_or_default();
     match complete.is_empty() || DirProof::of(dir, state) == DirProof::Recorded {

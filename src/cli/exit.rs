@@ -3,12 +3,12 @@
 use std::{ffi::OsString, io, io::IsTerminal, process::ExitCode};
 
 use crate::{
-    cli::cluster::plan::finish, cli::cluster::plan::plan, cli::cluster::plan::shard,
-    cli::copy::copy, cli::copy::generations, cli::copy::stream, cli::covered::covered,
-    cli::invocation, cli::invocation::Invocation, cli::invocation::UsageError, cli::jobs,
-    cli::lists, cli::report::report, cli::show::Console, cli::verify::heal, cli::verify::protect,
-    cli::verify::verify, copy::Ending, copy::Report, error::Result, path::Shown,
-    stream::StreamEnding, sys, verify::VerifyReport,
+    cli::catalog::catalog, cli::cluster::plan::finish, cli::cluster::plan::plan,
+    cli::cluster::plan::shard, cli::copy::copy, cli::copy::generations, cli::copy::stream,
+    cli::covered::covered, cli::invocation, cli::invocation::Invocation,
+    cli::invocation::UsageError, cli::jobs, cli::lists, cli::report::report, cli::show::Console,
+    cli::verify::heal, cli::verify::protect, cli::verify::verify, copy::Ending, copy::Report,
+    error::Result, path::Shown, stream::StreamEnding, sys, verify::VerifyReport,
 };
 
 /// The code for a stop because the set time is over.
@@ -184,6 +184,7 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(Invocation::Finish(args)) => finish(&args).into(),
         Ok(Invocation::MergeManifests(args)) => lists::merge(&args).into(),
         Ok(Invocation::Covered(args)) => covered(&args, &command).into(),
+        Ok(Invocation::Catalog(args)) => catalog(&args).into(),
         Ok(Invocation::CompareLists(args)) => lists::diff(&args).into(),
         Ok(Invocation::ListJobs) => jobs::list(&Console::plain()).into(),
         Err(UsageError::CommandLine(error)) => explain(&error).into(),

@@ -9,14 +9,14 @@ use crate::{
     cli::args, cli::args::copy, cli::args::copy::CopyArgs, cli::args::copy::jobs,
     cli::args::copy::patterns, cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
     cli::args::values::ReportArgs, cli::args::verify::HealArgs, cli::args::verify::ProtectArgs,
-    cli::args::verify::VerifyArgs, cli::cluster::FinishArgs, cli::cluster::PlanArgs,
-    cli::cluster::ShardArgs, cli::covered::CoveredArgs, cli::habits::explain_habit,
-    cli::habits::explain_want, cli::habits::refuse_foreign, cli::habits::refuse_loose_value,
-    cli::habits::refuse_new_name, cli::habits::refuse_second_source, cli::lists::DiffArgs,
-    cli::lists::MergeArgs, cli::restore::ProvenTree, cli::restore::named_paths,
-    cli::restore::refuse_others, cli::words::OutputName, cli::words::located, copy::CopyJob,
-    error::Error, path::Shown, stream::StreamJob, stream::input::is_stream, sys, tree::Filter,
-    tree::NameEnd, tree::NameList,
+    cli::args::verify::VerifyArgs, cli::catalog::CatalogArgs, cli::cluster::FinishArgs,
+    cli::cluster::PlanArgs, cli::cluster::ShardArgs, cli::covered::CoveredArgs,
+    cli::habits::explain_habit, cli::habits::explain_want, cli::habits::refuse_foreign,
+    cli::habits::refuse_loose_value, cli::habits::refuse_new_name,
+    cli::habits::refuse_second_source, cli::lists::DiffArgs, cli::lists::MergeArgs,
+    cli::restore::ProvenTree, cli::restore::named_paths, cli::restore::refuse_others,
+    cli::words::OutputName, cli::words::located, copy::CopyJob, error::Error, path::Shown,
+    stream::StreamJob, stream::input::is_stream, sys, tree::Filter, tree::NameEnd, tree::NameList,
 };
 
 /// The command that a command line gives.
@@ -42,6 +42,7 @@ pub enum Invocation {
     CompareLists(DiffArgs),
     /// Say whether a source may be erased.
     Covered(CoveredArgs),
+    Catalog(CatalogArgs),
 }
 
 /// A copy, as options and as jobs.
@@ -126,6 +127,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
         Some(("finish", matches)) => Ok(Invocation::Finish(FinishArgs::from_arg_matches(matches)?)),
         Some(("covered", matches)) => {
             Ok(Invocation::Covered(CoveredArgs::from_arg_matches(matches)?))
+        }
+        Some(("catalog", matches)) => {
+            Ok(Invocation::Catalog(CatalogArgs::from_arg_matches(matches)?))
         }
         Some(("manifest", manifest)) => Ok(match manifest.subcommand() {
             Some(("diff", diff)) => Invocation::CompareLists(DiffArgs::from_arg_matches(diff)?),

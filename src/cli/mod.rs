@@ -2,6 +2,7 @@
 //! code.
 
 mod args;
+mod catalog;
 mod cluster;
 mod copy;
 mod covered;

@@ -74,6 +74,9 @@ pub struct DiffReport {
 /// Hears of a difference: the list, the name, and what it is.
 pub type DiffListener<'a> = dyn Fn(&Path, &[u8], Difference<'_>) + 'a;
 
+/// Hears of a file: the number of the list, its name, and its digests there.
+type ListedListener<'a> = dyn FnMut(usize, &[u8], &[Digest]) -> io::Result<()> + 'a;
+
 /// A name as one list has it.
 #[derive(Clone, Debug, Default)]
 struct Listed {
@@ -146,7 +149,7 @@ impl DiffJob {
         Ok((comparing, sorted.finish().map_err(fail)?))
     }
 
-    /// Hands out the files of each list, by its number: the digests of one name in it, those of the newest generation
+    /// Hands out the files of each list, by its number: a name, and its digests in it, those of the newest generation
     /// of a history; but for what may be removed. Returns how many lines, or whole lists, cannot be used; a name with
     /// two digests is none of these.
     ///
@@ -155,7 +158,7 @@ impl DiffJob {
     pub(crate) fn each_file(
         &self,
         observer: &EventObserver<'_>,
-        see: &mut dyn FnMut(usize, &[Digest]) -> io::Result<()>,
+        see: &mut ListedListener<'_>,
     ) -> Result<u64> {
         let (mut comparing, names) = self.read_names(observer)?;
         let hand_out = |path: &[u8], of_name: &[Option<Listed>]| {
@@ -163,7 +166,7 @@ impl DiffJob {
             for (number, listed) in of_name.iter().enumerate() {
                 match listed {
                     Some(listed) if listed.is_contradicted => comparing.contradicted(number, path),
-                    Some(listed) if is_kept => see(number, &listed.digests)?,
+                    Some(listed) if is_kept => see(number, path, &listed.digests)?,
                     _ => {}
                 }
             }

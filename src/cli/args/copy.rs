@@ -8,9 +8,9 @@ use crate::{
     cli::args::mirror::BagArgs, cli::args::mirror::MirrorArgs,
     cli::args::unattended::UnattendedArgs, cli::args::values::VerbosityArgs,
     cli::args::values::algorithms, cli::args::values::one_of, cli::args::verify::parse_share,
-    cli::words, copy::CopyJob, fanout::MOST_OUTPUTS, hash::Algorithm, hash::Algorithms,
-    hash::Backend, io::BLOCK_SIZE, io::CHECKPOINT, io::Cache, io::CopyOptions, io::Holes,
-    io::QUEUE_SIZE, io::ReadBackWhich, io::Reflink, io::Renamed, io::Resume, io::Sparse,
+    cli::catalog::parse_catalog, cli::words, copy::CopyJob, fanout::MOST_OUTPUTS, hash::Algorithm,
+    hash::Algorithms, hash::Backend, io::BLOCK_SIZE, io::CHECKPOINT, io::Cache, io::CopyOptions,
+    io::Holes, io::QUEUE_SIZE, io::ReadBackWhich, io::Reflink, io::Renamed, io::Resume, io::Sparse,
     io::States, manifest::ListFormat, stream::Endpoint, stream::StreamJob, tree::Filter,
     tree::Pattern, tree::Policy, tree::Selection,
 };
@@ -173,6 +173,13 @@ pub struct CopyArgs {
     /// its own.
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, hide_short_help = true, help_heading = "Proof")]
     pub parity: Option<u32>,
+
+    /// Then add each complete output to the catalogue, as `dircopy catalog add` does
+    ///
+    /// FILE is another one than yours (docs/guide/catalog.md). If it cannot be added, an exit code of 0 becomes 1.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
+          value_parser = parse_catalog, hide_short_help = true, help_heading = "Files at the output")]
+    pub catalog: Option<PathBuf>,
 
     /// --verify, and read each file of the source twice: once its copy was read back, once more from its device
     ///
@@ -443,7 +450,7 @@ const OF_TREES: &str = "include exclude follow_links no_links hard_links special
                         max_duration max_size files_from stop_at wait require_mount \
                         require_durable keep_manifests mirror generations keep max_delete \
                         keep_trash one_file_system bag bag_info expect expect_all \
-                        verify_source format lag rescue parity";
+                        verify_source format lag rescue parity catalog";
 
 /// Options that say nothing about the copy of a tree.
 const OF_STREAMS: &str = "manifest strict";

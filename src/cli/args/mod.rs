@@ -14,8 +14,9 @@ use clap::{Arg, Command, CommandFactory, value_parser};
 use crate::cli::{
     args::copy::CopyArgs, args::mirror::GenerationsArgs, args::values::ReportArgs,
     args::values::SHORT_REPORT, args::verify::HealArgs, args::verify::ProtectArgs,
-    args::verify::VerifyArgs, cluster, cluster::FinishArgs, cluster::PlanArgs, cluster::ShardArgs,
-    covered, covered::CoveredArgs, lists::DiffArgs, lists::MergeArgs, restore,
+    args::verify::VerifyArgs, catalog::CatalogArgs, cluster, cluster::FinishArgs,
+    cluster::PlanArgs, cluster::ShardArgs, covered, covered::CoveredArgs, lists::DiffArgs,
+    lists::MergeArgs, restore,
 };
 
 // The definition of the command line: the options of all commands, and the ends of their help.
@@ -74,7 +75,7 @@ Examples:
 
 Usage: dircopy [OPTIONS] <SRC> <DST>...     what is in SRC goes into every DST
        dircopy COMMAND -h  verify, covered, restore, heal, protect, report,
-                           generations, jobs, manifest, plan, shard, finish
+                  catalog, generations, jobs, manifest, plan, shard, finish
 
 Options:
   -n, --dry-run                  Only say what would happen
@@ -163,6 +164,7 @@ pub fn dircopy() -> Command {
         .mut_args(hide)
         .subcommand(verify)
         .subcommand(CoveredArgs::command().display_name("dircopy-covered"))
+        .subcommand(CatalogArgs::command().display_name("dircopy-catalog"))
         .subcommand(restore::restore())
         .subcommand(HealArgs::command().display_name("dircopy-heal"))
         .subcommand(ProtectArgs::command().display_name("dircopy-protect"))

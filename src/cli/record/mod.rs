@@ -108,7 +108,7 @@ impl<'a> Records<'a> {
             options.refuse_unsigned()?;
             options.sign.map(Signer::new).transpose()
         });
-        let mut opened = options.list.map_or(Ok(()), check);
+        let mut opened = [options.list, options.catalog].into_iter().flatten().try_for_each(check);
         let on_end = options.on_end.map(|command| command.look().map(|()| command.clone()));
         let records = Self {
             report: or_refuse(report, &mut opened),

@@ -180,6 +180,8 @@ pub struct RecordOptions<'a> {
     /// Number of reports that stay, if the report goes into a directory.
     pub keep_reports: Option<NonZero<usize>>,
     pub metrics: Option<&'a Path>,
+    /// The catalogue that the copies are added to.
+    pub catalog: Option<&'a Path>,
     /// True if standard error gets JSON.
     pub json_on_stderr: bool,
     /// The log, and whether it is JSON.
@@ -213,8 +215,8 @@ pub struct Content {
 
 impl RecordOptions<'_> {
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        let paths =
-            [self.report, self.page, self.metrics, self.log.map(|(path, _)| path), self.list];
+        let log = self.log.map(|(path, _)| path);
+        let paths = [self.report, self.page, self.metrics, log, self.list, self.catalog];
         paths.into_iter().flatten()
     }
 

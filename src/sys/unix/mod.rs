@@ -25,10 +25,10 @@ pub use dir::{Dir, LinkTarget, name_from_bytes, names_device, swallowed_quote, u
 pub use leftover::{is_ours_alone, keep_locked, persist_content};
 pub use plain::{open_plain, read_at, who_else_changes};
 pub use process::{
-    Helper, Manager, address_space_left, descriptors_are_wanted, heed_memory_limit, host_name,
-    keep_own_permissions, may_give_away, on_interrupt, on_status_request, open_file_limit,
-    raise_open_file_limit, set_nice, settings_directories, shows_unicode, standard_input,
-    take_waiting_signals, wait_readable, was_closed_at_start,
+    Helper, Manager, address_space_left, data_directory, descriptors_are_wanted, heed_memory_limit,
+    host_name, keep_own_permissions, may_give_away, on_interrupt, on_status_request,
+    open_file_limit, raise_open_file_limit, set_nice, settings_directories, shows_unicode,
+    standard_input, take_waiting_signals, wait_readable, was_closed_at_start,
 };
 pub use stream::{StreamEnd, let_read, may_read, new_file_mode, touch};
 pub use system::{

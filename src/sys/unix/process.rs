@@ -243,12 +243,21 @@ static BEFORE_MAIN: extern "C" fn() = look_at_descriptors;
 
 /// Where programs keep settings: the user's own, then those of the machine.
 pub fn settings_directories() -> Vec<PathBuf> {
-    let absolute = |variable| {
-        let path = std::env::var_os(variable).map(PathBuf::from);
-        path.filter(|path| path.is_absolute())
-    };
-    let own = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
+    let own = named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")));
     own.into_iter().chain([PathBuf::from("/etc")]).collect()
+}
+
+/// Where programs keep what is the user's own.
+pub fn data_directory() -> Option<PathBuf> {
+    let usual =
+        if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
+    named("XDG_DATA_HOME").or_else(|| Some(named("HOME")?.join(usual)))
+}
+
+/// The directory that a variable of the environment names.
+fn named(variable: &str) -> Option<PathBuf> {
+    let path = std::env::var_os(variable).map(PathBuf::from);
+    path.filter(|path| path.is_absolute())
 }
 
 // Descriptors when there are too few: a thread that gets none waits until others have closed some, for most of what is

@@ -38,8 +38,8 @@ pub use plain::{
     is_ours_alone, keep_locked, open_plain, persist_content, read_at, who_else_changes,
 };
 pub use process::{
-    Helper, Manager, address_space_left, descriptors_are_wanted, heed_memory_limit, host_name,
-    keep_own_permissions, lock_holder, may_give_away, on_interrupt, on_status_request,
+    Helper, Manager, address_space_left, data_directory, descriptors_are_wanted, heed_memory_limit,
+    host_name, keep_own_permissions, lock_holder, may_give_away, on_interrupt, on_status_request,
     open_file_limit, raise_open_file_limit, set_nice, settings_directories, shows_unicode,
     standard_input, take_waiting_signals, time_of_change, wait_readable, was_closed_at_start,
 };

@@ -152,6 +152,11 @@ pub fn settings_directories() -> Vec<PathBuf> {
         .collect()
 }
 
+/// Where programs keep what is the user's own.
+pub fn data_directory() -> Option<PathBuf> {
+    std::env::var_os("LOCALAPPDATA").map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
 // A program that is started to help.
 
 /// A program. What it starts in its turn is not ended with it here.

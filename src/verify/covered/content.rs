@@ -140,7 +140,7 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// What is sorted cannot be kept.
-    pub fn read(
+    pub(super) fn read(
         &self,
         observer: &EventObserver<'_>,
         contents: &mut Contents<'_>,
@@ -199,6 +199,24 @@ pub struct Tree<'a> {
     known: Vec<KnownTree>,
 }
 
+/// A file of which this user's runs know something.
+struct OurFile<'t> {
+    known: &'t KnownTree,
+    below: RelPath,
+    belief: Belief,
+}
+
+/// What the record of this user's runs has of a file.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    pub digests: Vec<Digest>,
+    /// None if it is in doubt whether the file still has that content, or which of them.
+    pub found: Option<Found>,
+}
+
+/// Hears of a file: its path, its size, and what is recorded of it.
+type RecordedListener<'a> = dyn FnMut(&[u8], u64, &Recorded) -> io::Result<()> + 'a;
+
 /// What is known of the files below a directory.
 struct KnownTree {
     /// What their paths begin with.
@@ -236,7 +254,7 @@ impl<'a> Tree<'a> {
     ///
     /// # Errors
     /// What is sorted cannot be kept.
-    pub fn read(
+    pub(super) fn read(
         &self,
         place: usize,
         inodes: &mut HashSet<Identity>,
@@ -308,6 +326,56 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Hands out its files as the record has them, each with its size: what is untouched, and what is in doubt. Returns
+    /// the number of those of which nothing is known.
+    ///
+    /// # Errors
+    /// It cannot be opened, or `see` failed.
+    pub fn each_recorded(
+        &self,
+        observer: &EventObserver<'_>,
+        see: &mut RecordedListener<'_>,
+    ) -> Result<u64> {
+        let mut unknown = 0;
+        let warn = |error: &Error| (observer.listen)(&Event::Warning(error));
+        Self::each(self.path, observer, &warn, &mut |entry, stat| {
+            observer.progress.entries.fetch_add(1, Relaxed);
+            match self.ours(entry, stat) {
+                Some(ours) => see(entry.path.as_bytes(), stat.size, &self.recorded(ours, entry))?,
+                None => unknown += u64::from(!is_own(entry.path.as_bytes())),
+            }
+            Ok(())
+        })?;
+        Ok(unknown)
+    }
+
+    /// What this user's runs know of a file.
+    fn ours(&self, entry: &EntryBelow<'_>, stat: &Stat) -> Option<OurFile<'_>> {
+        self.known.iter().find_map(|known| {
+            let below = entry.path.as_bytes().strip_prefix(known.below)?;
+            match known.knowledge.belief(below, stat) {
+                Belief::Nothing => None,
+                belief => Some(OurFile { known, below: RelPath::parse(below).ok()?, belief }),
+            }
+        })
+    }
+
+    fn recorded(&self, ours: OurFile<'_>, entry: &EntryBelow<'_>) -> Recorded {
+        let OurFile { known, below, belief } = ours;
+        let Belief::Untouched(row, at) = belief else {
+            let digests = belief.remembered().iter().flat_map(|it| it.digests()).collect();
+            return Recorded { digests, found: None };
+        };
+        let mut digests = known.knowledge.further(at);
+        digests.insert(0, row.digest);
+        let proof = match known.is_replugged(&row, &below, false) {
+            true => Proof::Replugged,
+            false => Proof::Recorded,
+        };
+        let time = self.time_of(known, &below, &row, entry);
+        Recorded { digests, found: Some(Found { standing: Standing::There, proof, time }) }
+    }
+
     /// Adds a file; false if nothing is known of it.
     fn add(
         &self,
@@ -317,34 +385,16 @@ impl<'a> Tree<'a> {
         reader: &mut FileReader<'_>,
         contents: &mut Contents<'_>,
     ) -> Result<bool, Stopped> {
-        let path = entry.path.as_bytes();
-        let ours = self.known.iter().find_map(|known| {
-            let below = path.strip_prefix(known.below)?;
-            match known.knowledge.belief(below, stat) {
-                Belief::Nothing => None,
-                belief => Some((known, RelPath::parse(below).ok()?, belief)),
-            }
-        });
+        let ours = self.ours(entry, stat);
         let not = |standing| Found { standing, proof: Proof::Listed, time: 0 };
         if !self.job.read {
-            let Some((known, below, belief)) = ours else { return Ok(false) };
-            match belief {
-                Belief::Untouched(row, at) => {
-                    let mut digests = known.knowledge.further(at);
-                    digests.insert(0, row.digest);
-                    let proof = match known.is_replugged(&row, &below, false) {
-                        true => Proof::Replugged,
-                        false => Proof::Recorded,
-                    };
-                    let time = self.time_of(known, &below, &row, entry);
-                    let found = Found { standing: Standing::There, proof, time };
-                    contents.add(place, &digests, found)?;
-                }
-                doubt => {
-                    for digest in doubt.remembered().iter().flat_map(|it| it.digests()) {
-                        contents.add(place, &[digest], not(Standing::InDoubt))?;
-                    }
-                }
+            let Some(ours) = ours else { return Ok(false) };
+            let Recorded { digests, found } = self.recorded(ours, entry);
+            match found {
+                Some(found) => contents.add(place, &digests, found)?,
+                None => digests
+                    .iter()
+                    .try_for_each(|it| contents.add(place, &[*it], not(Standing::InDoubt)))?,
             }
             return Ok(true);
         }
@@ -357,9 +407,9 @@ impl<'a> Tree<'a> {
                 return Ok(true);
             }
         };
-        let is_replugged = |(known, below, belief): &(&KnownTree, RelPath, Belief)| match belief {
+        let is_replugged = |ours: &OurFile<'_>| match &ours.belief {
             Belief::Untouched(row, _) if digests.contains(&row.digest) => {
-                known.is_replugged(row, below, true)
+                ours.known.is_replugged(row, &ours.below, true)
             }
             _ => false,
         };
@@ -370,7 +420,7 @@ impl<'a> Tree<'a> {
         };
         let found = Found { standing: Standing::There, proof, time: contents.now };
         contents.add(place, &digests, found)?;
-        let was = ours.and_then(|(_, _, belief)| belief.remembered());
+        let was = ours.and_then(|ours| ours.belief.remembered());
         for digest in was.iter().flat_map(|it| it.digests()) {
             if digest.algorithm() == Algorithm::Sha256 && !digests.contains(&digest) {
                 contents.add(place, &[digest], not(Standing::Differs))?;

@@ -7,6 +7,8 @@
 
 mod content;
 
+pub use content::{Tree, time_of_list};
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fs::File,
@@ -23,7 +25,7 @@ use crate::{
     state::private_dir::NAME,
     sys::{self, Dir},
     tree::{PathRecord, SortedRecords, Sorter, by_path, by_words},
-    verify::{DiffJob, covered::content::Source, covered::content::Tree},
+    verify::{DiffJob, covered::content::Source},
 };
 
 /// Whether a source may be erased.
@@ -234,7 +236,7 @@ struct Contents<'a> {
 const AHEAD: u32 = 24 * 3600;
 
 /// True if no two contents have one digest by accident.
-fn is_enough(algorithm: Algorithm) -> bool {
+pub fn is_enough(algorithm: Algorithm) -> bool {
     use Algorithm::{Crc32, None, Xxh3, Xxh64, Xxh128};
     !matches!(algorithm, Crc32 | Xxh3 | Xxh64 | Xxh128 | None)
 }
@@ -339,7 +341,7 @@ impl CoveredJob {
             of_lists.map(|(number, place)| (number, place.path.clone())).unzip();
         let standing = if self.trusts_lists { Standing::There } else { Standing::Untrusted };
         let times: Vec<u32> = lists.iter().map(|list| content::time_of_list(list)).collect();
-        DiffJob { lists, ..DiffJob::default() }.each_file(observer, &mut |list, digests| {
+        DiffJob { lists, ..DiffJob::default() }.each_file(observer, &mut |list, _, digests| {
             let found = Found { standing, proof: Proof::Listed, time: times[list] };
             contents.add(numbers[list], digests, found)?;
             // Of which of two algorithms a digest is cannot always be seen.

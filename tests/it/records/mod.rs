@@ -1,5 +1,6 @@
 //! What a run says and leaves: screen, report, figures, log, jobs, nights.
 
+mod catalog;
 mod content;
 mod contrib;
 mod disks;

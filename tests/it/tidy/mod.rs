@@ -24,7 +24,7 @@ const FLOORS: &[&[&str]] = &[
     &["transfer"],
     &["pipeline"],
     &["copy", "stream", "verify"],
-    &["heal", "cluster"],
+    &["heal", "cluster", "catalog"],
     &["cli"],
     &["bin"],
 ];

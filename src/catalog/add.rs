@@ -1,0 +1,353 @@
+//! Adding to the catalogue: a tree, by this user's own record of it, or a list. What is said of the same tree before is
+//! replaced, all in one transaction.
+
+use std::{ffi::OsString, io, path::Path, path::PathBuf, time::SystemTime, time::UNIX_EPOCH};
+
+use rusqlite::{OptionalExtension, Row, Statement, params};
+
+use crate::{
+    catalog::{Catalog, DEED, Failed, kept, kept_path},
+    error::{Deed, Error, Result},
+    event::EventObserver,
+    hash::{Algorithm, Digest},
+    path::{RelPath, Shown},
+    sys::{self, Dir},
+    verify::{CoveredJob, DiffJob, Found, Proof, Tree, is_enough, time_of_list},
+};
+
+/// What is to be added.
+#[derive(Clone, Debug, Default)]
+pub struct AddJob {
+    /// A directory, or a list.
+    pub path: PathBuf,
+    /// Of a directory that has generations: the newest, which stands for it.
+    pub newest: Option<PathBuf>,
+    /// What the place is called, if not after its disk or the list.
+    pub place: Option<String>,
+    /// Of a list: the directory at the place that its names start at.
+    pub below: PathBuf,
+    /// Where private directories are kept, if not in the trees.
+    pub state: Option<PathBuf>,
+}
+
+/// What was added.
+#[derive(Clone, Debug, Default)]
+pub struct Added {
+    pub place: String,
+    pub files: u64,
+    /// Files of a tree of which no record says anything, and those that are in doubt.
+    pub unknown: u64,
+    pub doubtful: u64,
+    /// Lines of a list that cannot be used.
+    pub unusable: u64,
+    pub interrupted: Option<usize>,
+}
+
+/// A tree that is added: its place, and where it is there.
+#[derive(Default)]
+struct Whereabouts {
+    name: String,
+    /// True if that was asked for.
+    is_asked: bool,
+    uuid: Option<String>,
+    serial: Option<String>,
+    mount: Option<PathBuf>,
+    below: Vec<u8>,
+    list: Option<PathBuf>,
+    /// As of when; `None` if that is not known.
+    time: Option<u32>,
+}
+
+impl Catalog {
+    /// Adds a tree or a list. Nothing is changed if that fails, or is interrupted.
+    ///
+    /// # Errors
+    /// Nothing is known of the tree, the list is older than what is known, or something cannot be read or written.
+    pub fn add(&self, job: &AddJob, observer: &EventObserver<'_>) -> Result<Added> {
+        let is_tree = job.path.is_dir();
+        let at = if is_tree { of_tree(job)? } else { of_list(job)? };
+        let refuse =
+            |finding: &'static str| Error::finding("add to the catalogue", &job.path, finding);
+        let failed = Failed::default();
+        let done = self.changing(&observer.stop, || {
+            let place = self.place(&at).map_err(|error| self.told(error))?;
+            let tree = self.tree(place, &at)?;
+            let mut rows = Rows::new(self, tree).map_err(|error| self.told(error))?;
+            let read = match is_tree {
+                true => rows.take_tree(job, observer, &failed),
+                false => rows.take_list(&job.path, observer, &failed),
+            };
+            failed.take().map_or(read, |error| Err(self.told(error)))?;
+            let find = "SELECT name FROM place WHERE id = ?1";
+            let place = self.connection.query_row(find, [place], |row| row.get(0));
+            match rows.added.files {
+                _ if observer.stop.is_requested() => Err(refuse("it was interrupted")),
+                0 if is_tree => Err(refuse(
+                    "no record of yours says what is there: add its manifest, or copy there with dircopy",
+                )),
+                0 => Err(refuse("it lists no file that can be added")),
+                _ => Ok(Added { place: place.map_err(|error| self.told(error))?, ..rows.added }),
+            }
+        });
+        match observer.stop.requested() {
+            Some(code) if done.is_err() => {
+                Ok(Added { interrupted: Some(code), ..Added::default() })
+            }
+            _ => done,
+        }
+    }
+
+    /// The place, which is made if it is a new one: by its UUID, or else by its name.
+    fn place(&self, at: &Whereabouts) -> rusqlite::Result<i64> {
+        let find = |what: &str, value: &str| {
+            let sql = format!("SELECT id, uuid FROM place WHERE {what} = ?1");
+            let found = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            self.connection.query_row(&sql, [value], found).optional()
+        };
+        let by_uuid: Option<(i64, Option<String>)> =
+            at.uuid.as_deref().map_or(Ok(None), |uuid| find("uuid", uuid))?;
+        let by_name = find("name", &at.name)?;
+        // Another disk of the same label has a name of its own.
+        let is_other = |known: &Option<String>| match (known, &at.uuid) {
+            (Some(known), Some(uuid)) => known != uuid,
+            (Some(_), None) => !at.is_asked,
+            (None, _) => false,
+        };
+        let is_taken = by_name.as_ref().is_some_and(|(_, uuid)| is_other(uuid));
+        let own = match &at.uuid {
+            Some(uuid) if is_taken => format!("{} {uuid}", at.name),
+            _ => at.name.clone(),
+        };
+        let known = by_uuid.or(by_name.filter(|_| !is_taken)).map(|(id, _)| id);
+        let id = match known {
+            Some(id) => id,
+            None => {
+                self.connection.execute("INSERT INTO place (name) VALUES (?1)", [&own])?;
+                self.connection.last_insert_rowid()
+            }
+        };
+        if at.list.is_none() {
+            let mount = at.mount.as_deref().map(kept_path);
+            let sql = "UPDATE place SET uuid = coalesce(?2, uuid), serial = coalesce(?3, serial), mount = ?4, seen = ?5 \
+                       WHERE id = ?1";
+            self.connection.execute(sql, params![id, at.uuid, at.serial, mount, now()])?;
+        }
+        if at.is_asked {
+            self.connection
+                .execute("UPDATE place SET name = ?2 WHERE id = ?1", params![id, own])?;
+        }
+        Ok(id)
+    }
+
+    /// A tree in the place of which nothing is said yet.
+    ///
+    /// # Errors
+    /// What is known of it is newer.
+    fn tree(&self, place: i64, at: &Whereabouts) -> Result<i64> {
+        let told = |error| self.told(error);
+        let find = "SELECT time FROM tree WHERE place = ?1 AND below = ?2";
+        let of_it = params![place, kept(&at.below)];
+        let known = self.connection.query_row(find, of_it, |row| row.get(0)).optional();
+        let known: Option<i64> = known.map_err(told)?.flatten();
+        if known.zip(at.time).is_some_and(|(known, time)| known > time.into()) {
+            let finding = format!(
+                "what it has of {} is newer than the list: dircopy catalog forget takes that out",
+                Shown::bytes(at.name.as_bytes())
+            );
+            return Err(Error::finding(DEED, &self.path, finding));
+        }
+        let change = || {
+            let remove = "DELETE FROM tree WHERE place = ?1 AND below = ?2";
+            self.connection.execute(remove, of_it)?;
+            let sql = "INSERT INTO tree (place, below, list, time) VALUES (?1, ?2, ?3, ?4)";
+            let list = at.list.as_deref().map(kept_path);
+            self.connection.execute(sql, params![place, kept(&at.below), list, at.time])?;
+            Ok(self.connection.last_insert_rowid())
+        };
+        change().map_err(told)
+    }
+}
+
+/// The whereabouts of a directory: its disk, and where it is there.
+fn of_tree(job: &AddJob) -> Result<Whereabouts> {
+    let path = job.path.canonicalize().deed("look at", &job.path)?;
+    let root = Dir::open(&path).deed("open the directory", &path)?;
+    let device = root.identity().deed("look at", &path)?.dev;
+    let is_on_it = |dir: &&Path| {
+        Dir::open(dir).and_then(|dir| dir.identity()).is_ok_and(|there| there.dev == device)
+    };
+    let mount = path.ancestors().take_while(is_on_it).last().unwrap_or(&path).to_path_buf();
+    let below = path.strip_prefix(&mount).unwrap_or(Path::new(""));
+    let details = sys::volume_details(&root);
+    let text = |it: OsString| match it.into_string() {
+        Ok(text) => text,
+        Err(other) => Shown::bytes(other.as_encoded_bytes()).to_string(),
+    };
+    let uuid = details.uuid.filter(|uuid| uuid.chars().any(|c| !matches!(c, '0' | '-')));
+    let label = details.label.filter(|label| !label.is_empty()).map(text);
+    let of_disk = || label.or(uuid.clone()).unwrap_or_else(|| Shown::path(&mount).to_string());
+    Ok(Whereabouts {
+        name: job.place.clone().unwrap_or_else(of_disk),
+        is_asked: job.place.is_some(),
+        serial: details.serial.map(text),
+        below: RelPath::of(below).as_bytes().to_vec(),
+        time: Some(now()),
+        list: None,
+        uuid,
+        mount: Some(mount),
+    })
+}
+
+fn of_list(job: &AddJob) -> Result<Whereabouts> {
+    let path = job.path.canonicalize().deed("open the list", &job.path)?;
+    let name = path.file_name().unwrap_or_default();
+    Ok(Whereabouts {
+        name: job.place.clone().unwrap_or_else(|| Shown::path(Path::new(name)).to_string()),
+        is_asked: job.place.is_some(),
+        below: RelPath::of(&job.below).as_bytes().to_vec(),
+        time: Some(time_of_list(&path)).filter(|time| *time > 0),
+        list: Some(path),
+        ..Whereabouts::default()
+    })
+}
+
+fn now() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX))
+}
+
+/// The rows of a tree on their way.
+struct Rows<'c> {
+    catalog: &'c Catalog,
+    tree: i64,
+    file: Statement<'c>,
+    /// The directories above the last file that have a row, each with its number: names come in the order of a walk.
+    above: Vec<(Vec<u8>, i64)>,
+    /// The last algorithm, and its number.
+    algorithm: Option<(Algorithm, i64)>,
+    added: Added,
+}
+
+impl<'c> Rows<'c> {
+    fn new(catalog: &'c Catalog, tree: i64) -> rusqlite::Result<Self> {
+        let file = catalog.connection.prepare(
+            "INSERT INTO file (directory, name, algorithm, digest, size, verified, proof) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?;
+        let (above, algorithm, added) = Default::default();
+        Ok(Self { catalog, tree, file, above, algorithm, added })
+    }
+
+    /// Takes what this user's record has of a tree.
+    fn take_tree(
+        &mut self,
+        job: &AddJob,
+        observer: &EventObserver<'_>,
+        failed: &Failed,
+    ) -> Result<()> {
+        // That asks for times.
+        let asked =
+            CoveredJob { state: job.state.clone(), not_before: Some(0), ..CoveredJob::default() };
+        let path = job.newest.as_deref().unwrap_or(&job.path);
+        let begin = path.strip_prefix(&job.path).unwrap_or(Path::new(""));
+        let begin = match begin.as_os_str().as_encoded_bytes() {
+            b"" => Vec::new(),
+            name => [name, b"/"].concat(),
+        };
+        let tree = Tree::open(path, &asked)?;
+        self.added.unknown = tree.each_recorded(observer, &mut |path, size, recorded| {
+            let Some(found) = recorded.found else {
+                self.added.doubtful += 1;
+                return Ok(());
+            };
+            let path = [&begin[..], path].concat();
+            let row = self.add(&path, &recorded.digests, Some(size), Some(found));
+            row.map_err(|error| fail(failed, error))
+        })?;
+        Ok(())
+    }
+
+    /// Takes the files of a list.
+    fn take_list(
+        &mut self,
+        list: &Path,
+        observer: &EventObserver<'_>,
+        failed: &Failed,
+    ) -> Result<()> {
+        let lists = DiffJob { lists: vec![list.to_path_buf()], ..DiffJob::default() };
+        self.added.unusable = lists.each_file(observer, &mut |_, path, digests| {
+            self.add(path, digests, None, None).map_err(|error| fail(failed, error))
+        })?;
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        path: &[u8],
+        digests: &[Digest],
+        size: Option<u64>,
+        found: Option<Found>,
+    ) -> rusqlite::Result<()> {
+        let slash = path.iter().rposition(|byte| *byte == b'/');
+        let (dir, name) = slash.map_or((&b""[..], path), |at| (&path[..at], &path[at + 1..]));
+        let directory = self.directory(dir)?;
+        let digest = digests.iter().min_by_key(|it| (!is_enough(it.algorithm()), it.algorithm()));
+        let algorithm = digest.map(|it| self.algorithm(it.algorithm())).transpose()?;
+        let digest = digest.map(Digest::bytes);
+        let size = size.and_then(|size| i64::try_from(size).ok());
+        let verified = found.map(|found| found.time).filter(|time| *time > 0);
+        let proof = match found.map(|found| found.proof) {
+            None | Some(Proof::Listed) => 0,
+            Some(Proof::Recorded) => 1,
+            Some(_) => 2,
+        };
+        let name = kept(name);
+        self.file.execute(params![directory, name, algorithm, digest, size, verified, proof])?;
+        self.added.files += 1;
+        Ok(())
+    }
+
+    /// The number of a directory, which gets a row with its first file.
+    fn directory(&mut self, path: &[u8]) -> rusqlite::Result<i64> {
+        let is_in = |above: &[u8]| {
+            let rest = path.strip_prefix(above);
+            above.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        while self.above.last().is_some_and(|(above, _)| !is_in(above)) {
+            self.above.pop();
+        }
+        if let Some((above, id)) = self.above.last()
+            && above == path
+        {
+            return Ok(*id);
+        }
+        let sql = "INSERT INTO directory (tree, path) VALUES (?1, ?2)";
+        let name = kept(path);
+        self.catalog.connection.execute(sql, params![self.tree, name])?;
+        let id = self.catalog.connection.last_insert_rowid();
+        self.above.push((path.to_vec(), id));
+        Ok(id)
+    }
+
+    /// The number of an algorithm, which gets a row with its first digest.
+    fn algorithm(&mut self, algorithm: Algorithm) -> rusqlite::Result<i64> {
+        if let Some((last, id)) = self.algorithm
+            && last == algorithm
+        {
+            return Ok(id);
+        }
+        let connection = &self.catalog.connection;
+        let sql = "INSERT INTO algorithm (name, is_enough) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+        connection.execute(sql, params![algorithm.name(), is_enough(algorithm)])?;
+        let find = "SELECT id FROM algorithm WHERE name = ?1";
+        let id = connection.query_row(find, [algorithm.name()], |row| row.get(0))?;
+        self.algorithm = Some((algorithm, id));
+        Ok(id)
+    }
+}
+
+/// Keeps the database's error for who asked, and ends what was handing out rows.
+fn fail(failed: &Failed, error: rusqlite::Error) -> io::Error {
+    failed.set(Some(error));
+    io::ErrorKind::Other.into()
+}

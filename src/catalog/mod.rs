@@ -1,0 +1,228 @@
+//! The catalogue: a database of what is at which disk, also at one in the drawer, as records and lists said when they
+//! were added to it.
+//!
+//! It is a convenience: nothing that a run proves rests on it, and all in it can be made anew from manifests. So one
+//! that is damaged, foreign or of a newer version is refused and never written over. What is read of it is data, as of
+//! any list.
+
+mod add;
+mod ask;
+mod status;
+
+pub use add::{AddJob, Added};
+pub use ask::{CataloguedFile, Sought};
+pub use status::{CatalogStatus, PlaceStatus};
+
+use std::{cell::Cell, fs, io, path::Path, path::PathBuf, time::Duration};
+
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, Row, config::DbConfig, types::ToSqlOutput, types::ValueRef,
+};
+
+use crate::{
+    error::{Deed, Error, Result},
+    event::Stop,
+    sys::{self, Dir, PlainUse},
+};
+
+const DEED: &str = "use the catalogue";
+
+/// The tables; docs/guide/catalog.md says what is in them.
+const SCHEMA: &str = include_str!("schema.sql");
+
+/// By this a catalogue is known: "dcpy".
+const MARK: i64 = 0x6463_7079;
+
+/// The version of the tables.
+const VERSION: i64 = 1;
+
+/// The time that one call waits for another program that is at work on it, and how often it is made to change it.
+const PATIENCE: Duration = Duration::from_secs(5);
+const TRIES: u32 = 12;
+
+/// A catalogue that is open.
+pub struct Catalog {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// The first error of a database, where what was handed a row can only say that it failed.
+type Failed = Cell<Option<rusqlite::Error>>;
+
+impl Catalog {
+    /// Where it is unless another file is named.
+    pub fn usual_path() -> Option<PathBuf> {
+        Some(sys::data_directory()?.join("dircopy").join("catalog.sqlite"))
+    }
+
+    /// Opens the catalogue at `path`.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be used.
+    pub fn open(path: &Path) -> Result<Self> {
+        let looked = sys::open_plain(path, PlainUse::Read);
+        looked.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                let finding = "there is none yet: dircopy catalog add TREE|MANIFEST";
+                Error::finding(DEED, path, finding)
+            }
+            _ => Error::io(DEED, path, error),
+        })?;
+        let catalog = Self::connect(path)?;
+        catalog.look()?;
+        Ok(catalog)
+    }
+
+    /// The same; an empty one is made, for its owner alone, if there is none.
+    ///
+    /// # Errors
+    /// It cannot be made or used.
+    pub fn open_or_make(path: &Path) -> Result<Self> {
+        if let Some(dir) = path.parent().filter(|_| Self::usual_path().as_deref() == Some(path)) {
+            fs::create_dir_all(dir).deed("make the directory", dir)?;
+        }
+        let file = sys::open_plain(path, PlainUse::Append).deed(DEED, path)?;
+        let is_empty = Dir::stat_file(&file).deed(DEED, path)?.size == 0;
+        drop(file);
+        let catalog = Self::connect(path)?;
+        if is_empty {
+            let marks = format!("PRAGMA application_id={MARK}; PRAGMA user_version={VERSION}");
+            let make = || match catalog.number("SELECT count(*) FROM sqlite_schema")? {
+                0 => catalog.connection.execute_batch(&format!("{SCHEMA}{marks}")),
+                // Another program was faster.
+                _ => Ok(()),
+            };
+            catalog.changing(&Stop::default(), || make().map_err(|error| catalog.told(error)))?;
+        }
+        catalog.look()?;
+        Ok(catalog)
+    }
+
+    fn connect(path: &Path) -> Result<Self> {
+        // A name that begins with "file:" would be taken for an address.
+        let full = std::path::absolute(path).deed(DEED, path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connect = || -> rusqlite::Result<Connection> {
+            let connection = Connection::open_with_flags(&full, flags)?;
+            connection.busy_timeout(PATIENCE)?;
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+            connection.execute_batch(
+                "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON; PRAGMA cache_size=-131072",
+            )?;
+            Ok(connection)
+        };
+        let connection = connect().map_err(|error| refusal(path, error))?;
+        Ok(Self { connection, path: path.to_path_buf() })
+    }
+
+    /// Refuses what is no catalogue of this version, with these very tables and nothing that acts by itself.
+    fn look(&self) -> Result<()> {
+        let refuse = |finding: String| Err(Error::finding(DEED, &self.path, finding));
+        let tell = |error| self.told(error);
+        let mark = self.number("PRAGMA application_id").map_err(tell)?;
+        let version = self.number("PRAGMA user_version").map_err(tell)?;
+        if mark != MARK {
+            return refuse(
+                "it is another file, and no catalogue of dircopy: give a name of its own".into(),
+            );
+        }
+        if version != VERSION {
+            return refuse(format!(
+                "it is of version {version} and this dircopy knows {VERSION}: use the dircopy that made it, or make another \
+                 one from your manifests"
+            ));
+        }
+        let tables = |connection: &Connection| -> rusqlite::Result<Vec<String>> {
+            let all = "SELECT sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY sql";
+            connection.prepare(all)?.query_map([], |row| row.get(0))?.collect()
+        };
+        let own = Connection::open_in_memory().and_then(|own| {
+            own.execute_batch(SCHEMA)?;
+            tables(&own)
+        });
+        match own.and_then(|own| Ok(own == tables(&self.connection)?)).map_err(tell)? {
+            true => Ok(()),
+            false => refuse(format!("it has other tables than dircopy makes; {ANEW}")),
+        }
+    }
+
+    fn number(&self, sql: &str) -> rusqlite::Result<i64> {
+        self.connection.query_row(sql, [], |row| row.get(0))
+    }
+
+    /// Changes it, all or nothing.
+    fn changing<T>(&self, stop: &Stop, change: impl FnOnce() -> Result<T>) -> Result<T> {
+        let batch = |sql| self.connection.execute_batch(sql).map_err(|error| self.told(error));
+        let begin = || self.connection.execute_batch("BEGIN IMMEDIATE");
+        let is_busy = |begun: &rusqlite::Result<()>| {
+            let error = begun.as_ref().err();
+            error.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::DatabaseBusy)
+        };
+        let mut begun = begin();
+        for _ in 1..TRIES {
+            if !is_busy(&begun) || stop.is_requested() {
+                break;
+            }
+            begun = begin();
+        }
+        begun.map_err(|error| self.told(error))?;
+        let done = change().and_then(|done| batch("COMMIT").map(|()| done));
+        if done.is_err() {
+            // What failed is told; where this fails too the next that opens it takes back what was begun.
+            let _ = batch("ROLLBACK");
+        }
+        done
+    }
+
+    fn told(&self, error: rusqlite::Error) -> Error {
+        refusal(&self.path, error)
+    }
+}
+
+/// What is to be done about one that cannot be used.
+const ANEW: &str =
+    "move it away, and make another one from your trees and manifests (dircopy catalog add)";
+
+/// The error of the database, in words.
+fn refusal(path: &Path, error: rusqlite::Error) -> Error {
+    let finding = match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            format!("it is damaged; {ANEW}")
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "another program is at work on it; try again when that has ended".into()
+        }
+        Some(ErrorCode::ConstraintViolation) => {
+            format!(
+                "another place has that name or UUID ({error}): forget that, or give another --place"
+            )
+        }
+        Some(_) => error.to_string(),
+        None => format!("it has what no catalogue has ({error}); {ANEW}"),
+    };
+    Error::finding(DEED, path, finding)
+}
+
+/// A name as it is kept: text if it is UTF-8, and else its bytes.
+fn kept(name: &[u8]) -> ToSqlOutput<'_> {
+    ToSqlOutput::Borrowed(match std::str::from_utf8(name) {
+        Ok(_) => ValueRef::Text(name),
+        Err(_) => ValueRef::Blob(name),
+    })
+}
+
+/// The same of a path.
+fn kept_path(path: &Path) -> ToSqlOutput<'_> {
+    kept(path.as_os_str().as_encoded_bytes())
+}
+
+/// A name that was kept, if there is one. None has a NUL in it.
+fn name_at(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Vec<u8>>> {
+    match row.get_ref(at)? {
+        ValueRef::Null => Ok(None),
+        ValueRef::Text(name) | ValueRef::Blob(name) if !name.contains(&0) => {
+            Ok(Some(name.to_vec()))
+        }
+        other => Err(rusqlite::Error::InvalidColumnType(at, "a name".into(), other.data_type())),
+    }
+}

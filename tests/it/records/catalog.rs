@@ -1,0 +1,293 @@
+//! The catalogue: judged by a model in Python over random shelves and by other programs' SQLite, and by what deceives.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::{Mount, Need, Run, Scene, have, long, need, shell};
+
+#[track_caller]
+fn catalog(scene: &Scene, args: &[&str], code: i32) -> Run {
+    let named = [&["catalog", args[0], "--catalog", "c.sqlite"], &args[1..]].concat();
+    let run = scene.bare(named).run();
+    run.assert_no_crash();
+    run.assert_code(code);
+    run
+}
+
+/// The answer of another program's SQLite to what docs/guide/catalog.md has people ask, or anything else.
+fn asked(scene: &Scene, sql: &str) -> String {
+    let script = "import sqlite3, sys\n\
+                  connection = sqlite3.connect('c.sqlite')\n\
+                  connection.text_factory = bytes\n\
+                  for row in connection.execute(sys.argv[1]): print(*row)\n\
+                  connection.commit()";
+    let output =
+        Command::new("python3").args(["-c", script, sql]).current_dir(scene.root()).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_model_agrees_on_random_shelves() {
+    need!(Root, Mount);
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/records/catalog.py");
+    let program =
+        std::env::var_os("DIRCOPY_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_dircopy").into());
+    let seed = std::env::var("DIRCOPY_TEST_SEED").unwrap_or_else(|_| "1".into());
+    let ran = Command::new("unshare")
+        .args(["-m", "python3", model])
+        .args([&program, scene.root().as_os_str()])
+        .args([seed.as_str(), if long() { "2000" } else { "60" }])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success(), "{text}{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+/// By its UUID a disk is known again wherever it is mounted, and where it is now is said.
+#[test]
+fn a_disk_is_known_again_by_its_uuid() {
+    need!(Root, Mount, Loop, Kinds);
+    Mount::privately();
+    let scene = Scene::new();
+    scene.src.file("d/x.mov", "one").file("y", "two");
+    for name in ["here", "there"] {
+        fs::create_dir(scene.path(name)).unwrap();
+    }
+    let mounted = Mount::ext4(&scene.path("disk.img"), 16, &scene.path("here"));
+    scene.bare(["-q", "src", "here/films", "--catalog=c.sqlite"]).run().assert_code(0);
+    let found = catalog(&scene, &["find", "x.mov"], 0);
+    let here = scene.path("here").display().to_string();
+    let mut place = found.out().split(": films/d/x.mov (3 B, recorded ").next().unwrap().to_owned();
+    assert!(!found.out().contains('\n') || found.out().lines().count() == 1, "{}", found.out());
+    drop(mounted);
+    let found = catalog(&scene, &["find", "x.mov"], 0);
+    assert!(found.out().contains(&format!("was at {here} on ")), "{}", found.out());
+    let _mounted = Mount::device(&scene.path("disk.img"), &scene.path("there"), "loop").unwrap();
+    scene.src.file("z", "three");
+    scene.bare(["-q", "src", "there/films", "--catalog=c.sqlite"]).run().assert_code(0);
+    let places: Vec<Value> = (catalog(&scene, &["export"], 0).out().lines())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(places.len(), 3, "{places:?}");
+    assert!(places.iter().all(|it| it["uuid"] == places[0]["uuid"] && it["place"] == place));
+    // It may be given a name, by which it is forgotten.
+    catalog(&scene, &["add", "there/films", "--place", "disk 7"], 0)
+        .assert_prints(&["disk 7: 3 files of there/films"]);
+    place = "disk 7".into();
+    catalog(&scene, &["forget", &place], 0);
+    catalog(&scene, &["find", "x.mov"], 4).assert_says("not in the catalogue: x.mov");
+    catalog(&scene, &["forget", &place], 2).assert_says("none of this name or UUID");
+}
+
+/// Contents by digest, by another file, and by lists of other programs; what is too old or has too few copies.
+#[test]
+fn what_is_looked_for_is_found_by_whatever_is_known_of_it() {
+    if !have(&[Need::Program("python3"), Need::Program("md5sum")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("d/x.mov", "one").file("y", "two").file(b"un\xff", "three");
+    shell(&scene, "cd src && sha256sum d/x.mov y > ../a.sha256sum && md5sum y un* > ../b.md5");
+    catalog(&scene, &["find", "y"], 2).assert_says("there is none yet");
+    catalog(&scene, &["add", "a.sha256sum", "b.md5"], 0);
+    let mode = fs::metadata(scene.path("c.sqlite")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    catalog(&scene, &["find", "y"], 0)
+        .assert_prints(&["a.sha256sum: y (listed"])
+        .assert_prints(&["b.md5: y (listed"]);
+    let by_content = catalog(&scene, &["find", "src/y"], 0);
+    by_content.assert_prints(&["a.sha256sum: y"]).assert_prints(&["b.md5: y"]);
+    let digest = shell(&scene, "md5sum < src/un*");
+    let found = catalog(&scene, &["find", &digest[..32]], 0);
+    assert_eq!(found.out().lines().count(), 1);
+    found.assert_prints(&["b.md5: \"un\\xff\""]);
+    catalog(&scene, &["find", "d/*.mov", "nothing"], 4).assert_prints(&["a.sha256sum: d/x.mov"]);
+    // By MD5 alone it is not known that it is the same.
+    let status = catalog(&scene, &["status"], 4);
+    status.assert_says("4 of 4 contents at fewer than 2 places; 4 files not known to be verified");
+    status.assert_prints(&["fetch next: "]);
+    assert_eq!(
+        asked(&scene, "SELECT count(*) FROM file f JOIN algorithm a ON a.id = f.algorithm"),
+        "4\n"
+    );
+    // A line that cannot be read is told, and the rest is taken.
+    shell(&scene, "printf '\\001 no line\\n' >> a.sha256sum");
+    catalog(&scene, &["add", "a.sha256sum"], 5).assert_says("left out 1 line or list");
+    assert_eq!(asked(&scene, "SELECT count(*) FROM file"), "4\n");
+    // The place has another name from now on, and two may not have one.
+    catalog(&scene, &["add", "b.md5", "--place", "drawer"], 0);
+    assert_eq!(asked(&scene, "SELECT count(*) FROM place"), "3\n");
+    fs::write(scene.path("empty"), "").unwrap();
+    catalog(&scene, &["add", "empty"], 2).assert_says("it lists no file that can be added");
+    scene.src.file("z", "not copied");
+    catalog(&scene, &["add", "src"], 2).assert_says("no record of yours says what is there");
+    assert_eq!(asked(&scene, "SELECT count(*) FROM place"), "3\n");
+}
+
+/// Names of files, labels and databases are data: nothing of them acts, and none reaches a terminal raw.
+#[test]
+fn planted_names_and_databases_are_data() {
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    let name = b"\x1b[31m\xe2\x80\xae'; DROP TABLE file; --\n\"%\r";
+    scene.src.file(name, "x").file("ok", "y");
+    scene.copy(&["-q", "--catalog=c.sqlite"]).assert_code(0);
+    let all = [
+        catalog(&scene, &["find", "*"], 0),
+        catalog(&scene, &["status"], 4),
+        catalog(&scene, &["export"], 0),
+        catalog(&scene, &["find", "\u{1b}[31m"], 4),
+    ];
+    for run in &all {
+        let said = format!("{}{}", run.out(), run.err());
+        assert!(!said.contains(['\u{1b}', '\u{202e}', '\r']), "{said:?}");
+    }
+    assert_eq!(all[2].out().lines().count(), 2);
+    let place = "\u{1b}[2J\u{202e}x";
+    catalog(&scene, &["add", scene.dst.to_str().unwrap(), "--place", place], 0);
+    let run = catalog(&scene, &["status"], 4);
+    assert!(!run.out().contains(['\u{1b}', '\u{202e}']), "{:?}", run.out());
+
+    // What acts by itself, tables of another kind, and values that no catalogue has.
+    let kept = fs::read(scene.path("c.sqlite")).unwrap();
+    for (sql, said) in [
+        ("CREATE TRIGGER t AFTER INSERT ON file BEGIN DELETE FROM place; END", "other tables"),
+        ("CREATE VIEW v AS SELECT load_extension('/tmp/x')", "other tables"),
+        ("DROP INDEX file_name", "other tables"),
+        ("PRAGMA user_version = 2", "it is of version 2 and this dircopy knows 1"),
+        ("PRAGMA application_id = 7", "it is another file"),
+        ("UPDATE file SET name = 17", "it has what no catalogue has"),
+        ("UPDATE directory SET path = CAST(x'6100' AS TEXT)", "it has what no catalogue has"),
+    ] {
+        fs::write(scene.path("c.sqlite"), &kept).unwrap();
+        asked(&scene, sql);
+        let before = fs::read(scene.path("c.sqlite")).unwrap();
+        catalog(&scene, &["find", "*"], 2).assert_says(said);
+        if !sql.starts_with("UPDATE") {
+            catalog(&scene, &["add", scene.dst.to_str().unwrap()], 2).assert_says(said);
+            assert!(
+                fs::read(scene.path("c.sqlite")).unwrap() == before,
+                "{sql}: it was written to"
+            );
+        }
+    }
+    for damage in [
+        "printf 'no database, and longer than its mark' > c.sqlite",
+        "mkfifo c.sqlite",
+        "mkdir c.sqlite",
+    ] {
+        shell(&scene, &format!("rm -rf c.sqlite; {damage}"));
+        catalog(&scene, &["find", "*"], 2);
+        catalog(&scene, &["add", scene.dst.to_str().unwrap()], 2);
+    }
+}
+
+/// A damaged page anywhere is told or does no harm, and is never written over as a whole.
+#[test]
+fn damaged_databases_are_told() {
+    let scene = Scene::new();
+    for number in 0..300 {
+        scene.src.file(format!("d{}/{number}", number % 7), number.to_string());
+    }
+    scene.copy(&["-q", "--catalog=c.sqlite"]).assert_code(0);
+    let kept = fs::read(scene.path("c.sqlite")).unwrap();
+    let mut refused = 0;
+    let mut random = crate::harness::Random::new(7);
+    for _ in 0..if long() { 2000 } else { 60 } {
+        let mut bytes = kept.clone();
+        for _ in 0..=random.below(20) {
+            let at = random.below(bytes.len());
+            bytes[at] = random.below(256) as u8;
+        }
+        bytes.truncate(if random.below(4) == 0 { random.below(bytes.len()) } else { bytes.len() });
+        fs::write(scene.path("c.sqlite"), &bytes).unwrap();
+        for args in [&["find", "d3/*"][..], &["status"], &["export"]] {
+            let named = [&["catalog", args[0], "--catalog", "c.sqlite"], &args[1..]].concat();
+            let run = scene.bare(named).run();
+            run.assert_no_crash();
+            assert!([0, 2, 4].contains(&run.code.unwrap()), "{:?} {}", run.code, run.err());
+            refused += u32::from(run.code == Some(2));
+        }
+    }
+    assert!(refused > 10, "{refused}");
+}
+
+/// Two programs at once: one waits for the other. A run that cannot add says so, and has copied everything.
+#[test]
+fn two_at_once_wait_and_a_run_that_cannot_add_says_so() {
+    need!(Root);
+    let scene = Scene::new();
+    for number in 0..50 {
+        scene.src.file(number.to_string(), number.to_string());
+    }
+    scene.bare(["-q", "src", "a", "--catalog=c.sqlite"]).run().assert_code(0);
+    scene.bare(["-q", "src", "b"]).run().assert_code(0);
+    let adds: Vec<_> = (0..4)
+        .map(|at| {
+            let tree = if at % 2 == 0 { "a" } else { "b" };
+            scene.bare(["catalog", "add", "--catalog", "c.sqlite", tree]).spawn()
+        })
+        .collect();
+    for add in adds {
+        add.wait().assert_code(0);
+    }
+    assert_eq!(catalog(&scene, &["export"], 0).out().lines().count(), 100);
+
+    fs::write(scene.path("other"), "not a database, but somebody's").unwrap();
+    scene.src.file("new", "new");
+    let run = scene.bare(["src", "a", "--catalog=other"]).run();
+    run.assert_code(1);
+    run.assert_says("cannot use the catalogue other");
+    assert_eq!(fs::read(scene.path("other")).unwrap(), b"not a database, but somebody's");
+    assert!(scene.path("a/new").exists());
+    for inside in ["--catalog=src/c", "--catalog=a/new"] {
+        scene.bare(["src", "a", inside]).run().assert_code(2);
+    }
+    scene.bare(["src", "a", "--dry-run", "--catalog=never"]).run().assert_code(0);
+    assert!(!scene.path("never").exists());
+}
+
+/// A million files: seconds and bytes are told, and the bounds are wide, for machines that do much else.
+#[test]
+fn a_million_files_are_added_and_found() {
+    if !long() || !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    let made = "import hashlib\n\
+                with open('million.sha256sum', 'w') as out:\n\
+                \x20for at in range(1000000):\n\
+                \x20 name = f'card{at // 50000:02}/DCIM/{at // 500:05}/IMG_{at:07}.CR3'\n\
+                \x20 out.write(f'{hashlib.sha256(name.encode()).hexdigest()}  {name}\\n')";
+    fs::write(scene.path("make.py"), made).unwrap();
+    shell(&scene, "python3 make.py");
+    let timed = |args: &[&str], code| {
+        let begun = std::time::Instant::now();
+        let run = catalog(&scene, args, code);
+        println!("{args:?}: {:?}", begun.elapsed());
+        run
+    };
+    timed(&["add", "million.sha256sum"], 0);
+    let bytes = fs::metadata(scene.path("c.sqlite")).unwrap().len();
+    println!("{} bytes a file", bytes / 1_000_000);
+    assert!(bytes < 250 * 1_000_000, "{bytes}");
+    timed(&["find", "IMG_0777777.CR3"], 0).assert_prints(&["card15/DCIM/01555/IMG_0777777.CR3"]);
+    let digest = shell(&scene, "grep IMG_0777777 million.sha256sum | cut -c1-64");
+    timed(&["find", digest.trim()], 0).assert_prints(&["IMG_0777777.CR3"]);
+    timed(&["find", "IMG_07777?7.CR3"], 0).assert_prints(&["IMG_0777777.CR3"]);
+    timed(&["find", "01555/*7.CR3"], 0).assert_prints(&["IMG_0777777.CR3"]);
+    timed(&["status", "-q"], 4);
+    timed(&["add", "million.sha256sum"], 0);
+    timed(&["forget", "million.sha256sum"], 0);
+}
