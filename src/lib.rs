@@ -80,6 +80,7 @@ mod parity;
 mod part;
 mod path;
 mod pipeline;
+mod span;
 mod staged;
 mod state;
 mod stream;
@@ -114,6 +115,9 @@ pub use sys::{ResidentBytes, VolumeDetails};
 pub use tree::Policy;
 pub use tree::{Filter, Pattern, Selection};
 pub use tree::{NameEnd, NameList};
+
+// Copying a tree that is larger than a disk over several.
+pub use span::{FoundInIndex, SpanCheck, span_over};
 
 // Copying streams.
 pub use stream::OutputOutcome;

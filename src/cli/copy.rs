@@ -19,8 +19,9 @@ use crate::{
     copy::OutputJob, copy::Report, copy::generations::set::discard, copy::generations::set::hold,
     copy::generations::set::path_of, copy::run::means::count, copy::run::outputs::copy_to_all,
     error::Deed, error::Error, error::Result, event::Event, event::Progress, event::Stop,
-    heal::ProtectJob, path::Shown, stream::Endpoint, stream::StreamEnding, stream::StreamJob, sys,
-    sys::Dir, sys::PlainUse, tree::NameEnd, tree::NameList, verify::VerifyReport, verify::near,
+    heal::ProtectJob, path::Shown, span::span_over, stream::Endpoint, stream::StreamEnding,
+    stream::StreamJob, sys, sys::Dir, sys::PlainUse, tree::NameEnd, tree::NameList,
+    verify::VerifyReport, verify::near,
 };
 
 /// Copies the source to every output.
@@ -131,11 +132,14 @@ fn read_names(path: &Path, null: bool) -> Result<NameList> {
 fn run(
     args: &CopyArgs,
     jobs: &[CopyJob],
-    unknown: Vec<Option<Error>>,
+    mut unknown: Vec<Option<Error>>,
     session: &Session<'_>,
     reporters: &[Reporter<'_>],
     protected: &mut Vec<ProtectedTree>,
 ) -> Result<Vec<Result<Report>>> {
+    if let Some(error) = unknown.iter_mut().filter(|_| args.span).find_map(Option::take) {
+        return Err(error);
+    }
     let progress: Vec<Arc<Progress>> = jobs.iter().map(|_| Arc::default()).collect();
     let observers: Vec<_> = reporters
         .iter()
@@ -146,13 +150,14 @@ fn run(
     let outputs = outputs.filter(|(_, unknown)| unknown.is_none());
     let outputs: Vec<_> = outputs.map(|((job, observer), _)| OutputJob { job, observer }).collect();
     // Every output has the same total.
-    let job = jobs.first().filter(|job| job.names.is_none());
+    let job = jobs.first().filter(|job| job.names.is_none() && !args.span);
     let count = job.map(|job| |progress: &Progress, stop: &Stop| count(job, progress, stop));
     let count = count.as_ref().map(|count| count as CountTotal<'_>);
     let mut ran = match outputs.first() {
         None => Vec::new(),
         Some(OutputJob { job, .. }) => in_time(args, session, &job.output, || {
             let mut ran = session.run(&progress, count, || match (&*outputs, jobs.len()) {
+                _ if args.span => span_over(&outputs),
                 ([OutputJob { job, observer }], 1) => job.run(observer).map(|it| vec![Ok(it)]),
                 _ => copy_to_all(&outputs, args.lag as u64),
             })?;

@@ -10,14 +10,15 @@ use crate::{
     cli::args::verify::HealArgs, cli::args::verify::ProtectArgs, cli::args::verify::VerifyArgs,
     cli::exit::Exit, cli::record::entry::RecordEntry, cli::record::files::open_to_append,
     cli::session::Session, cli::session::Setup, cli::show::Detail,
-    cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind,
+    cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind, cli::show::count,
     cli::show::verify_messages::VerifyMessages, cli::show::verify_messages::summary,
     cli::show::verify_messages::verdict, cli::words, copy::GenerationSet,
     copy::generations::set::UNFINISHED, copy::generations::set::latest,
     copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
-    event::Stop, heal::ProtectJob, manifest::read::escape, sys, sys::Dir, sys::Uninterrupted,
-    verify::DirProof, verify::Finding, verify::FindingObserver, verify::Rival, verify::Target,
-    verify::Verdict, verify::VerifyJob, verify::VerifyReport,
+    event::Stop, heal::ProtectJob, manifest::read::escape, path::RelPath, span::FoundInIndex,
+    span::SpanCheck, sys, sys::Dir, sys::Uninterrupted, verify::DirProof, verify::Finding,
+    verify::FindingObserver, verify::Rival, verify::Target, verify::Verdict, verify::VerifyJob,
+    verify::VerifyReport,
 };
 
 /// The setup of a check, whether it makes files whole or not.
@@ -50,19 +51,53 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         reads: args.shards.merge.is_none(),
     };
     let args = &args;
-    let ((job, untaken), merge) = (each_generation(args.job()), args.merge_job());
+    let ((mut job, untaken), merge) = (each_generation(args.job()), args.merge_job());
+    let (span, names) = (args.span_check(), matches!(args.verbosity.detail(), Detail::Verbose));
+    let span = span.as_ref().map(SpanCheck::open).transpose();
+    if let Ok(Some(span)) = &span {
+        let nothing: Vec<PathBuf> = job.dirs.extract_if(.., |dir| span.is_empty(dir)).collect();
+        // Without any it would be the current directory.
+        let none = job.dirs.is_empty();
+        job.dirs.extend(nothing.into_iter().take(usize::from(none)));
+    }
     checking.run(command, &job, |observer| {
         located?;
+        let span = span?;
         let mut report = match &merge {
             Some(merge) => merge.run(observer),
             None => job.run(observer),
         }?;
-        for finding in untaken.iter().filter(|_| merge.is_none()) {
+        let mut tell = |finding: &Finding| {
             report.counts.add(finding);
             (observer.listen)(&Target::none(), finding);
+        };
+        untaken.iter().filter(|_| merge.is_none()).for_each(&mut tell);
+        if let Some(span) = span.filter(|_| !observer.stop.is_requested()) {
+            span.look(|found| of_index(found, names).iter().for_each(&mut tell))?;
         }
         Ok(report)
     })
+}
+
+/// What the look at the index of a span found, as a finding; files of disks that are not here where their `names` are
+/// to be told.
+fn of_index(found: FoundInIndex, names: bool) -> Option<Finding> {
+    let notice = |deed, path: &Path, finding: String| {
+        Some(Finding::Notice(Error::finding(deed, path, finding)))
+    };
+    match found {
+        FoundInIndex::Amiss(error) => Some(Finding::Unusable(error)),
+        FoundInIndex::NotHere(disk, files) => {
+            let finding = format!("it is not here: the index has {} on it", count(files, "file"));
+            notice("check", disk.as_ref(), finding)
+        }
+        FoundInIndex::Elsewhere(disk, path) if names => {
+            let finding = format!("it is on {disk}");
+            let path = RelPath::parse(&path).unwrap_or_default();
+            notice("check", &path.full_path(Path::new("")), finding)
+        }
+        FoundInIndex::Elsewhere(..) => None,
+    }
 }
 
 /// The same check, with all generations in place of a directory that has generations and no manifest. A directory that

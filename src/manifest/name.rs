@@ -19,6 +19,7 @@ use crate::{error::Error, error::Result, hash::Algorithm, manifest::ListKind, sy
 
 const START: &[u8] = b"dircopy-";
 const STATES: &str = "states";
+const SPAN: &str = "span";
 const PART: &[u8] = b".part";
 
 /// Largest difference between the clocks of two machines.
@@ -139,14 +140,24 @@ impl ManifestName {
         is_like_ours.then(|| ListKind::suffixes(Algorithm::Sha256).find_map(named))?
     }
 
+    /// The name of the index of a span that was finished at this time.
+    pub fn span(&self) -> String {
+        self.list(SPAN)
+    }
+
+    /// The time of the index of a span that has this name.
+    pub fn of_span(name: &OsStr) -> Option<Self> {
+        Self::parse_ending(name, SPAN)
+    }
+
     /// The manifest that a file of this name is, or stands beside: its side file, or one of its lists.
     pub fn of_any(name: &OsStr) -> Option<Self> {
         Self::parse(name).or_else(|| Self::of_beside(name))
     }
 
-    /// The manifest beside which a side file or a list has this name.
+    /// The manifest beside which a side file, a list or the index of a span has this name.
     pub fn of_beside(name: &OsStr) -> Option<Self> {
-        Self::of_states(name).or_else(|| Self::of_list(name))
+        Self::of_states(name).or_else(|| Self::of_span(name)).or_else(|| Self::of_list(name))
     }
 
     /// When the manifest's run started.

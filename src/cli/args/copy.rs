@@ -72,6 +72,15 @@ pub struct CopyArgs {
     #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub exclude: Vec<String>,
 
+    /// Copy what is too large for one disk over several: DST are disks, and each file goes to one of them
+    ///
+    /// Each disk is complete by itself, with its manifest, and has an index of what is on which. What is on a disk
+    /// stays on it; the same command goes on, and copies anew what was on a disk that has another in its place
+    /// (docs/guide/span.md).
+    #[arg(long, conflicts_with_all = ["memory", "bag", "expect", "hard_links", "rescue"],
+          hide_short_help = true, help_heading = "Files at the output")]
+    pub span: bool,
+
     /// Copy only the names that FILE lists, "-" for standard input
     ///
     /// A name on each line, below SRC. A directory is copied with all that is in it, and the directories above a name
@@ -400,6 +409,9 @@ fn refuse_contradictions(args: &CopyArgs) -> Result<(), String> {
             "--generations decides by itself what is copied; leave out --overwrite-policy".into()
         );
     }
+    if args.span && args.hash.proof() == Algorithm::None {
+        return Err("--span has an index of what manifests list, and --hash none makes none".into());
+    }
     if args.parity.is_some() && args.hash.proof() == Algorithm::None {
         return Err("--parity is of what a manifest lists, and --hash none makes none".into());
     }
@@ -450,7 +462,7 @@ const OF_TREES: &str = "include exclude follow_links no_links hard_links special
                         max_duration max_size files_from stop_at wait require_mount \
                         require_durable keep_manifests mirror generations keep max_delete \
                         keep_trash one_file_system bag bag_info expect expect_all \
-                        verify_source format lag rescue parity catalog";
+                        verify_source format lag rescue parity catalog span";
 
 /// Options that say nothing about the copy of a tree.
 const OF_STREAMS: &str = "manifest strict";

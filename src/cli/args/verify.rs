@@ -10,7 +10,7 @@ use crate::{
     cli::args::mirror::parse_age, cli::args::unattended::RecordArgs,
     cli::args::values::VerbosityArgs, cli::args::values::one_of,
     cli::cluster::plan::CheckShardArgs, cli::jobs, cli::words, hash::Backend, heal::HealJob,
-    heal::ProtectJob,
+    heal::ProtectJob, span::SpanCheck,
 };
 
 const VERIFY_EXIT_CODES: &str = "\
@@ -58,6 +58,13 @@ pub struct VerifyArgs {
     /// Also name the regular files below the root that are not listed
     #[arg(long, help_heading = "What is checked")]
     pub complete: bool,
+
+    /// The directories are disks of a span: say too what is on disks that are not here
+    ///
+    /// The index on each disk is held against what the disks list that are here; -v names each file of the others.
+    #[arg(long, requires = "dirs", conflicts_with_all = ["manifest", "root", "budget", "max_bytes", "not_since", "shard",
+          "merge"], help_heading = "What is checked")]
+    pub span: bool,
 
     /// Where there is no file of a listed name, take "\" in it for "/"
     #[arg(long, help_heading = "What is checked")]
@@ -200,6 +207,11 @@ impl VerifyArgs {
         job.order = self.order;
         job.shard = self.shards.shard();
         job
+    }
+
+    /// The look at the index of a span, if that is asked for.
+    pub fn span_check(&self) -> Option<SpanCheck> {
+        self.span.then(|| SpanCheck { disks: self.dirs.clone(), state: self.state.clone() })
     }
 
     /// The merging of results, if that is asked for.

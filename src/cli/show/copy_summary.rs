@@ -338,7 +338,8 @@ impl CopySummary<'_> {
             return None;
         }
         let names: Vec<String> = self.outputs.iter().map(|output| typed(output)).collect();
-        let verify = format!("dircopy verify {}", names.join(" "));
+        let span = if self.args.span { "--span " } else { "" };
+        let verify = format!("dircopy verify {span}{}", names.join(" "));
         let manifest = match (self.outputs, self.reports) {
             ([output], [Ok(report)]) => {
                 report.manifest.as_deref().filter(|path| path.parent() == Some(output))

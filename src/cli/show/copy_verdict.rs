@@ -93,15 +93,23 @@ impl CopySummary<'_> {
 
     /// What is at the outputs, which are all complete, and the proof of it.
     fn done(&self) -> String {
-        let what = |report: &Report| {
+        let parts = |report: &Report| {
             let Counts { bytes, unchanged_bytes, .. } = report.counts;
             let (files, links) = (report.counts.files(), report.counts.links());
             let bytes = bytes.saturating_add(unchanged_bytes);
-            contents(files, links, report.counts.all_specials(), bytes)
+            [files, links, report.counts.all_specials(), bytes]
         };
-        let all: BTreeSet<String> = self.reports.iter().flatten().map(what).collect();
-        let what = match all.len() {
-            1 => all.into_iter().collect(),
+        let each = self.reports.iter().flatten().map(parts);
+        let all: BTreeSet<[u64; 4]> = match self.args.span {
+            true => BTreeSet::from([each.fold([0_u64; 4], |sum: [u64; 4], part| {
+                std::array::from_fn(|at| sum[at].saturating_add(part[at]))
+            })]),
+            false => each.collect(),
+        };
+        let what = match all.first() {
+            Some([files, links, specials, bytes]) if all.len() == 1 => {
+                contents(*files, *links, *specials, *bytes)
+            }
             // The source was changed while it was copied.
             _ => "everything".to_owned(),
         };
@@ -117,10 +125,23 @@ impl CopySummary<'_> {
 
     fn place(&self) -> String {
         match self.outputs.len() {
+            _ if self.args.span => {
+                format!(
+                    "{}, each on one, and the index on every disk says which",
+                    self.disks_used()
+                )
+            }
             1 => "the output".into(),
             2 => "both outputs".into(),
             number => format!("all {number} outputs"),
         }
+    }
+
+    /// How many disks of a span have anything.
+    fn disks_used(&self) -> String {
+        let is_used = |report: &&Report| report.counts.seen > 0;
+        let used = self.reports.iter().flatten().filter(is_used).count();
+        format!("{used} of {}", count(self.outputs.len() as u64, "disk"))
     }
 
     /// How far all files were read back, if all were.
@@ -281,6 +302,9 @@ impl CopySummary<'_> {
         let parts: Vec<_> =
             parts.map(|(number, noun, what)| format!("{} {what}", count(*number, noun))).collect();
         match exit {
+            Exit::Complete if self.args.span => {
+                format!("nothing was done: this was a dry run; it takes {}", self.disks_used())
+            }
             Exit::Complete => "nothing was done: this was a dry run".into(),
             _ if self.is_of_nothing() => {
                 let why =

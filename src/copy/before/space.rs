@@ -14,11 +14,11 @@ use crate::{
     copy::CopyJob, copy::Prepared, error::Error, error::Result, event::Progress, event::Stop,
     io::Reflink, io::Sparse, manifest::NextLine, parity::Share, path::Shown, state::Knowledge,
     state::Trace, state::rescues::ENDING, sys, sys::Cloned, sys::Dir, sys::DirListing,
-    sys::FreeSpace, sys::Place, sys::UsedSpace, sys::stat::Stat, transfer::share::RenamedFiles,
-    tree::Decision, tree::DestinationStat, tree::OutputDir, tree::Patience, tree::Policy,
-    tree::SourceEntry, tree::SourceStat, tree::Walk, tree::WalkEvent, tree::WalkItem,
-    tree::overwrite::decide, tree::overwrite::leave_out, tree::overwrite::refuse_large,
-    volume::times::TimeMatch,
+    sys::FreeSpace, sys::PartTag, sys::Place, sys::UsedSpace, sys::stat::Stat,
+    transfer::share::RenamedFiles, tree::Decision, tree::DestinationStat, tree::OutputDir,
+    tree::Patience, tree::Policy, tree::SourceEntry, tree::SourceStat, tree::Walk, tree::WalkEvent,
+    tree::WalkItem, tree::overwrite::decide, tree::overwrite::leave_out,
+    tree::overwrite::refuse_large, volume::times::TimeMatch,
 };
 
 /// The space that a run needs.
@@ -243,13 +243,7 @@ impl Need {
     fn add_parts(&mut self, output: &OutputDir, rescues: bool) {
         let Some(dir) = output.handle.as_ref().filter(|_| output.volume.with_root) else { return };
         let Some(tag) = output.volume.parts.output else { return };
-        let listed = DirListing::of(dir).into_iter().flatten().map_while(Result::ok);
-        let is_rescued =
-            |name: &OsStr| rescues && name.as_encoded_bytes().ends_with(ENDING.as_bytes());
-        for part in listed.filter(|it| tag.is_in(&it.name) || is_rescued(&it.name)) {
-            let part = dir.stat(&part.name, false);
-            self.parts = self.parts.saturating_add(part.map_or(0, |part| part.allocated));
-        }
+        self.parts = self.parts.saturating_add(part_files(dir, tag, rescues));
     }
 
     /// The space that is taken in the end; bytes.
@@ -289,8 +283,17 @@ impl Need {
     }
 }
 
+/// The space of the part files with this tag in a directory, and with `rescues` of what a rescue has; bytes.
+pub fn part_files(dir: &Dir, tag: PartTag, rescues: bool) -> u64 {
+    let listed = DirListing::of(dir).into_iter().flatten().map_while(Result::ok);
+    let is_rescued = |name: &OsStr| rescues && name.as_encoded_bytes().ends_with(ENDING.as_bytes());
+    let parts = listed.filter(|it| tag.is_in(&it.name) || is_rescued(&it.name));
+    let size = |name: &OsStr| dir.stat(name, false).map_or(0, |part| part.allocated);
+    parts.map(|part| size(&part.name)).fold(0, u64::saturating_add)
+}
+
 /// The least that a copy of a file takes, in bytes.
-fn least(stat: &Stat, free: &FreeSpace, has_holes: bool) -> u64 {
+pub fn least(stat: &Stat, free: &FreeSpace, has_holes: bool) -> u64 {
     let filled = if has_holes { stat.size.min(stat.allocated) } else { stat.size };
     filled.next_multiple_of(free.block.max(1))
 }

@@ -142,7 +142,7 @@ fn one_by_itself(
 }
 
 /// The state of an output after its run.
-fn end_state(job: &CopyJob, report: &Result<Report>) -> EndState {
+pub fn end_state(job: &CopyJob, report: &Result<Report>) -> EndState {
     match report {
         Err(_) => EndState::Refused,
         Ok(Report { ending: Ending::Complete, durable: None, .. }) => EndState::Written,

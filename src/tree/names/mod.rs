@@ -94,6 +94,11 @@ impl NameList {
         Ok(Self { records: sorter.finish().map_err(fail)?, is_empty, changed: None })
     }
 
+    /// The names in these records, which are sorted and sound.
+    pub(crate) fn of_records(records: SortedRecords, is_empty: bool) -> Self {
+        Self { records, is_empty, changed: None }
+    }
+
     /// The list of a shard: records of a plan, which are sorted and were looked through.
     pub(crate) fn planned(records: SortedRecords) -> Self {
         Self { records, is_empty: false, changed: Some(ChangedFiles::default()) }

@@ -3,5 +3,7 @@
 mod apart;
 mod options;
 mod replug;
+mod span;
+mod span_model;
 mod together;
 mod worth;

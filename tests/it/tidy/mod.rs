@@ -24,7 +24,7 @@ const FLOORS: &[&[&str]] = &[
     &["transfer"],
     &["pipeline"],
     &["copy", "stream", "verify"],
-    &["heal", "cluster", "catalog"],
+    &["heal", "cluster", "catalog", "span"],
     &["cli"],
     &["bin"],
 ];

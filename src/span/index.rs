@@ -1,0 +1,331 @@
+//! The index of a span: a list of all files with the disk of each, the same on every disk.
+//!
+//! It is made of the manifests that this user's runs finished, each as its private record has it, so nothing is in it
+//! that no disk proved. It is a list as manifests are: where disk 1 is mounted or linked as `1`, and so on,
+//! `sha256sum -c` checks it. What an earlier index says is believed only where the private note of a disk knows its
+//! digest, and then it is no more than a hint where a file was.
+
+use std::{
+    collections::BTreeMap, collections::BTreeSet, fs::File, io, io::Read, path::Path, path::PathBuf,
+};
+
+use jiff::Timestamp;
+
+use crate::{
+    copy::CopyJob, error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
+    hash::Algorithm, hash::Digest, hash::Hasher, manifest::Entries, manifest::ManifestName,
+    manifest::Parsed, manifest::Readers, manifest::lists, path::Shown, span::MOST_EXAMPLES,
+    span::disks::Disks, span::disks::Member, span::disks::SpanNote, span::disks::member_of,
+    span::disks::name_of, span::in_words, staged::write_whole, state::FinishedManifest,
+    state::Missing, state::Note, state::PrivateDir, sys, sys::Dir, sys::Uninterrupted,
+    tree::PathRecord, tree::Patience, tree::SortedRecords, tree::Sorter, tree::by_path,
+};
+
+const WRITE: &str = "write the index of the span to";
+
+/// Number of bytes of lines that are written at a time.
+const MUCH: usize = 256 << 10;
+
+/// A file that is hashed while it is read.
+struct HashedFile {
+    file: Uninterrupted<File>,
+    hasher: Hasher,
+}
+
+impl Read for HashedFile {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(room)?;
+        self.hasher.update(&room[..read]);
+        Ok(read)
+    }
+}
+
+/// Hands the lines of the list `name` in `root` to `see`, as digest and path; false if its SHA-256 is not this.
+pub fn read_list(
+    root: &Dir,
+    name: &str,
+    digest: &str,
+    mut see: impl FnMut(Digest, &[u8]) -> io::Result<()>,
+) -> io::Result<bool> {
+    let file = Uninterrupted(root.open_file(name.as_ref(), false)?);
+    let mut list = HashedFile { file, hasher: Algorithm::Sha256.start() };
+    let algorithm = ManifestName::parse(name.as_ref()).map(|name| name.algorithm());
+    let mut entries = Entries::of_all(&mut list);
+    while let Some(entry) = entries.next_entry()? {
+        if let Parsed::Record(record) = entry.parsed {
+            let digest = record.digest;
+            see(algorithm.map_or(digest, |it| digest.in_list_of(it)), record.name)?;
+        }
+    }
+    Ok(list.hasher.finish().is_some_and(|found| found.to_string() == digest))
+}
+
+/// The number of the disk and the path on a line of an index.
+pub fn split(name: &[u8]) -> Option<(usize, &[u8])> {
+    let slash = memchr::memchr(b'/', name)?;
+    let number: usize = std::str::from_utf8(&name[..slash]).ok()?.parse().ok()?;
+    Some((number.checked_sub(1)?, &name[slash + 1..]))
+}
+
+/// What the last index has on disks that others took the place of, each with their number. Without an index that can be
+/// believed there is nothing.
+pub fn hints(disks: &Disks, job: &CopyJob) -> Result<Option<SortedRecords>> {
+    let Some(noted) = disks.noted.as_ref().filter(|_| !disks.replaced.is_empty()) else {
+        return Ok(None);
+    };
+    let fail = |error| Error::io("sort the names of", &job.source, error);
+    for disk in disks.each.iter().filter(|disk| disk.note.as_ref() == Some(noted)) {
+        let Some(root) = &disk.dir.handle else { continue };
+        let mut sorter = Sorter::new(by_path);
+        let read = read_list(root, &noted.index, &noted.digest, |_, name| match split(name) {
+            Some((number, path)) if disks.replaced.contains(&number) => {
+                sorter.add(number.to_string(), path)
+            }
+            _ => Ok(()),
+        });
+        if matches!(read, Ok(true)) {
+            return sorter.finish().map(Some).map_err(fail);
+        }
+    }
+    Ok(None)
+}
+
+/// Writes the index when all disks have what they got.
+pub struct IndexWriting<'a> {
+    pub job: &'a CopyJob,
+    pub observer: &'a EventObserver<'a>,
+    pub patience: Patience<'a>,
+}
+
+/// A disk that gets the index.
+struct Target {
+    root: Dir,
+    path: PathBuf,
+    private: PrivateDir,
+    name: String,
+}
+
+/// An index that is to be written.
+struct NewIndex {
+    lines: SortedRecords,
+    /// Names of indices that are listed, so that they are files from the source.
+    listed: BTreeSet<String>,
+    head: String,
+    algorithm: Algorithm,
+    readers: Readers,
+}
+
+impl IndexWriting<'_> {
+    /// Writes it to all disks. Those that do not have it now, and why.
+    pub fn write(&self, disks: &Disks) -> Vec<(usize, Error)> {
+        let mut targets = Vec::new();
+        for (number, disk) in disks.each.iter().enumerate() {
+            match self.open(&disk.path) {
+                Ok(target) => targets.push(target),
+                Err(error) => return vec![(number, error)],
+            }
+        }
+        let index = match self.gather(&targets) {
+            Ok(index) => index,
+            Err((number, error)) => return vec![(number, error)],
+        };
+        let (index, members) = index;
+        let digest = match index.digest() {
+            Ok(digest) => digest,
+            Err(error) => return vec![(0, Error::io(WRITE, &targets[0].path, error))],
+        };
+        let noted: Vec<Option<SpanNote>> =
+            targets.iter().map(|target| SpanNote::read(&target.private)).collect();
+        let newest = noted.iter().flatten().max_by_key(|note| note.version);
+        let listed = |note: &SpanNote| index.listed.contains(&*note.index);
+        let is_usable = |note: &SpanNote| {
+            let has_room = |target: &Target| target.has(note) || target.is_free(&note.index);
+            !listed(note) && targets.iter().all(has_room)
+        };
+        let is_same = |note: &&SpanNote| note.digest == digest && note.members == members;
+        let note = match newest.filter(is_same).filter(|note| is_usable(note)) {
+            Some(newest) => newest.clone(),
+            None => {
+                let version = newest.map_or(1, |note| note.version.saturating_add(1));
+                let mut name = ManifestName::new(Timestamp::now());
+                // What else has such a name stays.
+                while !targets.iter().all(|target| target.is_free(&name.span())) {
+                    name = match name.next() {
+                        Some(next) => next,
+                        None => break,
+                    };
+                }
+                SpanNote { version, members, index: name.span(), digest }
+            }
+        };
+        let each = targets.iter().zip(&noted).enumerate();
+        each.filter_map(|(number, (target, old))| {
+            // What came from the source is no index of ours, whatever it is called.
+            let old_one = old.as_ref().filter(|old| !listed(old));
+            let written =
+                target.give(&index, &note, old.as_ref() != Some(&note), self.job.options.sync);
+            let written =
+                written.and_then(|()| old_one.map_or(Ok(()), |old| target.forget(old, &note)));
+            written.err().map(|error| (number, Error::io(WRITE, &target.path, error)))
+        })
+        .collect()
+    }
+
+    fn open(&self, path: &Path) -> Result<Target> {
+        let job = self.job;
+        let root = Dir::open_named(path).deed("open the output", path)?;
+        let private = PrivateDir::open(&root, path, job.state.as_deref(), Missing::Make)?;
+        let private =
+            private.ok_or_else(|| Error::finding(WRITE, path, "it has no private directory"))?;
+        self.patience.lock(&private, path)?;
+        private.secret(job.options.sync).deed(WRITE, path)?;
+        let name = name_of(&private).unwrap_or_default();
+        Ok(Target { root, path: path.to_path_buf(), private, name })
+    }
+
+    /// The lines of all manifests, in the order of a walk, each file once.
+    fn gather(
+        &self,
+        targets: &[Target],
+    ) -> std::result::Result<(NewIndex, Vec<Member>), (usize, Error)> {
+        let algorithm = self.job.options.algorithm;
+        let mut sorter = Sorter::new(by_path);
+        let source = Dir::open_named(&self.job.source).and_then(|source| source.stat_self());
+        let mut readers = Readers::of(source.ok().as_ref());
+        let note = |target: &Target| Some(SpanNote::read(&target.private)?.index);
+        let indices = targets.iter().filter_map(note).map(|name| (name.clone().into_bytes(), name));
+        let (indices, mut listed): (BTreeMap<_, _>, _) = (indices.collect(), BTreeSet::new());
+        for (number, Target { root, path, private, .. }) in targets.iter().enumerate() {
+            let Some(manifest) = FinishedManifest::last_named(private) else { continue };
+            let list = path.join(&manifest.name);
+            let fail = |error| (number, Error::io("take into the index", &list, error));
+            let refuse =
+                |why: &'static str| (number, Error::finding("take into the index", &list, why));
+            let stat = root.stat(manifest.name.as_ref(), false).map_err(fail)?;
+            readers.join(Readers::of(Some(&stat)));
+            let mut is_of_one = true;
+            let is_whole =
+                read_list(root, &manifest.name, &manifest.digest.to_string(), |digest, name| {
+                    is_of_one &= digest.algorithm() == algorithm;
+                    listed.extend(indices.get(name).cloned());
+                    sorter.add(format!("{number:09} {digest}"), name)
+                });
+            match is_whole.map_err(fail)? {
+                true if is_of_one => {}
+                true => return Err(refuse("it has digests of another algorithm than the others")),
+                false => return Err(refuse("it is not what the last run wrote")),
+            }
+        }
+        let fail = |error| (0, Error::io(WRITE, &targets[0].path, error));
+        let (lines, files) = self.each_once(sorter, targets.len()).map_err(fail)?;
+        let member = |(target, files): (&Target, u64)| {
+            member_of(&target.root, &target.path, target.name.clone(), files)
+        };
+        let members: Vec<Member> = targets.iter().zip(files).map(member).collect();
+        let mut head = String::from(
+            "# dircopy span: what is on which disk; the names begin with its number\n",
+        );
+        for (number, member) in members.iter().enumerate() {
+            head += &format!("# {}: {}\n", member.words(number), in_words(member.files));
+        }
+        Ok((NewIndex { lines, listed, head, algorithm, readers }, members))
+    }
+
+    /// Leaves of what several disks have the first, and counts the files of each.
+    fn each_once(&self, sorter: Sorter, disks: usize) -> io::Result<(SortedRecords, Vec<u64>)> {
+        let (mut once, mut files, mut last) = (Sorter::new(by_path), vec![0; disks], None);
+        let (mut twice, mut examples) = (0, Vec::new());
+        let sorted = sorter.finish()?;
+        let mut reader = sorted.reader();
+        while let Some(record) = reader.next_record()? {
+            let (text, path) = PathRecord::told(record);
+            if last.as_deref() == Some(path) {
+                twice += 1;
+                if examples.len() < MOST_EXAMPLES {
+                    examples.push(path.to_vec());
+                }
+                continue;
+            }
+            last = Some(path.to_vec());
+            let number = text.split(' ').next().and_then(|number| number.parse::<usize>().ok());
+            if let Some(files) = number.and_then(|number| files.get_mut(number)) {
+                *files += 1;
+            }
+            once.add(text, path)?;
+        }
+        if twice > 0 {
+            let names = Shown::first_of(twice, examples.iter().map(|path| Shown::bytes(path)));
+            let text = format!("more than one disk lists {names}: the index has the first");
+            (self.observer.listen)(&Event::Limits(&self.job.source, &text));
+        }
+        Ok((once.finish()?, files))
+    }
+}
+
+impl NewIndex {
+    /// Hands the text to `write`, piece by piece.
+    fn each_piece(&self, mut write: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let (mut text, mut reader) = (self.head.clone().into_bytes(), self.lines.reader());
+        while let Some(record) = reader.next_record()? {
+            let (words, path) = PathRecord::told(record);
+            let line = words.split_once(' ').and_then(|(number, digest)| {
+                let number: usize = number.parse().ok()?;
+                Some((number + 1, Digest::parse(self.algorithm, digest.as_bytes())?))
+            });
+            let (number, digest) = line.ok_or(io::ErrorKind::InvalidData)?;
+            let name = [number.to_string().as_bytes(), b"/", path].concat();
+            lists::write_path(&mut text, &digest, &name);
+            if text.len() >= MUCH {
+                write(&text)?;
+                text.clear();
+            }
+        }
+        write(&text)
+    }
+
+    fn digest(&self) -> io::Result<String> {
+        let mut hasher = Algorithm::Sha256.start();
+        self.each_piece(|text| {
+            hasher.update(text);
+            Ok(())
+        })?;
+        hasher.finish().map(|digest| digest.to_string()).ok_or_else(|| io::ErrorKind::Other.into())
+    }
+}
+
+impl Target {
+    /// True if nothing has this name.
+    fn is_free(&self, name: &str) -> bool {
+        self.root.stat(name.as_ref(), false).if_there().is_ok_and(|there| there.is_none())
+    }
+
+    /// True if it has the index of this note.
+    fn has(&self, note: &SpanNote) -> bool {
+        matches!(read_list(&self.root, &note.index, &note.digest, |_, _| Ok(())), Ok(true))
+    }
+
+    /// Writes the index and then the note, unless they are there.
+    fn give(
+        &self,
+        index: &NewIndex,
+        note: &SpanNote,
+        is_new: bool,
+        durable: bool,
+    ) -> io::Result<()> {
+        if !self.has(note) {
+            write_whole(&self.root, note.index.as_ref(), false, false, |file| {
+                sys::let_read(file, |group| index.readers.mode(group))?;
+                index.each_piece(|text| sys::write_all(&*file, text))
+            })?;
+        }
+        if is_new { note.write(&self.private, durable) } else { Ok(()) }
+    }
+
+    /// Removes the index of an `old` note, if it is that still.
+    fn forget(&self, old: &SpanNote, note: &SpanNote) -> io::Result<()> {
+        match old.index != note.index && self.has(old) {
+            true => self.root.remove(old.index.as_ref()),
+            false => Ok(()),
+        }
+    }
+}

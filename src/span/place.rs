@@ -1,0 +1,272 @@
+//! Which disk gets which file.
+//!
+//! A directory goes to one disk if that has room for all that is new in it, in the order of a walk; else what is in
+//! it is looked at one by one. Where that leaves gaps that are too small for the rest, files go one by one, and at last
+//! the largest first.
+
+use std::{io, sync::Arc};
+
+use crate::{
+    copy::CopyJob, error::Error, error::Result, path::Shown, span::MOST_EXAMPLES, span::SPAN,
+    span::disks::Disk, span::disks::Disks, span::in_words, span::plan::Item, span::plan::Part,
+    tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_path, tree::by_words,
+    tree::names::is_within,
+};
+
+/// What manifest and private record take for a file, beside its path; bytes.
+const LINES: u64 = 400;
+
+/// So much of a disk's room is left for what cannot be foreseen, …
+const SHARE_LEFT: u64 = 32;
+
+/// … and at most so much; bytes.
+const MOST_LEFT: u64 = 64 << 20;
+
+/// Number of bytes of names that are sorted at a time, of all disks together.
+const PIECE: usize = 8 << 20;
+
+/// The order in which files get their disks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Together,
+    OneByOne,
+    LargestFirst,
+}
+
+/// The files while they get their disks.
+pub struct Placing {
+    rooms: Vec<Room>,
+    parts: Vec<(Sorter, Part)>,
+    blocked: Sorter,
+    /// The disk with which new files begin.
+    first: usize,
+    /// A directory of which all that is new goes to one disk.
+    whole: Option<(Vec<u8>, usize)>,
+    /// Puts what has no room where most is.
+    forced: bool,
+    excess: Excess,
+    /// The room at first, of the disk that has most and of all.
+    largest: u64,
+    all: u64,
+}
+
+/// The room of a disk.
+#[derive(Clone)]
+pub struct Room {
+    bytes: u64,
+    files: u64,
+    block: u64,
+    /// The directory that got an entry last.
+    dir: Vec<u8>,
+}
+
+/// What has no room.
+#[derive(Default)]
+struct Excess {
+    files: u64,
+    bytes: u64,
+    /// Files for which even the disk with the most room has too little, and the first of them.
+    large: u64,
+    examples: Vec<Vec<u8>>,
+}
+
+impl Placing {
+    /// Gives each item its disk; new ones begin with the `first`.
+    ///
+    /// # Errors
+    /// They cannot be read or sorted.
+    pub fn of(
+        job: &CopyJob,
+        rooms: Vec<Room>,
+        items: &SortedRecords,
+        first: usize,
+    ) -> io::Result<Self> {
+        let mut best = Self::begin(rooms.clone(), first);
+        best.place(items, Order::Together)?;
+        for order in [Order::OneByOne, Order::LargestFirst] {
+            if best.excess.files == 0 {
+                break;
+            }
+            let mut placing = Self::begin(rooms.clone(), first);
+            placing.forced = !job.options.check_space && order == Order::LargestFirst;
+            placing.place(items, order)?;
+            if placing.forced || placing.excess.bytes < best.excess.bytes {
+                best = placing;
+            }
+        }
+        Ok(best)
+    }
+
+    fn begin(rooms: Vec<Room>, first: usize) -> Self {
+        let sorter = || Sorter::with_pieces_of(PIECE / rooms.len().max(1), by_path);
+        let part = || Part { names: SortedRecords::Memory(Arc::default()), entries: 0, bytes: 0 };
+        Self {
+            parts: rooms.iter().map(|_| (sorter(), part())).collect(),
+            blocked: Sorter::new(by_path),
+            first,
+            whole: None,
+            forced: false,
+            excess: Excess::default(),
+            largest: rooms.iter().map(|room| room.bytes).max().unwrap_or(0),
+            all: rooms.iter().map(|room| room.bytes).fold(0, u64::saturating_add),
+            rooms,
+        }
+    }
+
+    fn place(&mut self, items: &SortedRecords, order: Order) -> io::Result<()> {
+        let sorted = match order {
+            Order::LargestFirst => largest_first(items)?,
+            _ => items.clone(),
+        };
+        let mut reader = sorted.reader();
+        while let Some(record) = reader.next_record()? {
+            let PathRecord { words, path } = PathRecord::of(record);
+            let ranked = if order == Order::LargestFirst { RANK } else { 0 };
+            let item: Item = serde_json::from_slice(words.get(ranked..).unwrap_or_default())?;
+            self.item(path, &item, order)?;
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, path: &[u8], item: &Item, order: Order) -> io::Result<()> {
+        if self.whole.as_ref().is_some_and(|(dir, _)| !is_within(path, dir)) {
+            self.whole = None;
+        }
+        if let Some(new) = item.new {
+            if order == Order::Together && self.whole.is_none() && new > 0 {
+                let disk =
+                    self.turns().find(|disk| self.rooms[*disk].holds(item.costs[*disk], new));
+                self.whole = disk.map(|disk| (path.to_vec(), disk));
+            }
+            return Ok(());
+        }
+        let cost = |disk: usize| self.rooms[disk].cost(item.costs[disk], path, item.home.is_none());
+        let fits = |disk: &usize| self.rooms[*disk].holds(cost(*disk), 1);
+        let disk = match item.home {
+            Some(home) if item.costs[home] == 0 || fits(&home) => Some(home),
+            Some(home) => {
+                return self.blocked.add(home.to_string(), path);
+            }
+            None => {
+                let whole = self.whole.as_ref().map(|(_, disk)| *disk);
+                let wanted = item.hint.into_iter().chain(whole).filter(|it| *it < self.rooms.len());
+                wanted.chain(self.turns()).find(fits)
+            }
+        };
+        let emptiest = || (0..self.rooms.len()).max_by_key(|disk| self.rooms[*disk].bytes);
+        let Some(disk) = disk.or_else(|| emptiest().filter(|_| self.forced)) else {
+            self.exceeds(path, item);
+            return Ok(());
+        };
+        let cost = cost(disk);
+        self.rooms[disk].take(cost, path, item.home.is_none());
+        let (names, part) = &mut self.parts[disk];
+        (part.entries, part.bytes) = (part.entries + 1, part.bytes.saturating_add(item.size));
+        names.add("", path)
+    }
+
+    /// The disks in the order in which new files fill them: from the last that has any on, and then those before it.
+    fn turns(&self) -> impl Iterator<Item = usize> + use<> {
+        (self.first..self.rooms.len()).chain((0..self.first).rev())
+    }
+
+    fn exceeds(&mut self, path: &[u8], item: &Item) {
+        let excess = &mut self.excess;
+        excess.files += 1;
+        excess.bytes = excess.bytes.saturating_add(item.size);
+        if item.costs.iter().all(|cost| *cost > self.largest) {
+            excess.large += 1;
+            if excess.examples.len() < MOST_EXAMPLES {
+                excess.examples.push(path.to_vec());
+            }
+        }
+    }
+
+    /// What each disk gets, and the changed files for which theirs has no room.
+    ///
+    /// # Errors
+    /// There is not enough room, or they cannot be sorted.
+    pub fn finish(self, job: &CopyJob) -> Result<(Vec<Part>, SortedRecords)> {
+        let Self { parts, blocked, excess, largest, all, .. } = self;
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        if excess.large > 0 {
+            let names = excess.examples.iter().map(|path| Shown::bytes(path));
+            let finding = format!(
+                "the disk with the most room has {} MiB, or can hold no file so large: {}; leave them out (--exclude, \
+                 --max-size), or give a larger disk",
+                largest >> 20,
+                Shown::first_of(excess.large, names)
+            );
+            return Err(Error::finding(SPAN, &job.source, finding));
+        }
+        if excess.files > 0 {
+            let finding = format!(
+                "the room of {} MiB on all disks is not enough: {} of {} MiB have none; give one more, make room, leave \
+                 files out (--exclude), or copy as much as fits (--no-space-check)",
+                all >> 20,
+                in_words(excess.files),
+                mib(excess.bytes)
+            );
+            return Err(Error::finding(SPAN, &job.source, finding));
+        }
+        let fail = |error| Error::io("sort the names of", &job.source, error);
+        let part = |(names, part): (Sorter, Part)| Ok(Part { names: names.finish()?, ..part });
+        let parts = parts.into_iter().map(part).collect::<io::Result<_>>().map_err(fail)?;
+        Ok((parts, blocked.finish().map_err(fail)?))
+    }
+}
+
+impl Room {
+    /// That of each disk, with what its `parts` take, and without that of an index of so many bytes.
+    pub fn of_all(disks: &Disks, parts: &[u64], index: u64) -> Vec<Self> {
+        let room = |(disk, parts): (&Disk, &u64)| {
+            let (free, dir) = (disk.free, Vec::new());
+            let bytes = free.bytes.saturating_add(*parts);
+            // While the new index is written, the old one is there.
+            let left = (bytes / SHARE_LEFT).min(MOST_LEFT).saturating_add(2 * index);
+            let files = free.files.unwrap_or(u64::MAX);
+            Self { bytes: bytes.saturating_sub(left), files, block: free.block, dir }
+        };
+        disks.each.iter().zip(parts).map(room).collect()
+    }
+
+    /// What an entry takes here: a new one also what lists it, and the directories that it is the first in.
+    fn cost(&self, content: u64, path: &[u8], is_new: bool) -> u64 {
+        if !is_new {
+            return content;
+        }
+        let same = self.dir.iter().zip(path).take_while(|(one, other)| one == other).count();
+        let dirs = memchr::memchr_iter(b'/', &path[same..]).count() as u64;
+        let lists = LINES + 3 * path.len() as u64;
+        content.saturating_add(lists).saturating_add(dirs * self.block)
+    }
+
+    fn holds(&self, bytes: u64, files: u64) -> bool {
+        bytes <= self.bytes && files <= self.files
+    }
+
+    fn take(&mut self, cost: u64, path: &[u8], is_new: bool) {
+        self.bytes = self.bytes.saturating_sub(cost);
+        self.files = self.files.saturating_sub(u64::from(is_new));
+        let end = memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1);
+        self.dir.clear();
+        self.dir.extend_from_slice(&path[..end]);
+    }
+}
+
+/// Number of digits by which items are sorted.
+const RANK: usize = 20;
+
+/// The entries, and no directories, the largest first.
+fn largest_first(items: &SortedRecords) -> io::Result<SortedRecords> {
+    let (mut sorted, mut reader) = (Sorter::new(by_words), items.reader());
+    while let Some(record) = reader.next_record()? {
+        let PathRecord { words, path } = PathRecord::of(record);
+        let item: Item = serde_json::from_slice(words)?;
+        if item.new.is_none() {
+            let text = String::from_utf8_lossy(words);
+            sorted.add(format!("{:0RANK$}{text}", u64::MAX - item.size), path)?;
+        }
+    }
+    sorted.finish()
+}

@@ -1,0 +1,276 @@
+//! A tree over several disks: what goes where, what is refused, and what becomes of a disk that dies.
+
+use std::fs;
+
+use crate::harness::{Mount, Run, Scene, content, need, shell};
+
+/// A scene with so many disks of 4 MiB each, `d1` and on.
+fn disks(number: usize) -> (Scene, Vec<Mount>) {
+    let scene = Scene::new();
+    let mount = |number: usize| Mount::tmpfs(&scene.path(&format!("d{}", number + 1)), "4m");
+    let mounts = (0..number).map(mount).collect();
+    (scene, mounts)
+}
+
+fn span(scene: &Scene, args: &[&str]) -> Run {
+    scene.bare(["src", "--span"].iter().chain(args)).run()
+}
+
+/// The names on a disk of which a file holds so many bytes or more.
+fn has(scene: &Scene, disk: &str) -> Vec<String> {
+    let names = shell(
+        scene,
+        &format!("cd {disk} && find . -mindepth 1 -not -path './.dircopy*' -not -name 'dircopy-*'"),
+    );
+    let mut names: Vec<String> = names.lines().map(|name| name[2..].to_owned()).collect();
+    names.sort();
+    names
+}
+
+fn index(scene: &Scene, disk: &str) -> String {
+    shell(scene, &format!("cat {disk}/dircopy-*.span"))
+}
+
+#[test]
+fn directories_stay_together_and_the_index_is_a_list() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(3);
+    for dir in ["a", "b/deep"] {
+        (0..5).for_each(|file| _ = scene.src.file(format!("{dir}/{file}"), content(500_000)));
+    }
+    scene.src.file("c", "small").dir("empty").symlink("link", "c").fifo("fifo");
+    let run = span(&scene, &["d1", "d2", "d3", "--dry-run"]);
+    run.assert_code(0)
+        .assert_prints(&["nothing was done: this was a dry run; it takes 2 of 3 disks"]);
+    run.assert_prints(&["d2: copy b/deep/4"]);
+    assert!(has(&scene, "d1").is_empty());
+    let run = span(&scene, &["d1", "d2", "d3", "--parity", "1%"]);
+    run.assert_code(0)
+        .assert_prints(&["done: 11 files and 1 link, ", "at 2 of 3 disks, each on one"]);
+    assert_eq!(has(&scene, "d1"), ["a", "a/0", "a/1", "a/2", "a/3", "a/4", "c", "empty", "link"]);
+    assert_eq!(has(&scene, "d2")[..3], ["b", "b/deep", "b/deep/0"]);
+    assert!(has(&scene, "d3").is_empty());
+    // Each disk by itself, and all by the index.
+    shell(&scene, "for i in 1 2; do (cd d$i && sha256sum -c --strict --quiet *.sha256sum); done");
+    shell(&scene, "for i in 1 2 3; do ln -s d$i $i; done; sha256sum -c --strict --quiet d3/*.span");
+    shell(&scene, "cmp d1/*.span d2/*.span && cmp d1/*.span d3/*.span");
+    shell(
+        &scene,
+        "mkdir all && cp -a d1/. d2/. all && rm -r all/.dircopy all/dircopy-* && rm src/fifo && diff -r src all",
+    );
+    scene.bare(["verify", "d1", "--complete"]).run().assert_code(0);
+    // What is not here is named, by its file with -v.
+    let run = scene.bare(["verify", "--span", "d1", "d3", "-v"]).run();
+    run.assert_code(0)
+        .assert_says("disk 2, ")
+        .assert_says("it is not here: the index has 5 files on it");
+    run.assert_says("cannot check b/deep/0: it is on disk 2, ");
+    let run = scene.bare(["verify", "--span", "d1", "d2", "d3"]).run();
+    run.assert_code(0);
+    assert!(!run.err().contains("not here"), "{}", run.err());
+}
+
+#[test]
+fn what_is_there_stays_and_news_go_on_the_last_disk() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(3);
+    (0..12).for_each(|file| _ = scene.src.file(format!("{file:02}"), content(500_000)));
+    span(&scene, &["d1", "d2", "d3"]).assert_code(0);
+    let before = (has(&scene, "d1"), has(&scene, "d2"));
+    scene.src.file("00", content(1000)).mtime("00", 2_000_000_000, 0);
+    scene.src.file("aa-new", "new").remove("01");
+    let run = span(&scene, &["d1", "d2", "d3", "--overwrite-policy", "update"]);
+    run.assert_code(0);
+    // What has left the source stays, and is listed.
+    assert_eq!(has(&scene, "d1"), before.0);
+    assert_eq!(has(&scene, "d2"), [&before.1[..], &["aa-new".to_owned()]].concat());
+    shell(&scene, "cmp src/00 d1/00");
+    let text = index(&scene, "d3");
+    assert!(text.contains("  1/01\n") && text.contains("  2/aa-new\n"), "{text}");
+    // The same again changes nothing, not even the index.
+    span(&scene, &["d3", "d1", "d2"]).assert_code(0);
+    assert_eq!(index(&scene, "d3"), text);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_the_first_byte() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    scene.src.file("large", content(5 << 20)).file("small", "s");
+    for more in [&[][..], &["-n"]] {
+        let run = span(&scene, &[&["d1", "d2"], more].concat());
+        run.assert_code(2)
+            .assert_says("the disk with the most room has 3 MiB")
+            .assert_says("large");
+    }
+    scene.src.remove("large");
+    (0..20).for_each(|file| _ = scene.src.file(file.to_string(), content(500_000)));
+    let run = span(&scene, &["d1", "d2"]);
+    run.assert_code(2).assert_says("the room of 7 MiB on all disks is not enough: ");
+    assert!(has(&scene, "d1").is_empty() && has(&scene, "d2").is_empty());
+    let run = span(&scene, &["d1", "d2", "--no-space-check", "-j1"]);
+    run.assert_code_in(&[1, 3]).assert_says("o space left");
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(1);
+    scene.src.file("a", "a");
+    for option in
+        ["--mirror", "--generations", "--bag", "--hard-links", "--hash=none", "--expect=x"]
+    {
+        span(&scene, &["d1", option]).assert_code(2);
+    }
+    fs::create_dir(scene.path("d1/one")).unwrap();
+    let run = span(&scene, &["d1/one", "d1/two"]);
+    run.assert_code(2).assert_says("it is on the same file system as d1/one");
+    let run = scene.bare(["src/a", "--span", "d1"]).run();
+    run.assert_code(2).assert_says("only what is in a directory can be on several disks");
+    let run = scene.bare(["verify", "--span", "d1"]).run();
+    run.assert_code(2).assert_says("no run of yours left the note of a span there");
+    assert_eq!(has(&scene, "d1"), ["one"]);
+}
+
+#[test]
+fn a_dead_disk_is_copied_anew_alone() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, mut mounts) = disks(4);
+    (0..20).for_each(|file| _ = scene.src.file(format!("{file:02}"), content(500_000)));
+    span(&scene, &["d1", "d2", "d3"]).assert_code(0);
+    let before = (has(&scene, "d1"), has(&scene, "d2"), has(&scene, "d3"));
+    let times = shell(&scene, "stat -c '%n %z %i' d1/0* d3/1*");
+    drop(mounts.remove(1));
+    let run = span(&scene, &["d1", "d3"]);
+    run.assert_code(2).assert_says("disk 2, ").assert_says("is not given: name it too");
+    let run = span(&scene, &["d1", "d4", "d3"]);
+    run.assert_code(0).assert_says("d4: it takes the place of disk 2, ");
+    assert_eq!((has(&scene, "d1"), has(&scene, "d4"), has(&scene, "d3")), before);
+    assert_eq!(shell(&scene, "stat -c '%n %z %i' d1/0* d3/1*"), times);
+    span(&scene, &["d1", "d3", "d4"]).assert_code(0);
+    scene.bare(["verify", "--span", "d4", "d1", "d3"]).run().assert_code(0);
+}
+
+/// An index is anybody's, and so is a manifest: only what private records know counts.
+#[test]
+fn an_index_that_was_made_up_is_not_believed() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    (0..10).for_each(|file| _ = scene.src.file(format!("{file:02}"), content(500_000)));
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    shell(&scene, "sed -i 's,  2/,  1/,' d1/*.span");
+    let run = scene.bare(["verify", "--span", "d1", "d2"]).run();
+    run.assert_code(5).assert_says("its index is not what the last run wrote");
+    let run = scene.bare(["verify", "--span", "d1"]).run();
+    run.assert_code(5).assert_says("on no disk that is here it is as the last run wrote it");
+    // A file that is gone from its disk is none, whatever is listed.
+    shell(&scene, "rm d2/09");
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    // What was made up stays, and is of no use.
+    let same = "f=$(basename d2/*.span); cmp d1/$f d2/$f; for i in 1 2; do ln -s d$i $i; done;";
+    shell(&scene, &format!("{same} sha256sum -c --strict --quiet d1/$f"));
+    scene.bare(["verify", "--span", "d1", "d2"]).run().assert_code(0);
+    // A later copy of its own, and the index is behind.
+    scene.src.file("late", "late");
+    scene.bare(["src", "d2", "--include", "late"]).run().assert_code(0);
+    scene.bare(["verify", "--span", "d1", "d2"]).run().assert_code(0);
+    shell(&scene, "rm d2/08");
+    scene.bare(["src", "d2", "--include", "late"]).run();
+    let run = scene.bare(["verify", "--span", "d1", "d2"]).run();
+    run.assert_code_in(&[4, 5]).assert_says("08");
+}
+
+/// What has its changed version no room stays what it was, and is named.
+#[test]
+fn a_changed_file_without_room_is_named() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    (0..7).for_each(|file| _ = scene.src.file(format!("{file:02}"), content(500_000)));
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    scene.src.file("00", content(1_200_000)).mtime("00", 2_000_000_000, 0);
+    let run = span(&scene, &["d1", "d2", "--overwrite-policy", "update"]);
+    run.assert_code(1).assert_says(
+        "d1/00: it was changed, and the disk that has it has no room for it: make room there",
+    );
+    shell(
+        &scene,
+        "head -c 500000 src/00 | cmp - d1/00; for i in 1 2; do ln -s d$i $i; done; sha256sum -c --strict --quiet d1/*.span",
+    );
+}
+
+/// What cannot be read is told, and no exit code 0 hides it.
+#[test]
+fn what_cannot_be_listed_is_named() {
+    need!(Mount, Strace);
+    Mount::privately();
+    let (scene, _mounts) = disks(1);
+    scene.src.file("a", "a").file("closed/b", "b");
+    let fault = crate::harness::Strace::inject(&scene, "getdents64", "error=EIO:when=1");
+    let fault = fault.exactly_on(scene.src.path("closed"));
+    let run = fault.run(scene.bare(["src", "--span", "d1"]));
+    fault.fired(&run);
+    run.assert_code(1).assert_says("closed");
+    span(&scene, &["d1"]).assert_code(0);
+    shell(&scene, "cmp src/closed/b d1/closed/b");
+}
+
+/// Whoever can write to the source and read the disks can give a file the name and the content of the index.
+#[test]
+fn a_file_of_the_source_is_no_index() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    (0..3).for_each(|file| _ = scene.src.file(format!("{file:02}"), content(300_000)));
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    shell(&scene, "cp -p d1/*.span src; cp d1/*.span before");
+    for round in 0..3 {
+        scene.src.file(format!("new{round}"), "new");
+        let run = span(&scene, &["d1", "d2", "--overwrite-policy", "always"]);
+        run.assert_code(0);
+        shell(&scene, "cmp d1/$(basename src/*.span) before");
+        scene.bare(["verify", "--span", "d1", "d2"]).run().assert_code(0);
+    }
+}
+
+#[test]
+fn directories_of_disks_are_made() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(3);
+    (0..10).for_each(|file| _ = scene.src.file(format!("{file:02}"), content(500_000)));
+    let disks = ["d1/films", "d2/films", "d3/films"];
+    span(&scene, &disks).assert_code(0);
+    shell(&scene, "cmp d1/films/*.span d3/films/*.span");
+    span(&scene, &disks).assert_code(0);
+    scene.bare(["verify", "--span"].iter().chain(&disks)).run().assert_code(0);
+}
+
+/// What a killed run began of a large file is on that disk, and the next run goes on with it there.
+#[test]
+fn a_killed_run_goes_on_where_it_was() {
+    need!(Mount);
+    Mount::privately();
+    let scene = Scene::new();
+    let _mounts: Vec<Mount> =
+        (1..3).map(|disk| Mount::tmpfs(&scene.path(&format!("d{disk}")), "40m")).collect();
+    scene.src.file("large", content(30 << 20)).file("second", content(20 << 20));
+    let args = ["d1", "d2", "--checkpoint", "4M", "--limit-rate", "20M"];
+    let mut running = scene.bare(["src", "--span"].iter().chain(&args)).spawn();
+    let blocks = "[ $(du -sk d1 | cut -f1) -gt 16000 ] && echo yes || true";
+    running.until("half of it is there", || shell(&scene, blocks) == "yes\n");
+    running.signal(rustix::process::Signal::KILL);
+    running.wait();
+    let run = span(&scene, &["d1", "d2", "--checkpoint", "4M"]);
+    run.assert_code(0).assert_prints(&["resumed", "1 file"]);
+    assert_eq!(
+        (has(&scene, "d1"), has(&scene, "d2")),
+        (vec!["large".into()], vec!["second".into()])
+    );
+}
