@@ -8,8 +8,8 @@ use crate::{
     copy::CopyJob, copy::Prepared, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, manifest::ManifestName, path::Shown, span::SPAN, span::called,
     span::in_words, state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
-    state::record::numbers, sys, sys::Dir, sys::DirListing, sys::FreeSpace, sys::stat::Identity,
-    tree::OutputDir, tree::Patience,
+    state::record::numbers, sys, sys::Dir, sys::DirListing, sys::FreeSpace, sys::NoOwnMount,
+    sys::stat::Identity, tree::OutputDir, tree::Patience,
 };
 
 /// The remedy where there can be no private directory.
@@ -69,6 +69,8 @@ pub struct Disk {
     pub was_used: bool,
     /// … and if the last one did not come to its end.
     pub was_cut_short: bool,
+    /// True if no disk is mounted there.
+    is_of_system: bool,
     /// By what it is known, and what it noted.
     pub name: Option<String>,
     pub note: Option<SpanNote>,
@@ -119,6 +121,7 @@ impl Disk {
             free,
             was_used: was_cut_short || private.as_ref().is_some_and(is_finished),
             was_cut_short,
+            is_of_system: matches!(sys::no_own_mount(at), Ok(Some(NoOwnMount::System))),
             name: private.as_ref().and_then(name_of),
             note: private.as_ref().and_then(SpanNote::read),
             dir,
@@ -170,6 +173,13 @@ impl Disks {
         for (number, place) in places.iter_mut().enumerate().filter(|(_, place)| place.is_none()) {
             *place = new.next();
             replaced.push(number);
+            if let Some(disk) = place.as_ref().filter(|disk| disk.is_of_system) {
+                let finding = format!(
+                    "no disk is mounted there, and {} is not here: connect it, or name a new disk in its place",
+                    noted.members[number].words(number)
+                );
+                return Err(Error::finding(SPAN, &disk.path, finding));
+            }
         }
         if let Some(number) = places.iter().position(Option::is_none) {
             let finding = format!(

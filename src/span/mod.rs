@@ -72,12 +72,7 @@ impl SpanRun<'_> {
         let Some(OutputJob { job, observer }) = self.outputs.first().copied() else {
             return Ok(Vec::new());
         };
-        if let Some(code) = self.patience.stop.requested() {
-            let interrupted =
-                |_| Ok(Report { ending: Ending::Interrupted(code), ..Report::default() });
-            return Ok(self.outputs.iter().map(interrupted).collect());
-        }
-        if !job.dry_run {
+        if !job.dry_run && !observer.stop.is_requested() {
             self.disks.need_private(job)?;
         }
         self.plan.tell_twice(job, observer);
@@ -116,6 +111,9 @@ impl SpanRun<'_> {
     /// Copies to the disk of this number what it got. One that no run was at, and that gets nothing, stays untouched.
     fn copy_to(&mut self, number: usize, output: OutputJob<'_>) -> Result<Report> {
         let OutputJob { job, observer } = output;
+        if let Some(code) = observer.stop.requested() {
+            return Ok(Report { ending: Ending::Interrupted(code), ..Report::default() });
+        }
         let disk = &self.disks.each[number];
         let part = self.plan.parts[number].clone();
         let is_there = disk.dir.handle.is_some();

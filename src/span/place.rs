@@ -42,7 +42,9 @@ pub struct Placing {
     first: usize,
     /// A directory of which all that is new goes to one disk.
     whole: Option<(Vec<u8>, usize)>,
-    /// Puts what has no room where most is.
+    /// The room is not looked at, …
+    tries_all: bool,
+    /// … and what has none goes where most is.
     forced: bool,
     excess: Excess,
     /// The room at first, of the disk that has most and of all.
@@ -81,14 +83,15 @@ impl Placing {
         items: &SortedRecords,
         first: usize,
     ) -> io::Result<Self> {
-        let mut best = Self::begin(rooms.clone(), first);
+        let tries_all = !job.options.check_space;
+        let mut best = Self { tries_all, ..Self::begin(rooms.clone(), first) };
         best.place(items, Order::Together)?;
         for order in [Order::OneByOne, Order::LargestFirst] {
             if best.excess.files == 0 {
                 break;
             }
-            let mut placing = Self::begin(rooms.clone(), first);
-            placing.forced = !job.options.check_space && order == Order::LargestFirst;
+            let forced = tries_all && order == Order::LargestFirst;
+            let mut placing = Self { tries_all, forced, ..Self::begin(rooms.clone(), first) };
             placing.place(items, order)?;
             if placing.forced || placing.excess.bytes < best.excess.bytes {
                 best = placing;
@@ -105,6 +108,7 @@ impl Placing {
             blocked: Sorter::new(by_path),
             first,
             whole: None,
+            tries_all: false,
             forced: false,
             excess: Excess::default(),
             largest: rooms.iter().map(|room| room.bytes).max().unwrap_or(0),
@@ -143,7 +147,7 @@ impl Placing {
         let cost = |disk: usize| self.rooms[disk].cost(item.costs[disk], path, item.home.is_none());
         let fits = |disk: &usize| self.rooms[*disk].holds(cost(*disk), 1);
         let disk = match item.home {
-            Some(home) if item.costs[home] == 0 || fits(&home) => Some(home),
+            Some(home) if item.costs[home] == 0 || self.tries_all || fits(&home) => Some(home),
             Some(home) => {
                 return self.blocked.add(home.to_string(), path);
             }

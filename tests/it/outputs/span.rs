@@ -156,6 +156,22 @@ fn a_dead_disk_is_copied_anew_alone() {
     scene.bare(["verify", "--span", "d4", "d1", "d3"]).run().assert_code(0);
 }
 
+/// What is below a mount point of a disk that is not there is no new disk.
+#[test]
+fn a_disk_that_is_not_mounted_is_not_taken_for_a_new_one() {
+    need!(Mount);
+    Mount::privately();
+    let scene = Scene::on_disk();
+    let mut mounts: Vec<Mount> =
+        (1..3).map(|disk| Mount::tmpfs(&scene.path(&format!("d{disk}")), "4m")).collect();
+    (0..10).for_each(|file| _ = scene.src.file(format!("{file:02}"), content(500_000)));
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    drop(mounts.pop());
+    let run = span(&scene, &["d1", "d2"]);
+    run.assert_code(2).assert_says("d2: no disk is mounted there, and disk 2, ");
+    assert!(has(&scene, "d2").is_empty());
+}
+
 /// An index is anybody's, and so is a manifest: only what private records know counts.
 #[test]
 fn an_index_that_was_made_up_is_not_believed() {
