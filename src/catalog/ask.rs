@@ -14,7 +14,7 @@ use crate::{
 pub enum Sought {
     /// A name, or the end of a path.
     Name(Vec<u8>),
-    /// A pattern of names; of paths, if it has a slash.
+    /// A pattern of names; what is before its last slash is one of the ends of paths of directories.
     Glob(String),
     /// The content with one of these digests.
     Digests(Vec<Digest>),
@@ -105,16 +105,18 @@ impl Catalog {
                     !is_it(&file.path) || see(file)
                 })
             }
-            Sought::Glob(pattern) if pattern.contains('/') => {
-                let of_path = "WHERE '/' || t.below || CASE d.path WHEN '' THEN '' ELSE '/' || d.path END || '/' || f.name \
-                               GLOB '*/' || ?1";
-                self.files(of_path, [pattern], see)
-            }
-            Sought::Glob(pattern) => {
-                // The index has all that is compared.
-                let of_name = "WHERE f.id IN (SELECT id FROM file WHERE name GLOB ?1)";
-                self.files(of_name, [pattern], see)
-            }
+            // Directories are few, and the index of names has all that is compared.
+            Sought::Glob(pattern) => match pattern.rsplit_once('/') {
+                Some((above, name)) => {
+                    let of_path = "WHERE f.directory IN (SELECT d.id FROM directory d JOIN tree t ON t.id = d.tree \
+                                   WHERE rtrim('/' || t.below || '/' || d.path, '/') GLOB '*/' || ?1) AND f.name GLOB ?2";
+                    self.files(of_path, [above, name], see)
+                }
+                None => {
+                    let of_name = "WHERE f.id IN (SELECT id FROM file WHERE name GLOB ?1)";
+                    self.files(of_name, [pattern], see)
+                }
+            },
             Sought::Digests(digests) => digests.iter().try_for_each(|digest| {
                 let by = "WHERE f.digest = ?1 AND a.name = ?2";
                 self.files(by, params![digest.bytes(), digest.algorithm().name()], see)
