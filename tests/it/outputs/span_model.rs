@@ -95,6 +95,14 @@ impl Span {
         (!files.is_empty()).then(|| files[self.random.below(files.len())].1.clone())
     }
 
+    /// True if a file of the source was cut off on a disk.
+    fn is_cut(&self, path: &Path) -> bool {
+        let name = path.strip_prefix(self.scene.path("src")).unwrap().display();
+        (0..DISKS).any(|number| {
+            self.what.contains(&format!(" cut {:?};", self.disk(number).join(name.to_string())))
+        })
+    }
+
     fn args(&self) -> Vec<String> {
         let mut args: Vec<String> = ["src", "--span"].map(String::from).into();
         args.extend((0..DISKS).map(|number| self.disk(number).display().to_string()));
@@ -108,7 +116,8 @@ impl Span {
         match self.random.below(9) {
             0 | 1 => self.write(),
             2 => {
-                if let Some(path) = self.any(&self.scene.path("src")) {
+                let path = self.any(&self.scene.path("src"));
+                if let Some(path) = path.filter(|path| !self.is_cut(path)) {
                     self.what += &format!(" gone {path:?};");
                     fs::remove_file(path).unwrap();
                 }
@@ -121,7 +130,13 @@ impl Span {
                 }
             }
             5 => {
-                if let Some(path) = self.any(&disk) {
+                let path = self.any(&disk);
+                // What has left the source is mended by nothing.
+                let in_source = |path: &Path| {
+                    path.strip_prefix(&disk)
+                        .is_ok_and(|it| self.scene.path("src").join(it).exists())
+                };
+                if let Some(path) = path.filter(|path| in_source(path)) {
                     self.what += &format!(" cut {path:?};");
                     let before = path.metadata().unwrap();
                     let file = fs::OpenOptions::new().write(true).open(path).unwrap();
