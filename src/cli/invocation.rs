@@ -177,7 +177,7 @@ fn restore(matches: &ArgMatches, command: &mut Command) -> Result<Invocation, Us
     // What is on a disk that is not there is refused as that.
     if copy.unknown.iter().any(Option::is_none) {
         let (tree, given) = (&copy.args.input[0], copy.args.expect.as_deref());
-        let found = ProvenTree::find(tree, given)
+        let found = ProvenTree::find(tree, given, copy.args.unattended.state.as_deref())
             .and_then(|found| found.refuse_lost(tree, &copy.args.include).map(|()| found));
         match found {
             Ok(found) => {

@@ -6,12 +6,12 @@ use std::{path::Path, path::PathBuf};
 use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
-    cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
-    copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
-    manifest::ManifestName, manifest::Parsed, path::directory_of, state::Missing,
-    state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing, sys::ListedEntry,
-    sys::PlainUse, sys::stat::Kind, tree::Filter, tree::Inclusion, tree::leftover_patterns,
-    verify::DirProof, verify::output_near, verify::own_manifest,
+    cli::args::copy::CopyArgs, cli::show::rows::typed, copy::DatedName, copy::GenerationSet,
+    copy::generations::set::latest, copy::generations::set::path_of, error::Deed, error::Error,
+    error::Result, manifest::Entries, manifest::ManifestName, manifest::Parsed, path::directory_of,
+    state::Missing, state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing,
+    sys::ListedEntry, sys::PlainUse, sys::stat::Kind, tree::Filter, tree::Inclusion,
+    tree::leftover_patterns, verify::DirProof, verify::output_near, verify::own_manifest,
 };
 
 /// A tree that can be proven.
@@ -30,7 +30,7 @@ impl ProvenTree {
     ///
     /// # Errors
     /// There is none, or nothing proves it.
-    pub fn find(path: &Path, given: Option<&Path>) -> Result<Self> {
+    pub fn find(path: &Path, given: Option<&Path>, state: Option<&Path>) -> Result<Self> {
         let fail = |finding| Err(Error::finding("restore", path, finding));
         if path.is_file() {
             return fail(part_of_tree(path).unwrap_or_else(|| NO_MANIFEST.to_owned()));
@@ -38,12 +38,16 @@ impl ProvenTree {
         let root = Dir::open(path).deed("open", path);
         let root = root.map_err(|error| no_such_generation(path).unwrap_or(error))?;
         let set = GenerationSet::read(&root, path)?;
-        let proof = DirProof::of(path, None);
+        let proof = DirProof::of(path, state);
         // Who may write here can add a manifest, a bag or a generation to what this user's runs made.
         if proof != DirProof::Recorded {
             let newest = set.newest();
-            if let Some((name, error)) = set.unread.iter().max_by_key(|unread| unread.0)
-                && newest.is_none_or(|newest| *name > newest)
+            let unread = set.unread.iter().map(|(name, error)| (*name, error.reason().to_string()));
+            let is_lost = |name: &DatedName| newest.is_some() && !set.complete.contains(name);
+            let lost = latest(&root).filter(is_lost);
+            let lost = lost.map(|name| (name, LOST_LATEST.to_owned()));
+            if let Some((name, why)) = unread.chain(lost).max_by_key(|unread| unread.0)
+                && newest.is_none_or(|newest| name > newest)
             {
                 let older = newest.map(|newest| path_of(path, newest));
                 let remedy = older.map_or_else(String::new, |older| {
@@ -53,12 +57,11 @@ impl ProvenTree {
                     )
                 });
                 return fail(format!(
-                    "its generation {name} may be the newest, and cannot be looked at ({}){remedy}",
-                    error.reason(),
+                    "its generation {name} may be the newest, and cannot be looked at ({why}){remedy}"
                 ));
             }
             if let Some(newest) = newest {
-                return Self::find(&path_of(path, newest), given);
+                return Self::find(&path_of(path, newest), given, None);
             }
         }
         let manifest = match given {
@@ -70,7 +73,7 @@ impl ProvenTree {
                     let source = path.join("data");
                     return Ok(Self { source, manifest: path.to_path_buf(), own: Vec::new() });
                 }
-                DirProof::Recorded | DirProof::Manifest => own_manifest(path)?,
+                DirProof::Recorded | DirProof::Manifest => own_manifest(path, state)?,
                 DirProof::Nothing => {
                     let near = output_near(path).map(|near| {
                         format!(
@@ -84,7 +87,7 @@ impl ProvenTree {
                 }
             },
         };
-        let own = own_names(&root, path, &manifest)?;
+        let own = own_names(&root, path, &manifest, state)?;
         Ok(Self { source: path.to_path_buf(), manifest, own })
     }
 }
@@ -136,6 +139,10 @@ pub fn named_paths(include: &[String]) -> Option<Vec<u8>> {
     let is_any = !include.is_empty() && include.iter().all(is_path);
     is_any.then(|| names.collect::<String>().into_bytes())
 }
+
+/// Why a generation that `latest` leads to is not taken.
+const LOST_LATEST: &str =
+    "latest leads there, and it is gone, or no finished record of yours is in it";
 
 /// What is said of a path where nothing is, beside generations.
 fn no_such_generation(path: &Path) -> Option<Error> {
@@ -196,8 +203,13 @@ fn part_of_tree(part: &Path) -> Option<String> {
 
 /// Patterns of what runs keep in a root for themselves, and of what killed ones left anywhere; but for what the
 /// manifest lists, which came from a source.
-fn own_names(root: &Dir, path: &Path, manifest: &Path) -> Result<Vec<String>> {
-    let private = PrivateDir::open(root, path, None, Missing::Leave).ok().flatten();
+fn own_names(
+    root: &Dir,
+    path: &Path,
+    manifest: &Path,
+    state: Option<&Path>,
+) -> Result<Vec<String>> {
+    let private = PrivateDir::open(root, path, state, Missing::Leave).ok().flatten();
     let secret = private.and_then(|private| private.known_secret().ok().flatten());
     let left: Vec<_> = secret.iter().flat_map(leftover_patterns).collect();
     // A file of the source may have such a name: it is told by the same rule that would leave it out.
@@ -270,7 +282,7 @@ Exit code 0: everything listed is at DST, byte-equal; 4: TREE has damaged files.
 /// What of a copy's options it has, each a word.
 const KEPT: &str = "source destinations input output dry_run include exclude overwrite_policy \
                     verify expect hard_links no_links specials no_space_check no_sync workers \
-                    limit_rate max_duration stop_at wait require_mount require_durable report log \
+                    limit_rate max_duration stop_at state wait require_mount require_durable report log \
                     progress quiet verbose on_end";
 
 /// The command line of `dircopy restore`.

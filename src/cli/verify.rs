@@ -129,7 +129,11 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
             dirs.push(tree.unwrap_or_else(|| dir.clone()));
             continue;
         }
-        for name in set.named(dir) {
+        let named = set.named(dir);
+        if let Some(name) = latest.filter(|name| !named.contains(name)) {
+            untaken.push(untaken_as_one(&path_of(dir, name), true));
+        }
+        for name in named {
             let path = path_of(dir, name);
             if is_others {
                 let finding =

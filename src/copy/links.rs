@@ -259,32 +259,53 @@ pub fn copy(
         dir.try_link(output.volume.parts, target).is_ok_and(|shown| shown == *target)
     };
     refuse(output, entry, &target, &is_shown)?;
-    let parts = output.volume.parts;
-    let label = |dir: &Dir, name: &OsStr| label(dir, name, source, output, entry);
-    // Links of root are followed: nobody may get at one that is to be another user's before it is.
     let is_got_at = holds_owners(output) && !dir.is_kept().unwrap_or(false);
-    let made = if is_got_at {
-        dir.create_part_link_apart(parts, &target, label)
-    } else if replaces {
-        dir.create_part_link(parts, &target).map(|part| match label(dir, &part) {
-            Ok(warning) => Ok((part, warning)),
-            Err(error) => {
-                let _ = dir.remove(&part);
-                Err(error)
-            }
-        })
-    } else {
-        dir.make_link(&target, &entry.name).map_err(fail("make the link"))?;
-        let labelled = label(dir, &entry.name);
-        let labelled = labelled.inspect_err(|_| drop(dir.remove(&entry.name)));
-        return Ok((LinkOutcome::Made, labelled?));
-    };
-    let (part, warning) = made.map_err(fail("make the link"))??;
-    if let Err(error) = dir.publish(&part, &entry.name, replaces) {
-        let _ = dir.remove(&part);
-        return Err(fail("replace by a link")(error));
-    }
+    let making = Making { output, entry, replaces, is_got_at, deed: "make the link" };
+    let label = |dir: &Dir, name: &OsStr| label(dir, name, source, output, entry);
+    let warning = making.run(dir, |dir, name| dir.make_link(&target, name), label)?;
     Ok((LinkOutcome::Made, warning))
+}
+
+/// The making of an entry that is not filled.
+struct Making<'a> {
+    output: &'a OutputDir,
+    entry: &'a SourceEntry,
+    replaces: bool,
+    /// True if another user may get at it before it is that user's: he could take it away, or exchange it.
+    is_got_at: bool,
+    deed: &'static str,
+}
+
+impl Making<'_> {
+    /// Has `make` make it, and `label` label it; what that returns. After its error nothing is left.
+    fn run(
+        &self,
+        dir: &Dir,
+        make: impl Fn(&Dir, &OsStr) -> io::Result<()>,
+        label: impl Fn(&Dir, &OsStr) -> Result<Option<Error>>,
+    ) -> Result<Option<Error>> {
+        let Self { output, entry, replaces, is_got_at, deed } = *self;
+        let (parts, name, path) =
+            (output.volume.parts, &entry.name, || output.path_of(&entry.name));
+        let labelled =
+            |dir: &Dir, name: &OsStr| label(dir, name).inspect_err(|_| drop(dir.remove(name)));
+        if !is_got_at && !replaces {
+            make(dir, name).deed_at(deed, path)?;
+            return labelled(dir, name);
+        }
+        let (part, warning) = if is_got_at {
+            dir.create_part_apart(parts, make, label).deed_at(deed, path)??
+        } else {
+            let part = dir.create_part_by(parts, |part| make(dir, part)).deed_at(deed, path)?;
+            let warning = labelled(dir, &part)?;
+            (part, warning)
+        };
+        if let Err(error) = dir.publish(&part, name, replaces) {
+            let _ = dir.remove(&part);
+            return Err(Error::io(deed, path(), error));
+        }
+        Ok(warning)
+    }
 }
 
 /// True if links get the owners here that they have at the source.
@@ -301,22 +322,19 @@ fn make_special(
     entry: &SourceEntry,
     replaces: bool,
 ) -> Result<Option<Error>> {
-    const DEED: &str = "make the special file";
     let path = || output.path_of(&entry.name);
     let special = source.handle.special(&entry.name);
     let special = special.deed_at("look at", || source.path_of(&entry.name))?;
-    if replaces {
-        let part = dir.create_part_special(output.volume.parts, special).deed_at(DEED, path)?;
-        if let Err(error) = dir.publish(&part, &entry.name, true) {
-            let _ = dir.remove(&part);
-            return Err(Error::io("replace by the special file", path(), error));
-        }
-    } else {
-        dir.make_special(special, &entry.name).deed_at(DEED, path)?;
-    }
-    let labelled = Attributes::of_unopened(&source.handle, &entry.name)
-        .and_then(|lists| dir.set_special_metadata(special, &entry.name, &entry.stat, &lists));
-    Ok(labelled.deed_at("set the attributes of", path).err())
+    let traits = &output.volume.tried.traits;
+    let is_given = traits.owners && traits.permissions && sys::may_give_away();
+    let is_got_at = is_given && !dir.is_kept().unwrap_or(false);
+    let making = Making { output, entry, replaces, is_got_at, deed: "make the special file" };
+    let label = |dir: &Dir, name: &OsStr| {
+        let labelled = Attributes::of_unopened(&source.handle, &entry.name)
+            .and_then(|lists| dir.set_special_metadata(special, name, &entry.stat, &lists));
+        Ok(labelled.deed_at("set the attributes of", path).err())
+    };
+    making.run(dir, |dir, name| dir.make_special(special, name), label)
 }
 
 /// Refuses a link that would be made by a run, as far as that is known without making it.

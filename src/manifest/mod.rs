@@ -19,7 +19,7 @@ pub use index::{
     builder::NextLine,
 };
 pub use lists::{Content, KeptFile, ListFormat, ListKind};
-pub use name::{ManifestName, OtherName, Stamp, states_name};
+pub use name::{ManifestName, OtherName, Stamp, is_ahead, states_name};
 pub use read::{
     Entries, Entry, Fault, Record, encoding::Utf16Reader, format::Parsed, format::Parser,
     scan::LONGEST_DIR, scan::Scanner, scan::Text,

@@ -25,6 +25,11 @@ const PART: &[u8] = b".part";
 /// Largest difference between the clocks of two machines.
 const APART: SignedDuration = SignedDuration::from_hours(24);
 
+/// True if a time is still to come, whoever's clock it is by.
+pub fn is_ahead(time: Timestamp) -> bool {
+    Timestamp::now().checked_add(APART).is_ok_and(|latest| time > latest)
+}
+
 /// The name of the side file of any manifest: `.states` stands in the place of `.sha256sum`, or behind another name.
 pub fn states_name(manifest: &Path) -> Option<OsString> {
     let name = manifest.file_name()?;
@@ -168,7 +173,7 @@ impl ManifestName {
     /// True if its run would begin in the future: a clock was wrong, or somebody made the name up so that it sorts
     /// behind all others.
     pub fn is_ahead(&self) -> bool {
-        Timestamp::now().checked_add(APART).is_ok_and(|latest| self.time() > latest)
+        is_ahead(self.time())
     }
 
     /// Puts the newest first. Those that are ahead come last: they say nothing of which is the newest.

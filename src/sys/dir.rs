@@ -4,7 +4,7 @@
 use std::{ffi::OsStr, ffi::OsString, fs::File, io};
 
 use crate::sys::part_name::{PartOwner, under_part_name};
-use crate::sys::{Attributes, Dir, LinkTarget, close_file, dir_listing::DirListing};
+use crate::sys::{Attributes, Dir, close_file, dir_listing::DirListing};
 
 impl Dir {
     /// True if there is an entry of exactly this name: on some systems a look at one finds an entry that is called
@@ -45,9 +45,13 @@ impl Dir {
         under_part_name(owner, |name| self.make_dir(name, true)).map(|((), name)| name)
     }
 
-    /// Makes a symbolic link to `target` under a random name, to be published; returns the name.
-    pub fn create_part_link(&self, owner: PartOwner, target: &LinkTarget) -> io::Result<OsString> {
-        under_part_name(owner, |name| self.make_link(target, name)).map(|((), name)| name)
+    /// Has `make` make an entry under a random name, to be published; returns the name.
+    pub fn create_part_by(
+        &self,
+        owner: PartOwner,
+        make: impl Fn(&OsStr) -> io::Result<()>,
+    ) -> io::Result<OsString> {
+        under_part_name(owner, make).map(|((), name)| name)
     }
 
     /// Gives the file `original` in the directory `from` a further, random name here, to be

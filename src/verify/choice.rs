@@ -475,8 +475,8 @@ pub fn has_own_manifest(dir: &Path, state: Option<&Path>) -> bool {
 ///
 /// # Errors
 /// There is none, it is not what the last run wrote, or that is gone.
-pub fn own_manifest(dir: &Path) -> Result<PathBuf> {
-    let valid = OwnManifests::look(dir, None)?.open_valid(dir)?;
+pub fn own_manifest(dir: &Path, state: Option<&Path>) -> Result<PathBuf> {
+    let valid = OwnManifests::look(dir, state)?.open_valid(dir)?;
     if let Some(Rival::Gone(name)) =
         valid.rivals.iter().find(|rival| matches!(rival, Rival::Gone(_)))
     {

@@ -451,10 +451,17 @@ impl GenerationRun<'_> {
         let Self { job, generations, observer } = *self;
         let mut all = root.set.complete.clone();
         all.push(name);
-        let surplus = generations.keep.as_ref().map(|keep| keep.surplus(&all)).unwrap_or_default();
+        // Behind a name of the future all others are a second apart.
+        let keep = generations.keep.as_ref().filter(|_| !name.is_ahead());
+        let surplus = keep.map(|keep| keep.surplus(&all)).unwrap_or_default();
         let (keep_trash, tell) =
             (generations.keep_trash, &mut |event: Event<'_>| (observer.listen)(&event));
         report.trash = discard(&root.dir, &job.output, &surplus, keep_trash, lost, stop, tell)?;
+        if name.is_ahead() {
+            let finding = "its name is of the future: a clock was wrong, or somebody made up a name that sorts last; no \
+                           generation goes by --keep until those with such names are moved away";
+            return Err(Error::finding("date the generation", path_of(&job.output, name), finding));
+        }
         Ok(())
     }
 

@@ -11,7 +11,9 @@ use std::{collections::BTreeSet, ffi::OsStr, fmt, fs::File, io, num::NonZero, sy
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
 use serde::{Deserialize, Serialize};
 
-use crate::manifest::{Entries, ListFormat, ManifestName, Parsed, Readers, readers::ours};
+use crate::manifest::{
+    Entries, ListFormat, ManifestName, Parsed, Readers, is_ahead, readers::ours,
+};
 use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile, copy::CopyJob,
     copy::Ending, copy::Report, copy::commit::Committer, copy::media::MediaFinding,
@@ -256,6 +258,11 @@ impl DatedName {
 
     pub fn time(self) -> Timestamp {
         self.0
+    }
+
+    /// True if that is still to come, whoever's clock it is by.
+    pub fn is_ahead(self) -> bool {
+        is_ahead(self.0)
     }
 }
 

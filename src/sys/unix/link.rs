@@ -5,8 +5,8 @@ use std::{ffi::CStr, ffi::OsStr, ffi::OsString, io, os::fd::OwnedFd};
 use rustix::{fs::AtFlags, io::Errno};
 
 use crate::sys::unix::{
-    attributes::Attributes, attributes::MOST, dir::Dir, dir::LinkTarget, dir::stat_from,
-    dir::times_of, process::acting_as, process::is_root, system::unopened,
+    attributes::Attributes, attributes::MOST, dir::Dir, dir::stat_from, dir::times_of,
+    process::acting_as, process::is_root, system::unopened,
 };
 use crate::sys::{part_name::PartOwner, part_name::under_part_name, stat::Kind, stat::Stat};
 
@@ -29,20 +29,20 @@ impl Attributes {
 }
 
 impl Dir {
-    /// Makes a symbolic link as [`create_part_link`](Self::create_part_link) does, and has `label` label it first,
-    /// where nobody else gets at it; with its name comes what that returns.
+    /// Has `make` make an entry as [`create_part_by`](Self::create_part_by) does, and `label` label it, where nobody
+    /// else gets at it; with its name comes what that returns.
     ///
     /// # Errors
-    /// The system's; within are those of `label`, and then no link is left.
-    pub fn create_part_link_apart<T, E>(
+    /// The system's; within are those of `label`, and then nothing is left.
+    pub fn create_part_apart<T, E>(
         &self,
         owner: PartOwner,
-        target: &LinkTarget,
-        label: impl FnOnce(&Dir, &OsStr) -> Result<T, E>,
+        make: impl Fn(&Dir, &OsStr) -> io::Result<()>,
+        label: impl Fn(&Dir, &OsStr) -> Result<T, E>,
     ) -> io::Result<Result<(OsString, T), E>> {
         self.in_trial_dir(owner, |apart| {
-            let name = OsStr::new("link");
-            apart.make_link(target, name)?;
+            let name = OsStr::new("made");
+            make(apart, name)?;
             let labelled = match label(apart, name) {
                 Ok(labelled) => labelled,
                 Err(error) => return Ok(Err(error)),

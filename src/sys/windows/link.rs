@@ -65,18 +65,18 @@ impl Dir {
         })
     }
 
-    /// Makes a symbolic link as [`create_part_link`](Self::create_part_link) does, and has `label` label it; with its
-    /// name comes what that returns. Owners are not given here, so it need not be where nobody gets at it.
+    /// Has `make` make an entry as [`create_part_by`](Self::create_part_by) does, and `label` label it; with its name
+    /// comes what that returns. Owners are not given here, so it need not be where nobody gets at it.
     ///
     /// # Errors
     /// The system's; within are those of `label`.
-    pub fn create_part_link_apart<T, E>(
+    pub fn create_part_apart<T, E>(
         &self,
         owner: PartOwner,
-        target: &LinkTarget,
-        label: impl FnOnce(&Dir, &OsStr) -> Result<T, E>,
+        make: impl Fn(&Dir, &OsStr) -> io::Result<()>,
+        label: impl Fn(&Dir, &OsStr) -> Result<T, E>,
     ) -> io::Result<Result<(OsString, T), E>> {
-        let part = self.create_part_link(owner, target)?;
+        let part = self.create_part_by(owner, |part| make(self, part))?;
         Ok(label(self, &part).map(|labelled| (part, labelled)))
     }
 

@@ -475,3 +475,17 @@ fn a_manifest_that_is_gone_is_not_replaced_by_another() {
         scene.bare(["protect", "dst"]).run().assert_says("which the last run finished, is gone");
     }
 }
+
+/// Where the record of a copy is kept elsewhere, it is asked there.
+#[test]
+fn a_copy_whose_record_is_elsewhere_is_proven_by_it() {
+    let scene = Scene::new();
+    scene.src.file("a", "good");
+    shell(&scene, "mkdir state");
+    scene.copy(&["--state", "state"]).assert_code(0);
+    let restore = |to: &str| scene.bare(["restore", "dst", to, "--state", "state"]).run();
+    restore("back").assert_code(0);
+    shell(&scene, "cmp src/a back/a; cd dst; echo evil >a; sha256sum a >$(ls *.sha256sum)");
+    restore("again").assert_code(2).assert_says("it is not what the last run wrote");
+    assert!(!scene.path("again").exists());
+}

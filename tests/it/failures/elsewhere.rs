@@ -266,6 +266,16 @@ fn a_link_is_its_owners_before_he_gets_at_it() {
         assert_eq!(shell(&scene, &format!("stat -c %U {to}/link")), "nobody\n");
         shell(&scene, &format!("touch -h -d 2001-01-01 src/link; chown -h daemon {to}/link"));
     }
+    // So is a FIFO, which could be exchanged for another one of root's.
+    shell(&scene, "mkfifo src/pipe; chown nobody src/pipe");
+    let strace = Strace::watch(&scene, "mknod,mknodat");
+    strace
+        .run(scene.bare(["src", "home", "--specials", "--overwrite-policy", "always"]))
+        .assert_code(0);
+    let calls = strace.calls();
+    assert!(calls.iter().any(|call| call.contains(".dircopy-part>")), "{calls:?}");
+    assert!(!calls.iter().any(|call| call.contains("\"pipe\"")), "{calls:?}");
+    assert_eq!(shell(&scene, "stat -c '%U %F' home/pipe; rm src/pipe home/pipe"), "nobody fifo\n");
     // His quota may be full.
     for to in ["home", "home/new"] {
         shell(&scene, &format!("rm {to}/link"));

@@ -378,3 +378,41 @@ fn what_others_put_beside_generations_stands_in_no_way() {
         copy().assert_code(0);
     }
 }
+
+/// A generation that `latest` leads to is the newest, and none that is older is brought back for it.
+#[test]
+fn no_older_generation_is_restored_for_the_newest() {
+    for loss in ["rm -r $G/.dircopy", "rm $G/.dircopy/record*", "mv $G away"] {
+        let scene = Scene::new();
+        for content in ["one", "two"] {
+            scene.src.file("a", content);
+            night(&scene, &[], 0);
+        }
+        let newest = generations(&scene).pop().unwrap();
+        shell(&scene, &format!("G={}; {loss}", newest.display()));
+        let run = scene.bare(["restore", "dst", "back"]).run();
+        run.assert_code(2).assert_says("may be the newest").assert_says("brought back by its name");
+        assert!(!scene.path("back").exists());
+        let run = scene.bare(["verify", "dst"]).run();
+        run.assert_code(5).assert_says("latest leads there");
+    }
+}
+
+/// Behind a name of the future all names are a second apart, and no dates to go by.
+#[test]
+fn generations_of_the_future_are_told_and_not_thinned_by() {
+    let scene = Scene::new();
+    scene.src.file("a", "one");
+    night(&scene, &[], 0);
+    let first = generations(&scene).pop().unwrap();
+    shell(&scene, &format!("mv {} dst/2099-12-31T000000Z; rm dst/latest", first.display()));
+    for content in ["two", "three"] {
+        scene.src.file("a", content);
+        let run = scene.copy(&["--generations", "--keep", "daily=2"]);
+        run.assert_code(0).assert_says("its name is of the future");
+    }
+    assert_eq!(generations(&scene).len(), 3);
+    shell(&scene, "mv dst/2099* .; rm dst/latest");
+    let run = scene.copy(&["--generations", "--keep", "daily=2"]);
+    assert!(!run.assert_code(0).err().contains("future"), "{}", run.err());
+}
