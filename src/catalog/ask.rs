@@ -154,10 +154,12 @@ impl Catalog {
         read().map_err(|error| self.told(error))
     }
 
-    /// The file with this number.
-    pub(super) fn file(&self, id: i64) -> rusqlite::Result<CataloguedFile> {
-        let sql = format!("{FILES} WHERE f.id = ?1");
-        self.connection.query_row(&sql, [id], CataloguedFile::of)
+    /// Looks up files by their numbers.
+    pub(super) fn by_number(
+        &self,
+    ) -> rusqlite::Result<impl FnMut(i64) -> rusqlite::Result<CataloguedFile>> {
+        let mut one = self.connection.prepare(&format!("{FILES} WHERE f.id = ?1"))?;
+        Ok(move |id| one.query_row([id], CataloguedFile::of))
     }
 
     /// Takes a place out, by its name or UUID, with all that is said of it; false if there is none.

@@ -110,7 +110,7 @@ impl Catalog {
     ) -> Result<CatalogStatus, Trouble> {
         let mut places = self.places()?;
         let (mut status, mut sorter) = (CatalogStatus::default(), Sorter::new(by_path));
-        let mut content = Content::default();
+        let (mut content, mut file_of) = (Content::default(), self.by_number()?);
         let mut end = |content: &Content, places: &mut BTreeMap<i64, PlaceStatus>| {
             status.contents += u64::from(!content.at.is_empty());
             if content.at.is_empty() || content.at.len() >= copies {
@@ -120,7 +120,7 @@ impl Catalog {
             for (place, files) in &content.at {
                 places.entry(*place).or_default().lacking += files;
             }
-            let path = self.file(content.file)?.path;
+            let path = file_of(content.file)?.path;
             sorter.add(format!("{} {}", content.file, content.at.len()), &path)?;
             Ok::<(), Trouble>(())
         };
@@ -150,7 +150,7 @@ impl Catalog {
         while let Some((words, _)) = records.next_record()?.map(PathRecord::told) {
             let mut words = words.split(' ').filter_map(|word| word.parse().ok());
             if let (Some(file), Some(at)) = (words.next(), words.next()) {
-                listen(&self.file(file)?, usize::try_from(at).unwrap_or(0));
+                listen(&file_of(file)?, usize::try_from(at).unwrap_or(0));
             }
         }
         status.places = places.into_values().collect();

@@ -130,7 +130,7 @@ impl GenerationSet {
 /// It cannot be told.
 fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> io::Result<bool> {
     let Some(dir) = open_own(root, name)? else { return Ok(false) };
-    if !complete && !dir.is_kept()? {
+    if !complete && !Dir::is_kept_by_us(&dir.stat_self()?) {
         return Ok(false);
     }
     let private = match PrivateDir::open(&dir, &path.join(name), None, Missing::Leave) {
@@ -427,7 +427,10 @@ impl TreePlace<'_> {
                 dir.is_private().and_then(|it| Ok(it && DirListing::is_empty(&dir)?))
             }
             // A run may have been killed before it closed a snapshot.
-            Beginning::Snapshot | Beginning::LeftBehind => dir.is_kept(),
+            // An access list goes when it is closed, and from all in it.
+            Beginning::Snapshot | Beginning::LeftBehind => {
+                dir.stat_self().map(|stat| Dir::is_kept_by_us(&stat))
+            }
         };
         if !is_ours.map_err(fail)? {
             let finding = "another user put a directory of his in its place; close the output to others (chmod 700)";
