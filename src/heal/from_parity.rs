@@ -3,7 +3,7 @@
 //! A set is repaired as a whole, into a file of its own beside the parity, from which each of its bad files takes its
 //! slices. That is not proven by itself: each file is, by its listed digest, before it gets its name.
 
-use std::{cell::RefCell, collections::HashSet, fs::File, io::Seek, io::SeekFrom};
+use std::{cell::RefCell, fs::File, io::Seek, io::SeekFrom};
 
 use crate::error::is_absent;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     heal::bad::Case, heal::bad::Mended, heal::bad::Tree, heal::bad::Unmended, heal::mend::Mender,
     heal::new_file::NewFile, heal::protect::Protecting, heal::protect::remove_leftovers,
     parity::JoinedFiles, parity::Listed, parity::ParityDir, parity::ParityIndex, parity::Repair,
-    parity::StoredSet, parity::bad_slices, path::RelPath, staged::StagedFile,
+    parity::StoredSet, parity::WillBeWhole, parity::bad_slices, path::RelPath, staged::StagedFile,
     state::rescues::path_of, sys, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat,
     tree::LastDir, verify::Finding, verify::FindingObserver, verify::Mend, verify::Target,
     verify::VerifyReport,
@@ -28,8 +28,8 @@ pub struct TreeParity {
     dir: ParityDir,
     index: ParityIndex,
     repaired: Vec<RepairedSet>,
-    /// Files that a dry run would have made whole.
-    healable: HashSet<RelPath>,
+    /// The files that a dry run would have made whole.
+    healable: WillBeWhole,
 }
 
 /// A set whose bad slices are known.
@@ -63,7 +63,7 @@ impl TreeParity {
             remove_leftovers(&dir).deed("list", dir.path())?;
         }
         let index = ParityIndex::load(&dir, &|| stop.is_requested(), warn)?;
-        Ok(Some(Self { dir, index, repaired: Vec::new(), healable: HashSet::new() }))
+        Ok(Some(Self { dir, index, repaired: Vec::new(), healable: WillBeWhole::new() }))
     }
 
     /// Those of trees that are healed; what cannot be read is told to `warn`.
@@ -131,8 +131,7 @@ impl TreeParity {
         let name = names.first().ok_or(Unmended::Nowhere)?;
         let (file, stored) = self.dir.read(names, &is_to_stop)?;
         let stored = stored.ok_or(Unmended::Nowhere)?;
-        let is_good = |file: &RelPath| self.healable.contains(file);
-        let bad = bad_slices(&stored.files, &tree.dir, &is_good, &is_to_stop);
+        let bad = bad_slices(&stored.files, &tree.dir, &self.healable, &is_to_stop);
         let bad = bad.ok_or(Unmended::Stopped)?;
         let mut slices = None;
         if !bad.is_empty() {
@@ -232,7 +231,7 @@ impl Mender<'_> {
         if let Some(parity) = self.parity.get(bad.tree)
             && let Some(parity) = &mut *parity.borrow_mut()
         {
-            parity.healable.insert(bad.path.clone());
+            parity.healable.insert(bad.path.clone(), bad.digest);
         }
     }
 
@@ -252,19 +251,16 @@ impl Mender<'_> {
         }
         // What was made anew is in a set of its own, and in the one that it was in.
         sets.sort_by_key(|(.., is_same)| !is_same);
-        let mut repaired = Err(Unmended::Nowhere);
-        for (_, set, _) in sets {
-            repaired = match parity.repair(set, self, tree) {
-                Err(Unmended::Nowhere) => repaired,
-                Err(why @ Unmended::Beyond { .. }) => Err(why),
-                Err(why) => return Err(why),
-                Ok(()) => {
-                    repaired = Ok(set);
-                    break;
-                }
-            };
-        }
-        let set = repaired?;
+        let mut beyond = Unmended::Nowhere;
+        let repaired = sets.into_iter().find_map(|(_, set, _)| {
+            match parity.repair(set, self, tree) {
+                Err(Unmended::Nowhere) => return None,
+                Err(why @ Unmended::Beyond { .. }) => beyond = why,
+                repaired => return Some(repaired.map(|()| set)),
+            }
+            None
+        });
+        let set = repaired.unwrap_or(Err(beyond))?;
         let set = parity.repaired.iter().find(|it| it.number == set).ok_or(Unmended::Nowhere)?;
         let files = &set.stored.files.files;
         let file = files.iter().position(|file| file.path == bad.path).ok_or(Unmended::Nowhere)?;

@@ -55,7 +55,7 @@ pub struct CopyOptions {
     /// Number of small files that are hashed together; what suits the machine is not written down.
     #[serde(skip, default = "Backend::best")]
     pub backend: Backend,
-    /// True if the states of large files' digests are kept beside the manifest, so that checks are faster and
+    /// Whether the states of large files' digests are kept beside the manifest, so that checks are faster and
     /// can say where a file is damaged.
     pub states: States,
     /// What happens to files that are there already.
@@ -86,7 +86,7 @@ pub struct CopyOptions {
     /// every file that is kept; copies that are not there as they were written are removed. Needs `sync` and
     /// an algorithm.
     pub verify: bool,
-    /// True if with `verify` files are read that are at the output already, not only those that the run writes.
+    /// Whether with `verify` files are read that are at the output already, or only those that the run writes.
     pub verify_which: ReadBackWhich,
     /// Read the source's file a second time when its copy was read back, from its device where that can be had: both
     /// readings must agree. Needs `verify`.
@@ -97,7 +97,7 @@ pub struct CopyOptions {
     pub renamed: Renamed,
     /// What becomes of holes and zeros.
     pub sparse: Sparse,
-    /// True if what the source's file system calls a hole is read.
+    /// Whether what the source's file system calls a hole is read.
     pub holes: Holes,
     /// What becomes of the copy's pages in the system's cache.
     pub cache: Cache,

@@ -32,7 +32,7 @@ pub use bins::Bins;
 pub use joined::JoinedFiles;
 pub use make::{AllUnfit, MOST_SUMS, Means, PlannedSet, Share, Unfit, Wanted};
 pub use packets::{Listed, StoredSet};
-pub use repair::{Repair, bad_slices};
+pub use repair::{Repair, WillBeWhole, bad_slices};
 
 /// The directory in [`NAME`].
 const PARITY: &str = "parity";
@@ -407,7 +407,7 @@ mod tests {
         bad.truncate(1998 * 4096);
         fs::write(root.path().join("f0"), bad).unwrap();
         fs::remove_file(root.path().join("d/f1")).unwrap();
-        let bad = bad_slices(&stored.files, &dir, &|_| false, &|| false).unwrap();
+        let bad = bad_slices(&stored.files, &dir, &WillBeWhole::new(), &|| false).unwrap();
         for memory in [MOST_SUMS, 1] {
             let mut repair = Repair::of(&stored, bad.clone()).unwrap();
             repair.memory = memory;

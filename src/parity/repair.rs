@@ -4,19 +4,20 @@
 //! slices are bad are equations for these. Their solution is, for each bad slice, again a sum of good slices and
 //! recovery slices: so nothing but such sums is computed, as when parity is made.
 
-use std::{fs::File, io, ops::Range};
+use std::{collections::HashMap, fs::File, io, ops::Range};
 
 use md5::{Digest as _, Md5};
 
 use crate::{
-    error::is_absent, path::RelPath, state::rescues::path_of, sys::Dir, sys::Medium, tree::LastDir,
+    error::is_absent, hash::Digest, path::RelPath, state::rescues::path_of, sys::Dir, sys::Medium,
+    tree::LastDir,
 };
 
 use super::{
     field::{Solution, Sums, Term, constants, power, product, solve},
     joined::JoinedFiles,
     make::{MOST_BATCH, MOST_PIECE, MOST_SUMS, zeros},
-    packets::{PAGE, RecoverySlice, SetFiles, StoredSet, Sum},
+    packets::{PAGE, RecoverySlice, SetFile, SetFiles, StoredSet, Sum},
 };
 
 /// Reads slices of the files of a set, where they are.
@@ -75,22 +76,29 @@ impl<'a> SliceReader<'a> {
 
 /// The slices of a set, by the numbers of their files and their own in these.
 fn each_slice(set: &SetFiles) -> impl Iterator<Item = (usize, u64)> + '_ {
-    let of = |(number, file): (usize, &super::packets::SetFile)| {
+    let of = |(number, file): (usize, &SetFile)| {
         (0..file.sums.len() as u64).map(move |slice| (number, slice))
     };
     set.files.iter().enumerate().flat_map(of)
 }
 
-/// The numbers of the slices of a set that are bad or missing, but of files that will be `good` by then; `None` if
-/// `is_to_stop` said so.
+/// Files that will be whole by then, each with the digest that it has then.
+pub type WillBeWhole = HashMap<RelPath, Digest>;
+
+/// The numbers of the slices of a set that are bad or missing, but of files that `will_be_whole` with the content that
+/// the set is of; `None` if `is_to_stop` said so.
 pub fn bad_slices(
     set: &SetFiles,
     root: &Dir,
-    will_be_good: &dyn Fn(&RelPath) -> bool,
+    will_be_whole: &WillBeWhole,
     is_to_stop: &dyn Fn() -> bool,
 ) -> Option<Vec<usize>> {
     let (mut reader, mut bad) = (SliceReader::new(root, set), Vec::new());
-    let will_be: Vec<bool> = set.files.iter().map(|file| will_be_good(&file.path)).collect();
+    let will_be = |file: &SetFile| {
+        let digest = will_be_whole.get(&file.path);
+        digest.is_some_and(|digest| file.listed.is_some_and(|listed| listed.digest == *digest))
+    };
+    let will_be: Vec<bool> = set.files.iter().map(will_be).collect();
     for (number, (file, slice)) in each_slice(set).enumerate() {
         if is_to_stop() {
             return None;

@@ -477,9 +477,8 @@ pub fn has_own_manifest(dir: &Path, state: Option<&Path>) -> bool {
 /// There is none, it is not what the last run wrote, or that is gone.
 pub fn own_manifest(dir: &Path, state: Option<&Path>) -> Result<PathBuf> {
     let valid = OwnManifests::look(dir, state)?.open_valid(dir)?;
-    if let Some(Rival::Gone(name)) =
-        valid.rivals.iter().find(|rival| matches!(rival, Rival::Gone(_)))
-    {
+    let gone = |rival: &Rival| if let Rival::Gone(name) = rival { Some(*name) } else { None };
+    if let Some(name) = valid.rivals.iter().find_map(gone) {
         let finding = "your last run finished it, and it is gone: who may write there may have put another in its place; \
                        run the copy again, or give the list that counts with --expect";
         return Err(Error::finding("prove it by", dir.join(name.to_string()), finding));

@@ -7,11 +7,12 @@ use std::{
 };
 
 use crate::{
-    error::Deed, error::Error, error::Result, event::Observer, event::Stop, parity::ParityDir,
-    parity::ParityIndex, parity::Repair, parity::bad_slices, path::RelPath, sys::Dir,
-    sys::stat::Identity, verify::Expanded, verify::Finding, verify::FindingObserver,
-    verify::ManifestLines, verify::PartOf, verify::Target, verify::TargetSpec, verify::Verdict,
-    verify::VerifyJob, verify::VerifyReport, verify::target::OpenTarget,
+    error::Deed, error::Error, error::Result, event::Observer, event::Stop, hash::Digest,
+    parity::ParityDir, parity::ParityIndex, parity::Repair, parity::WillBeWhole,
+    parity::bad_slices, path::RelPath, sys::Dir, sys::stat::Identity, verify::Expanded,
+    verify::Finding, verify::FindingObserver, verify::ManifestLines, verify::PartOf,
+    verify::Target, verify::TargetSpec, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
+    verify::target::OpenTarget,
 };
 
 /// Number of bad files of a check that are kept in mind.
@@ -119,7 +120,7 @@ fn tell_of(
         ParityIndex::load(&dir, &is_to_stop, &warn)?
     };
     errors.into_iter().for_each(|error| tell(Finding::Notice(error)));
-    let (mut earlier, mut sets) = (0, BTreeMap::<usize, Vec<RelPath>>::new());
+    let (mut earlier, mut sets) = (0, BTreeMap::<usize, Vec<(RelPath, Digest)>>::new());
     let mut lines = ManifestLines::new(target, manifest);
     while let Some(line) = lines.next_file().deed("read the manifest", &target.manifest)? {
         let entries = || index.entries(&line.path, &line.digest);
@@ -131,31 +132,33 @@ fn tell_of(
         }
         earlier += u64::from(of_it.peek().is_none() && entries().next().is_some());
         for (_, set, _) in of_it.filter(|_| bad.contains(&line.path)) {
-            sets.entry(set).or_default().push(line.path.clone());
+            sets.entry(set).or_default().push((line.path.clone(), line.digest));
         }
     }
     // A file that one set makes whole is no loss any more to the others that it is in.
-    let (mut repairable, mut beyond) = (BTreeSet::new(), BTreeMap::new());
+    let (mut repairable, mut beyond) = (WillBeWhole::new(), BTreeMap::new());
     while !sets.is_empty() {
         let before = repairable.len();
         for (set, files) in std::mem::take(&mut sets) {
             let Some(known) = index.sets.get(set) else { continue };
             let (_, Some(stored)) = dir.read(&known.names, &is_to_stop)? else { continue };
-            let will_be_good = |path: &RelPath| repairable.contains(path);
-            let slices = bad_slices(&stored.files, root, &will_be_good, &is_to_stop);
+            let slices = bad_slices(&stored.files, root, &repairable, &is_to_stop);
             let Some(slices) = slices else { return Ok(()) };
             let (bad, left) = (slices.len(), stored.recovery.len());
             if bad == 0 || Repair::of(&stored, slices).is_some() {
-                for path in files {
+                for (path, digest) in files {
                     beyond.remove(&path);
-                    if repairable.insert(path.clone()) {
+                    if repairable.insert(path.clone(), digest).is_none() {
                         tell(Finding::Parity { path, bad, left, is_enough: true });
                     }
                 }
-            } else if files.iter().any(|path| !repairable.contains(path)) {
-                let lost = files.iter().filter(|path| !repairable.contains(*path));
-                beyond.extend(lost.map(|path| (path.clone(), (bad, left))));
-                sets.insert(set, files);
+                continue;
+            }
+            let is_lost = |file: &&(RelPath, Digest)| !repairable.contains_key(&file.0);
+            let lost: Vec<_> = files.iter().filter(is_lost).cloned().collect();
+            if !lost.is_empty() {
+                beyond.extend(lost.iter().map(|(path, _)| (path.clone(), (bad, left))));
+                sets.insert(set, lost);
             }
         }
         if repairable.len() == before {

@@ -4,7 +4,7 @@
 //! file that only this user may change, or a FIFO at which the program waits for ever.
 
 use std::{
-    ffi::OsStr, ffi::OsString, fs::File, fs::Metadata, io, os::fd::OwnedFd, os::unix::fs::FileExt,
+    ffi::OsStr, ffi::OsString, fs::File, io, os::fd::OwnedFd, os::unix::fs::FileExt,
     os::unix::fs::MetadataExt, path::Component, path::Path, path::PathBuf,
 };
 
@@ -41,7 +41,10 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
     let is_written = purpose != PlainUse::Read && !is_given;
     let mode = Mode::from_raw_mode(PRIVATE as _);
     let opened = match path.file_name().filter(|_| is_written) {
-        Some(name) => rustix::fs::openat(&open_way(directory_of(path))?, name, flags, mode),
+        Some(name) => {
+            let way = open_real(&without_links(directory_of(path))?)?;
+            rustix::fs::openat(&way, name, flags, mode)
+        }
         None => rustix::fs::openat(CWD, path, flags, mode),
     };
     let file = File::from(opened.map_err(|error| match error {
@@ -57,7 +60,7 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
         return Err(is_not_plain(kind));
     }
     let found = file.metadata()?;
-    if is_written && (!is_ours(&found) || found.mode() & EVERYONE_WRITES != 0) {
+    if is_written && (!is_ours(found.uid()) || found.mode() & EVERYONE_WRITES != 0) {
         let finding = format!(
             "it belongs to another user ({}), or everyone may write to it: give another name, or chown it and close it \
              to others (chmod) if all in it may be trusted",
@@ -95,7 +98,7 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
         }
         // Owner and target are of one link: whose the directory is could exchange two in between.
         let (uid, target) = unopened::read_link(&done)?;
-        if ![0, acting_as().0].contains(&uid) && !leads_nowhere_else(&done, uid, &target)? {
+        if !is_ours(uid) && !leads_nowhere_else(&done, uid, &target)? {
             let finding = format!(
                 "{} is a symbolic link of another user, who says where it leads: give the path that is meant",
                 done.display()
@@ -131,25 +134,25 @@ pub(super) fn open_end(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let (real, none) = (without_links(path)?, Mode::empty());
     match real.file_name().filter(|_| !is_given(path) && !real.starts_with("/proc")) {
         Some(name) => {
-            let way = open_way(directory_of(&real))?;
+            let way = open_real(directory_of(&real))?;
             Ok(rustix::fs::openat(&way, name, flags | OFlags::NOFOLLOW, none)?)
         }
         None => Ok(rustix::fs::openat(CWD, path, flags, none)?),
     }
 }
 
-/// Opens the directory at `path` for looking names up in it; links on the way are followed as in [`Dir::open_named`].
+/// Opens the directory at `real`, a path [without links](without_links), for looking names up in it.
 ///
 /// # Errors
-/// As there.
-fn open_way(path: &Path) -> io::Result<Dir> {
-    let real = without_links(path)?;
+/// There is a link on it by now; or the system's.
+fn open_real(real: &Path) -> io::Result<Dir> {
     let below = real.strip_prefix("/").ok().filter(|_| !real.starts_with("/proc"));
     let opened = below.and_then(|below| {
         let flags = DIRECTORY | ONLY_THROUGH;
         Dir::open(Path::new("/")).ok()?.open_at_once(&RelPath::of(below), flags)
     });
-    opened.map_or_else(|| Dir::open(&real), Ok)
+    // Where that takes several calls each directory is opened.
+    opened.map_or_else(|| Dir::open_named(real), Ok)
 }
 
 /// True for a name directly in one of these directories.
@@ -184,7 +187,6 @@ impl Dir {
 
     /// True if the entry `name` is a symbolic link of this user or of root.
     pub fn is_own_link(&self, name: &OsStr) -> bool {
-        let is_ours = |uid| [0, acting_as().0].contains(&uid);
         self.stat(name, false).is_ok_and(|it| it.kind == Kind::Symlink && is_ours(it.uid))
     }
 }
@@ -222,7 +224,7 @@ pub fn who_else_changes(path: &Path, file: &File) -> io::Result<Option<PathBuf>>
     if !found.is_file() {
         return Ok(None);
     }
-    if !is_ours(&found) || found.mode() & OTHERS_WRITE != 0 {
+    if !is_ours(found.uid()) || found.mode() & OTHERS_WRITE != 0 {
         return Ok(Some(path.to_path_buf()));
     }
     for path in [std::path::absolute(path)?, path.canonicalize()?] {
@@ -231,7 +233,7 @@ pub fn who_else_changes(path: &Path, file: &File) -> io::Result<Option<PathBuf>>
             let (entry, found) = (above.symlink_metadata()?, above.metadata()?);
             let is_open =
                 found.is_dir() && found.mode() & OTHERS_WRITE != 0 && found.mode() & STICKY == 0;
-            if is_open || !is_ours(&entry) || !is_ours(&found) {
+            if is_open || !is_ours(entry.uid()) || !is_ours(found.uid()) {
                 return Ok(Some(above.to_path_buf()));
             }
         }
@@ -239,6 +241,7 @@ pub fn who_else_changes(path: &Path, file: &File) -> io::Result<Option<PathBuf>>
     Ok(None)
 }
 
-fn is_ours(found: &Metadata) -> bool {
-    [0, acting_as().0].contains(&found.uid())
+/// True for this user and for root.
+fn is_ours(uid: u32) -> bool {
+    [0, acting_as().0].contains(&uid)
 }

@@ -323,6 +323,30 @@ fn a_file_of_two_sets_is_healed_by_either() {
     }
 }
 
+/// What is made whole again is no loss to a set only if the set is of that content: nothing else is promised.
+#[test]
+fn a_set_of_an_earlier_content_has_lost_it() {
+    let scene = Scene::new();
+    let mut random = Random::new(6);
+    for number in 0..10 {
+        scene.src.file(format!("f{number}"), noise(&mut random, 3000));
+    }
+    scene.copy(&["-q", "--parity", "5%"]).assert_code(0);
+    scene.src.file("f9", noise(&mut random, 3000));
+    scene.copy(&["-q", "--overwrite-policy", "always"]).assert_code(0);
+    // It is bad when the others get a set of their own, so the first one stays for its sake.
+    flip(&scene.path("dst/f0"), 100);
+    protect(&scene, &[]).assert_code(4);
+    assert_eq!(sets(&scene).len(), 2);
+    flip(&scene.path("dst/f9"), 100);
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(4).assert_says("repairable from parity: dst/f9");
+    run.assert_says("beyond repair: dst/f0: 2 slices bad, 1 left");
+    for args in [&["--dry-run"][..], &[]] {
+        heal(&scene, args).assert_code(4).assert_says("not healed: dst/f0");
+    }
+}
+
 /// A set that has an earlier content goes when all else in it has parity in others, made by whichever run.
 #[test]
 fn a_set_of_an_earlier_content_goes() {
