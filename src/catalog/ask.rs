@@ -3,7 +3,7 @@
 use rusqlite::{Params, Row, params};
 
 use crate::{
-    catalog::{Catalog, kept, name_at},
+    catalog::{Catalog, kept, name_at, path_at},
     error::Result,
     event::Stop,
     hash::{Algorithm, Algorithms, Digest},
@@ -52,15 +52,12 @@ pub type FileListener<'a> = dyn FnMut(&CataloguedFile) -> bool + 'a;
 
 impl CataloguedFile {
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let parts = [name_at(row, 4)?, name_at(row, 5)?, name_at(row, 6)?];
-        let parts: Vec<Vec<u8>> =
-            parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
         Ok(Self {
             place: row.get(0)?,
             uuid: row.get(1)?,
             mount: name_at(row, 2)?,
             seen: row.get(3)?,
-            path: parts.join(&b'/'),
+            path: path_at(row, 4)?,
             size: row.get(7)?,
             algorithm: row.get(8)?,
             digest: row.get(9)?,

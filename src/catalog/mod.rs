@@ -40,6 +40,9 @@ const VERSION: i64 = 1;
 const PATIENCE: Duration = Duration::from_secs(5);
 const TRIES: u32 = 12;
 
+/// The steps of a statement after which it is asked whether it is to end: some thousandths of a second.
+const STEPS: i32 = 10_000;
+
 /// A catalogue that is open.
 pub struct Catalog {
     connection: Connection,
@@ -55,11 +58,11 @@ impl Catalog {
         Some(sys::data_directory()?.join("dircopy").join("catalog.sqlite"))
     }
 
-    /// Opens the catalogue at `path`.
+    /// Opens the catalogue at `path`. Whatever is at work on it ends, and changes nothing, when `stop` asks for it.
     ///
     /// # Errors
     /// There is none, or it cannot be used.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path, stop: &Stop) -> Result<Self> {
         let looked = sys::open_plain(path, PlainUse::Read);
         looked.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -68,7 +71,7 @@ impl Catalog {
             }
             _ => Error::io(DEED, path, error),
         })?;
-        let catalog = Self::connect(path)?;
+        let catalog = Self::connect(path, stop)?;
         catalog.look()?;
         Ok(catalog)
     }
@@ -77,14 +80,14 @@ impl Catalog {
     ///
     /// # Errors
     /// It cannot be made or used.
-    pub fn open_or_make(path: &Path) -> Result<Self> {
+    pub fn open_or_make(path: &Path, stop: &Stop) -> Result<Self> {
         if let Some(dir) = path.parent().filter(|_| Self::usual_path().as_deref() == Some(path)) {
             fs::create_dir_all(dir).deed("make the directory", dir)?;
         }
         let file = sys::open_plain(path, PlainUse::Append).deed(DEED, path)?;
         let is_empty = Dir::stat_file(&file).deed(DEED, path)?.size == 0;
         drop(file);
-        let catalog = Self::connect(path)?;
+        let catalog = Self::connect(path, stop)?;
         if is_empty {
             let marks = format!("PRAGMA application_id={MARK}; PRAGMA user_version={VERSION}");
             let make = || match catalog.number("SELECT count(*) FROM sqlite_schema")? {
@@ -98,12 +101,14 @@ impl Catalog {
         Ok(catalog)
     }
 
-    fn connect(path: &Path) -> Result<Self> {
+    fn connect(path: &Path, stop: &Stop) -> Result<Self> {
         // A name that begins with "file:" would be taken for an address.
         let full = std::path::absolute(path).deed(DEED, path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connect = || -> rusqlite::Result<Connection> {
-            let connection = Connection::open_with_flags(&full, flags)?;
+            let mut connection = Connection::open_with_flags(&full, flags)?;
+            let stop = stop.clone();
+            connection.progress_handler(STEPS, Some(move || stop.is_requested()))?;
             connection.busy_timeout(PATIENCE)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
             connection.execute_batch(
@@ -225,4 +230,11 @@ fn name_at(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Vec<u8>>> {
         }
         other => Err(rusqlite::Error::InvalidColumnType(at, "a name".into(), other.data_type())),
     }
+}
+
+/// A path that is kept in three parts, from this one on: below the place, of the directory, and the name.
+fn path_at(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u8>> {
+    let parts = [name_at(row, at)?, name_at(row, at + 1)?, name_at(row, at + 2)?];
+    let parts: Vec<Vec<u8>> = parts.into_iter().flatten().filter(|it| !it.is_empty()).collect();
+    Ok(parts.join(&b'/'))
 }

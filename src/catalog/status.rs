@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, io};
 
 use crate::{
-    catalog::{Catalog, CataloguedFile, name_at},
+    catalog::{Catalog, CataloguedFile, name_at, path_at},
     error::{Error, Result},
     event::Stop,
     tree::{PathRecord, Sorter, by_path},
@@ -45,15 +45,16 @@ impl PlaceStatus {
     }
 }
 
-/// Hears of a content that is at too few places: one of its files, and at how many.
-pub type LackingListener<'a> = dyn FnMut(&CataloguedFile, usize) + 'a;
+/// Hears of a content that is at too few places: one of its files, and at how many; false if it wants no more.
+pub type LackingListener<'a> = dyn FnMut(&CataloguedFile, usize) -> bool + 'a;
 
 /// The files of one content.
 #[derive(Default)]
 struct Content {
     digest: Vec<u8>,
-    /// One of them, and how many each place has.
+    /// One of them, its path, and how many each place has.
     file: i64,
+    path: Vec<u8>,
     at: BTreeMap<i64, u64>,
 }
 
@@ -75,8 +76,9 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// All files in the order of their contents: the index has them so.
-const CONTENTS: &str = "SELECT f.id, f.digest, t.place, coalesce(f.verified, t.time), a.is_enough \
+/// All files in the order of their contents: the index has them so. With their paths, as looking those up afterwards
+/// takes as long again.
+const CONTENTS: &str = "SELECT f.id, f.digest, t.place, coalesce(f.verified, t.time), a.is_enough, t.below, d.path, f.name \
                         FROM file f INDEXED BY file_digest CROSS JOIN directory d ON d.id = f.directory \
                         CROSS JOIN tree t ON t.id = d.tree LEFT JOIN algorithm a ON a.id = f.algorithm \
                         ORDER BY f.digest";
@@ -95,9 +97,14 @@ impl Catalog {
         listen: &mut LackingListener<'_>,
     ) -> Result<CatalogStatus> {
         let looked = self.look_at_all(copies, since, stop, listen);
-        looked.map_err(|trouble| match trouble {
-            Trouble::Database(error) => self.told(error),
-            Trouble::Sorting(error) => Error::io("sort the contents of", &self.path, error),
+        looked.or_else(|trouble| match (stop.requested(), trouble) {
+            (Some(_), _) => {
+                Ok(CatalogStatus { interrupted: stop.requested(), ..Default::default() })
+            }
+            (None, Trouble::Database(error)) => Err(self.told(error)),
+            (None, Trouble::Sorting(error)) => {
+                Err(Error::io("sort the contents of", &self.path, error))
+            }
         })
     }
 
@@ -110,7 +117,7 @@ impl Catalog {
     ) -> Result<CatalogStatus, Trouble> {
         let mut places = self.places()?;
         let (mut status, mut sorter) = (CatalogStatus::default(), Sorter::new(by_path));
-        let (mut content, mut file_of) = (Content::default(), self.by_number()?);
+        let mut content = Content::default();
         let mut end = |content: &Content, places: &mut BTreeMap<i64, PlaceStatus>| {
             status.contents += u64::from(!content.at.is_empty());
             if content.at.is_empty() || content.at.len() >= copies {
@@ -120,9 +127,7 @@ impl Catalog {
             for (place, files) in &content.at {
                 places.entry(*place).or_default().lacking += files;
             }
-            let path = file_of(content.file)?.path;
-            sorter.add(format!("{} {}", content.file, content.at.len()), &path)?;
-            Ok::<(), Trouble>(())
+            sorter.add(format!("{} {}", content.file, content.at.len()), &content.path)
         };
         let mut all = self.connection.prepare(CONTENTS)?;
         let mut rows = all.query([])?;
@@ -139,18 +144,20 @@ impl Catalog {
             };
             if digest != content.digest {
                 end(&content, &mut places)?;
-                content =
-                    Content { digest: digest.to_vec(), file: row.get(0)?, ..Default::default() };
+                let (digest, file, path) = (digest.to_vec(), row.get(0)?, path_at(row, 5)?);
+                content = Content { digest, file, path, at: BTreeMap::new() };
             }
             *content.at.entry(place).or_default() += 1;
         }
         end(&content, &mut places)?;
         let sorted = sorter.finish()?;
-        let mut records = sorted.reader();
+        let (mut records, mut file_of) = (sorted.reader(), self.by_number()?);
         while let Some((words, _)) = records.next_record()?.map(PathRecord::told) {
             let mut words = words.split(' ').filter_map(|word| word.parse().ok());
-            if let (Some(file), Some(at)) = (words.next(), words.next()) {
-                listen(&file_of(file)?, usize::try_from(at).unwrap_or(0));
+            if let (Some(file), Some(at)) = (words.next(), words.next())
+                && !listen(&file_of(file)?, usize::try_from(at).unwrap_or(0))
+            {
+                break;
             }
         }
         status.places = places.into_values().collect();

@@ -32,7 +32,7 @@ const CODES: &str = "\
 Exit codes:
   0    done, found, or everything is well
   1    add: files that no record knows were left out
-  2    usage error, or refused
+  2    usage error, or refused; add: one of several was, and the others are added
   4    find: it is not there; status: too few copies, or not verified
   5    add: a line of a list cannot be read
 
@@ -148,12 +148,17 @@ pub fn catalog(args: &CatalogArgs) -> Exit {
     };
     let follower = Follower::new(&which.verbosity);
     let names_all = which.verbosity.detail() == Detail::Verbose;
-    let done = path_of(which.catalog.as_deref()).and_then(|path| match &args.command {
-        CatalogCommand::Add(args) => add(args, &Catalog::open_or_make(&path)?, &follower),
-        CatalogCommand::Find(args) => find(args, &Catalog::open(&path)?, names_all, &follower),
-        CatalogCommand::Status(args) => status(args, &Catalog::open(&path)?, names_all, &follower),
-        CatalogCommand::Forget(args) => forget(args, &Catalog::open(&path)?, &follower),
-        CatalogCommand::Export(args) => export(args, &Catalog::open(&path)?, &follower),
+    let stop = &follower.session.stop;
+    let opened = path_of(which.catalog.as_deref()).and_then(|path| match &args.command {
+        CatalogCommand::Add(_) => Catalog::open_or_make(&path, stop),
+        _ => Catalog::open(&path, stop),
+    });
+    let done = opened.and_then(|catalog| match &args.command {
+        CatalogCommand::Add(args) => Ok(add(args, &catalog, &follower)),
+        CatalogCommand::Find(args) => find(args, &catalog, names_all, &follower),
+        CatalogCommand::Status(args) => status(args, &catalog, names_all, &follower),
+        CatalogCommand::Forget(args) => forget(args, &catalog, &follower),
+        CatalogCommand::Export(args) => export(args, &catalog, &follower),
     });
     match done {
         Ok(exit) => follower.exit(exit),
@@ -175,16 +180,25 @@ pub fn parse_catalog(text: &str) -> Result<PathBuf, String> {
     path_of(given).map_err(|error| error.to_string())
 }
 
-fn add(args: &AddArgs, catalog: &Catalog, follower: &Follower<'_>) -> Result<Exit> {
-    let mut exit = Exit::Complete;
+/// Adds one after the other. What is refused does not keep the others out, and the worst counts: that something is not
+/// in the catalogue, then that not all of it is.
+fn add(args: &AddArgs, catalog: &Catalog, follower: &Follower<'_>) -> Exit {
+    let mut worst = [false; 3];
     for path in &args.paths {
         let (place, below, state) =
             (args.place.clone(), args.below.clone().unwrap_or_default(), args.state.clone());
         let job = AddJob { path: path.clone(), newest: None, place, below, state };
-        let added = follower.run(|observer| add_one(job, catalog, observer))?;
+        let added = match follower.run(|observer| add_one(job, catalog, observer)) {
+            Ok(added) => added,
+            Err(refused) => {
+                worst[0] = true;
+                follower.refused(&refused);
+                continue;
+            }
+        };
         if let Some(stopped) = follower.cut_short(None, added.interrupted, "nothing of it is added")
         {
-            return Ok(stopped);
+            return stopped;
         }
         let files = count(added.files, "file");
         let (place, path) = (Shown::bytes(added.place.as_bytes()).to_string(), Shown::path(path));
@@ -195,16 +209,18 @@ fn add(args: &AddArgs, catalog: &Catalog, follower: &Follower<'_>) -> Result<Exi
         ] {
             if left > 0 {
                 follower.err(&format!("{path}: left out {} {what}", count(left, "file")));
-                exit = exit.or_worse(Exit::Incomplete);
+                worst[2] = true;
             }
         }
         if added.unusable > 0 {
             let lines = count(added.unusable, "line or list");
             follower.err(&format!("{path}: left out {lines} that cannot be read"));
-            exit = Exit::Unusable;
+            worst[1] = true;
         }
     }
-    Ok(exit)
+    let exits = [Exit::Refused, Exit::Unusable, Exit::Incomplete];
+    let exits = exits.into_iter().zip(worst);
+    exits.filter(|(_, is_so)| *is_so).map(|(exit, _)| exit).next().unwrap_or(Exit::Complete)
 }
 
 /// Adds a tree, of generations the newest, or a list.
@@ -230,7 +246,7 @@ pub fn add_copied<'r>(
     let add = |job: &CopyJob| {
         let (path, state) = (job.output.clone(), job.state.clone());
         let added = AddJob { path, state, ..AddJob::default() };
-        add_one(added, &Catalog::open_or_make(catalog)?, &observer)
+        add_one(added, &Catalog::open_or_make(catalog, stop)?, &observer)
     };
     let complete =
         ran.filter(|(job, report)| !job.dry_run && report.as_ref().is_ok_and(is_complete));
@@ -369,17 +385,16 @@ fn status(
     let status = follower.run(|observer| {
         catalog.status(args.copies.into(), since, &observer.stop, &mut |file, at| {
             told += 1;
-            if told <= MOST_TOLD || names_all {
-                let (place, path) = (Shown::bytes(file.place.as_bytes()), Shown::bytes(&file.path));
-                let line = format!("at {at} of {copies}: {path} ({place})");
-                follower.session.console.out(&line);
-            }
+            let (place, path) = (Shown::bytes(file.place.as_bytes()), Shown::bytes(&file.path));
+            let line = format!("at {at} of {copies}: {path} ({place})");
+            follower.session.console.out(&line);
+            told < MOST_TOLD || names_all
         })
     })?;
     if let Some(stopped) = follower.cut_short(None, status.interrupted, "not all was looked at") {
         return Ok(stopped);
     }
-    tell_rest(told, names_all, follower);
+    tell_rest(status.lacking, names_all, follower);
     let mounted = sys::mounted_volumes().unwrap_or_default();
     let since = day(since).unwrap_or_default();
     status.places.iter().for_each(|place| follower.say(&place_line(place, &since, &mounted)));

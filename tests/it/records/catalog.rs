@@ -258,6 +258,49 @@ fn two_at_once_wait_and_a_run_that_cannot_add_says_so() {
     assert!(!scene.path("never").exists());
 }
 
+/// What is refused does not keep the others out, each is named, and the worst counts.
+#[test]
+fn an_add_goes_on_after_what_is_refused() {
+    let scene = Scene::new();
+    let line = |name: &str| format!("{}  {name}\n", "a".repeat(64));
+    fs::write(scene.path("one.sha256sum"), line("one")).unwrap();
+    fs::write(scene.path("two.sha256sum"), line("two")).unwrap();
+    fs::write(scene.path("torn.sha256sum"), line("torn") + "no line\n").unwrap();
+    fs::create_dir(scene.path("bare")).unwrap();
+    let run = catalog(&scene, &["add", "one.sha256sum", "bare", "gone", "two.sha256sum"], 2);
+    run.assert_says("cannot add to the catalogue bare").assert_says("cannot open the list gone");
+    catalog(&scene, &["find", "one", "two"], 0);
+    let run = catalog(&scene, &["add", "gone", "torn.sha256sum"], 2);
+    run.assert_says("torn.sha256sum: left out 1 line");
+    catalog(&scene, &["add", "torn.sha256sum", "one.sha256sum"], 5);
+    catalog(&scene, &["find", "torn"], 0);
+}
+
+/// What an add takes out is many rows in one statement: that ends too when a signal asks for it.
+#[test]
+fn an_interrupted_add_ends_at_once() {
+    if !long() || !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    let made = "import hashlib\n\
+                with open('many.sha256sum', 'w') as out:\n\
+                \x20for at in range(1000000):\n\
+                \x20 out.write(f'{hashlib.sha256(str(at).encode()).hexdigest()}  {at // 500}/{at}\\n')";
+    fs::write(scene.path("make.py"), made).unwrap();
+    shell(&scene, "python3 make.py");
+    catalog(&scene, &["add", "many.sha256sum"], 0);
+    let mut add = scene.bare(["catalog", "add", "--catalog", "c.sqlite", "many.sha256sum"]).spawn();
+    add.until_it_listens();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let asked = std::time::Instant::now();
+    add.signal(rustix::process::Signal::TERM);
+    let run = add.wait();
+    run.assert_code(143).assert_says("nothing of it is added");
+    assert!(asked.elapsed().as_secs() < 2, "{:?}", asked.elapsed());
+    catalog(&scene, &["find", "777777"], 0);
+}
+
 /// A million files: seconds and bytes are told, and the bounds are wide, for machines that do much else.
 #[test]
 fn a_million_files_are_added_and_found() {
