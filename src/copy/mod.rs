@@ -34,8 +34,8 @@ use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Algorithms,
     hash::hasher::refuse_miscomputing, io::CopyOptions, io::Journaling, io::Reflink, io::Resume,
     io::Sparse, io::States, manifest::ListFormat, manifest::ListKind, path::RelPath, state::Secret,
-    sys::Dir, sys::ShardTag, transfer::small, transfer::verifier::unverifiable, tree::Classifier,
-    tree::HeldTree, tree::NameList,
+    sys::Dir, sys::ShardTag, transfer::baseline::ExpectedList, transfer::small,
+    transfer::verifier::unverifiable, tree::Classifier, tree::HeldTree, tree::NameList,
 };
 
 // What is asked of a copy.
@@ -173,6 +173,12 @@ impl CopyJob {
         };
         lists.extend(self.media.as_ref().map(|media| ListKind::kept(media.algorithms)));
         lists
+    }
+
+    /// The list that the source is held against.
+    pub(crate) fn expected(&self) -> Option<ExpectedList<'_>> {
+        let (source, all, state) = (&*self.source, self.expect_all, self.state.as_deref());
+        self.expect.as_deref().map(|path| ExpectedList { path, source, all, state })
     }
 
     /// What is computed beside what is asked for: what is `expected`, and what a Media Hash List has.

@@ -108,6 +108,14 @@ impl Knowledge {
         (knowledge, warnings)
     }
 
+    /// The same by the private records alone: nothing that lies in the open is asked.
+    pub fn of_records(private: &PrivateDir, root: &Dir, is_to_stop: &dyn Fn() -> bool) -> Self {
+        let mut knowledge = Self::default();
+        // What cannot be read is as good as none.
+        let _ = knowledge.load_records(private, root, is_to_stop);
+        knowledge
+    }
+
     /// True if no row proves a file untouched on a file system of these traits, because it has no change times: none on
     /// a disk, and elsewhere none of records that are older than what is in the open.
     fn believes_nothing_of(&self, traits: &Traits) -> bool {

@@ -10,6 +10,7 @@ pub mod closing;
 mod knowledge;
 mod note;
 pub mod notes;
+mod payload;
 pub mod plugs;
 pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
@@ -31,7 +32,8 @@ pub use note::Note;
 pub use notes::{
     BagNote, Departing, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir, OtherOutputs, Unlisted,
 };
-pub use private_dir::{Mark, Missing, PrivateDir, PrivatePlace, Secret};
+pub use payload::{HeldLine, RecordedPayload, RemovedFile, SinceRecorded};
+pub use private_dir::{KeptPayload, Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptSequence};
 pub use record::RecordFile;
 pub use rescues::{Rescue, Rescues};

@@ -10,8 +10,9 @@ use std::{
 };
 
 use crate::{
-    error::Deed, error::Error, error::Result, hash::Sha256, hash::hex, staged::StagedFile, sys,
-    sys::Dir, sys::DirListing, sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
+    error::Deed, error::Error, error::Result, hash::Sha256, hash::hex,
+    manifest::archive::bag::PAYLOAD, staged::StagedFile, sys, sys::Dir, sys::DirListing,
+    sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
 };
 
 /// The name of the private directory in the root of an output. Nothing of this name in the root of a source is ever
@@ -136,6 +137,13 @@ pub struct PrivateDir {
     at_output: Option<Dir>,
 }
 
+/// The payload of a bag, of which this user's runs keep something.
+pub struct KeptPayload {
+    pub dir: Dir,
+    pub path: PathBuf,
+    pub private: PrivateDir,
+}
+
 impl PrivateDir {
     /// Opens the private directory of the output whose root is `root`, at `path`; below the directory
     /// `elsewhere`, if that is given. `None` if there is none, and it is not to be made.
@@ -180,6 +188,14 @@ impl PrivateDir {
         let at_output = Self::open_in(root, root, NAME.as_ref(), path.join(NAME), there);
         let at_output = at_output.ok().flatten().map(|at_output| at_output.dir);
         Ok(opened.map(|opened| Self { at_output, ..opened }))
+    }
+
+    /// The payload of the bag whose root is `root`, at `path`, and whose own private directory this is; `None` if this
+    /// user's runs keep nothing of a payload there.
+    pub fn payload(&self, root: &Dir, path: &Path) -> Option<KeptPayload> {
+        let (dir, path) = (root.open_dir(PAYLOAD.as_ref(), false).ok()?, path.join(PAYLOAD));
+        let private = Self::open_at(&dir, &path, PrivatePlace::Within(self), Missing::Leave);
+        private.ok()?.map(|private| KeptPayload { dir, path, private })
     }
 
     fn open_in(

@@ -7,11 +7,11 @@ use std::{collections::BTreeSet, fs::File, io, io::Read, path::Path, path::PathB
 use crate::error::is_absent;
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, manifest::Index,
-    manifest::Lookup, manifest::ManifestName, manifest::PayloadList, manifest::archive::bag_list,
+    manifest::Lookup, manifest::ManifestName, manifest::archive::bag_list,
     manifest::archive::mhl::is_mhl, manifest::name::LIKE_SHA512, path::RelPath, path::Shown,
     state::Knowledge, state::Missing, state::Origin, state::PrivateDir, sys, sys::Dir,
     sys::DirListing, sys::FileRange, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
-    tree::LastDir,
+    transfer::expected_bag::RecordedList, tree::LastDir,
 };
 
 /// Number of bytes that tell the kind of a file.
@@ -46,6 +46,21 @@ pub struct Baseline {
     own: OnceLock<Knowledge>,
     /// The source, if that counts.
     recorded: Option<PathBuf>,
+    /// Number of lines of a bag's manifest in whose place the record of this user's runs counts.
+    changed: u64,
+}
+
+/// The list that a source is held against, and in which way.
+#[derive(Clone, Copy)]
+pub struct ExpectedList<'a> {
+    /// Where it is; it may be that of a bag.
+    pub path: &'a Path,
+    /// The source.
+    pub source: &'a Path,
+    /// All is expected as it is listed.
+    pub all: bool,
+    /// Where private directories are kept, if not in the bag.
+    pub state: Option<&'a Path>,
 }
 
 /// Listed files that were not found.
@@ -60,30 +75,30 @@ pub struct UnmetFiles {
 }
 
 impl Baseline {
-    /// Reads the manifest at `path`, which may be that of a bag, twice; it is held against `source`, of which `all` may
-    /// be expected as it is listed. It takes 14 to 15 bytes of memory a line. Nothing more is read once `is_to_stop`
-    /// says so.
+    /// Reads the list twice. It takes 14 to 15 bytes of memory a line. Nothing more is read once `is_to_stop` says so.
     ///
     /// # Errors
     /// It is not a regular file, cannot be read, or lists nothing and is not the manifest of a bag.
-    pub fn open(
-        path: &Path,
-        source: &Path,
-        all: bool,
-        is_to_stop: &dyn Fn() -> bool,
-    ) -> Result<Self> {
-        let of_bag = bag_list::manifest_of(path)?;
-        let path = of_bag.as_deref().unwrap_or(path);
+    pub fn open(expected: ExpectedList<'_>, is_to_stop: &dyn Fn() -> bool) -> Result<Self> {
+        let ExpectedList { path: bag, source, all, state } = expected;
+        let of_bag = bag_list::manifest_of(bag)?;
+        let path = of_bag.as_deref().unwrap_or(bag);
         let fail = |error| Error::io("read the expected manifest", path, error);
         let file = Self::open_file(path)?;
         let stat = Dir::stat_file(&file).map_err(fail)?;
         let read = (stat.size, stat.mtime);
         let own_name = path.file_name().and_then(ManifestName::parse);
-        let mut payload = None;
+        let (mut payload, mut changed) = (None, 0);
         let (list, named) = match bag_list::as_list(path, &file, source)? {
-            Some(PayloadList { file, algorithm, payload: names }) => {
-                payload = Some(names);
-                (file, Some(algorithm))
+            Some(mut list) => {
+                // Who names the manifest itself says that it counts.
+                if of_bag.is_some()
+                    && let Some(recorded) = RecordedList::of(&list, bag, state, is_to_stop)?
+                {
+                    (list.file, changed) = (recorded.file, recorded.differing);
+                }
+                payload = Some(list.payload);
+                (list.file, Some(list.algorithm))
             }
             None => (file.try_clone().map_err(fail)?, own_name.map(|name| name.algorithm())),
         };
@@ -115,6 +130,7 @@ impl Baseline {
             unlisted: OnceLock::new(),
             own: OnceLock::new(),
             recorded: None,
+            changed,
         })
     }
 
@@ -272,6 +288,16 @@ impl Baseline {
              against nothing"
         );
         Some(Error::finding("hold all of the payload against", &self.path, finding))
+    }
+
+    /// The message if the record of this user's runs counts in the place of lines.
+    pub fn told_changed(&self) -> Option<Error> {
+        let finding = format!(
+            "{} of its lines were changed, added or taken out since your last run recorded the bag: what that recorded \
+             counts",
+            self.changed
+        );
+        (self.changed > 0).then(|| Error::finding("rely on", &self.path, finding))
     }
 
     /// The message if nothing that is listed is in the source.

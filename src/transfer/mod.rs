@@ -2,6 +2,7 @@
 
 pub mod baseline;
 mod existing;
+mod expected_bag;
 pub mod kernel;
 pub mod labels;
 pub mod prepare;

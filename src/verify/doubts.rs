@@ -5,10 +5,10 @@
 use std::{collections::HashMap, collections::HashSet, io, path::Path, path::PathBuf};
 
 use crate::{
-    error::Error, event::Stop, manifest::NextLine, manifest::archive::bag::PAYLOAD, path::RelPath,
-    state::Knowledge, state::LATEST, state::Missing, state::PrivateDir, state::PrivatePlace,
-    state::RecordFile, sys::Dir, sys::Lock, sys::stat::Identity, sys::stat::Stat, tree::LastDir,
-    tree::Patience, verify::Finding, verify::Target, verify::Verdict,
+    error::Error, event::Stop, manifest::NextLine, path::RelPath, state::KeptPayload,
+    state::Knowledge, state::LATEST, state::Missing, state::PrivateDir, state::RecordFile,
+    sys::Dir, sys::Lock, sys::stat::Identity, sys::stat::Stat, tree::LastDir, tree::Patience,
+    verify::Finding, verify::Target, verify::Verdict,
 };
 
 /// Number of files of a check that are kept in mind. A disk on which more are bad is not one to copy to.
@@ -88,13 +88,9 @@ fn doubt(
             let levels = level + 1;
             let bad = DoubtedFiles { bad: &bad, below: &below, levels, is_checked, is_held };
             bad.put_in(&private, &dir, &place)?;
-            if let Ok(payload) = dir.open_dir(PAYLOAD.as_ref(), false) {
-                let (within, path) = (PrivatePlace::Within(&private), place.join(PAYLOAD));
+            if let Some(KeptPayload { dir, path, private }) = private.payload(&dir, &place) {
                 let bad = DoubtedFiles { is_checked: false, ..bad };
-                let private = PrivateDir::open_at(&payload, &path, within, Missing::Leave);
-                if let Ok(Some(private)) = private {
-                    bad.put_in(&private, &payload, &path)?;
-                }
+                bad.put_in(&private, &dir, &path)?;
             }
         }
     }

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     chain::Damage, error::Error, event::Observer, event::Progress, event::Stop, hash::Digest,
     io::HashedFrom, manifest::Fault, manifest::ManifestName, manifest::OtherName,
-    parity::ParityReport, path::RelPath, state::Trace, state::plugs::Replugged, sys::stat::Kind,
-    tree::LastDir, verify::Coverage, verify::ManifestAt, verify::ManifestLines, verify::Rival,
-    verify::Target, verify::TargetSpec, verify::VerifyJob, verify::expand,
-    verify::lines::manifest_lines::converted, verify::lines::shards::LinesWanted,
+    parity::ParityReport, path::RelPath, state::SinceRecorded, state::Trace,
+    state::plugs::Replugged, sys::stat::Kind, tree::LastDir, verify::Coverage, verify::ManifestAt,
+    verify::ManifestLines, verify::Rival, verify::Target, verify::TargetSpec, verify::VerifyJob,
+    verify::expand, verify::lines::manifest_lines::converted, verify::lines::shards::LinesWanted,
     verify::lines::shards::WantedLines, verify::target::OpenTarget,
 };
 
@@ -32,6 +32,15 @@ pub enum Verdict {
     Unreadable(Error),
     /// The name is not one below the root, for this reason; nothing was opened.
     Refused(String),
+}
+
+/// What contradicts a line of a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// A later generation of the same history has another digest of the file.
+    LaterGeneration,
+    /// This user's runs recorded otherwise what the bag holds.
+    Record(SinceRecorded),
 }
 
 /// A file that is bad in one of several directories that are copies of each other. Directories are as they
@@ -170,12 +179,14 @@ pub enum Finding {
         /// True if both have the same digest. If so, the file is checked once.
         same: bool,
     },
-    /// A later generation of the same history has another digest of the file.
+    /// A line, or that there is none, contradicts what is known of the file otherwise.
     Contradicts {
-        /// Where in the older generation, from 1.
+        /// Where in the manifest, from 1; 0 if no line has the file.
         line: u64,
         /// The file.
         path: RelPath,
+        /// What knows it otherwise.
+        by: Witness,
     },
     /// The line cannot be read.
     Malformed {

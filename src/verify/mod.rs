@@ -38,7 +38,7 @@ pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
 pub use finding::{
     BagVerdict, Checked, Comparison, Finding, FindingListener, FindingObserver, Mend,
-    ShardCoverage, TreeVerdict, Verdict, VerifyReport,
+    ShardCoverage, TreeVerdict, Verdict, VerifyReport, Witness,
 };
 pub use history::PartOf;
 pub use lines::{

@@ -4,9 +4,10 @@ use std::{ffi::OsStr, fs::File, io, path::Path, path::PathBuf, sync::Arc, sync::
 
 use crate::{
     chain::side_file::MOST_RECORDS, chain::side_file::SideFile, error::Deed, error::Error,
-    error::Result, hash::Chain, hash::Digest, manifest::ManifestName, manifest::states_name,
-    path::RelPath, path::directory_of, sys, sys::Dir, sys::stat::Identity, sys::stat::Kind,
-    verify::PartOf, verify::Rival, verify::choice::OwnManifests, verify::unlisted::other_lists,
+    error::Result, hash::Algorithm, hash::Chain, hash::Digest, manifest::ManifestName,
+    manifest::states_name, path::RelPath, path::directory_of, state::RecordedPayload, sys,
+    sys::Dir, sys::stat::Identity, sys::stat::Kind, verify::PartOf, verify::Rival,
+    verify::choice::OwnManifests, verify::unlisted::other_lists,
 };
 
 /// Where a manifest is.
@@ -31,6 +32,8 @@ pub struct Target {
     pub root_id: Identity,
     /// The archive that the manifest is a part of.
     pub part: PartOf,
+    /// Where private directories are kept, if not in `root`.
+    pub state: Option<PathBuf>,
     handle: Option<Dir>,
     /// The directory that the manifest was opened in; `None` if it was moved from there at that moment.
     beside: Option<Dir>,
@@ -84,8 +87,9 @@ impl Target {
 
     fn unopened(manifest: PathBuf, root: PathBuf) -> Self {
         let (root_id, states) = (Identity::default(), OnceLock::new());
-        let (handle, beside) = (None, None);
-        Self { manifest, root, ours: None, root_id, part: PartOf::Alone, handle, beside, states }
+        let (part, ours) = (PartOf::Alone, None);
+        let (handle, beside, state) = (None, None, None);
+        Self { manifest, root, ours, root_id, part, state, handle, beside, states }
     }
 
     /// A directory that is open, and the file that says what it is.
@@ -133,6 +137,14 @@ impl Target {
         self.beside.as_ref().ok_or_else(moved)
     }
 
+    /// What this user's runs recorded of what a manifest by this algorithm lists, if it is that of the payload of a bag
+    /// of theirs.
+    pub fn recorded_payload(&self, by: Algorithm) -> Option<RecordedPayload> {
+        let is_payload = by != Algorithm::None && self.part.bag().is_some_and(|bag| !bag.is_tag);
+        let root = self.handle.as_ref().filter(|_| is_payload)?;
+        RecordedPayload::load(root, &self.root, self.state.as_deref(), by, &|| false)
+    }
+
     /// True for the manifest of a run of dircopy that did not come to its end.
     pub fn is_unfinished(&self) -> bool {
         self.ours.is_some_and(|name| !name.is_finished())
@@ -159,6 +171,7 @@ impl TargetSpec {
     /// Opens the manifest and the directory. With an error comes a target to tell it of.
     pub fn open(&self) -> std::result::Result<OpenTarget, (Arc<Target>, Error)> {
         let mut target = Target::unopened(PathBuf::new(), self.names_start_at());
+        target.state.clone_from(&self.state);
         match self.fill(&mut target) {
             Ok(found) => Ok(OpenTarget { target: Arc::new(target), found }),
             Err(error) => {

@@ -240,9 +240,9 @@ impl<'a> RecordEntry<'a> {
                 let (event, text) = twice(*first, *same);
                 (full(event, path, Some(text.into())), Some(*line))
             }
-            Finding::Contradicts { line, path } => (
-                full("contradicted", path, Some(verify_messages::LATER_IS_OTHER.into())),
-                Some(*line),
+            Finding::Contradicts { line, path, by } => (
+                full("contradicted", path, Some(verify_messages::contradiction(*by).into())),
+                Some(*line).filter(|line| *line > 0),
             ),
             Finding::Malformed { line, fault } => {
                 (here("malformed", fault.to_string()), Some(*line))

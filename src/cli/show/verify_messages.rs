@@ -8,10 +8,10 @@ use crate::cli::show::rows::{Counted, Rows, compared, cut, files, size, time, ty
 use crate::{
     cli::exit::Exit, cli::show::Detail, cli::show::ScreenLine, cli::show::count,
     cli::show::stream_summary::not_healed, cli::show::stream_summary::taken, io::HashedFrom,
-    manifest::OtherName, parity::ParityReport, path::RelPath, path::Shown, sys, verify::Checked,
-    verify::Coverage, verify::Finding, verify::ManifestAt, verify::Rival, verify::ShardCoverage,
-    verify::Target, verify::TreeVerdict, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
-    verify::has_own_manifest,
+    manifest::OtherName, parity::ParityReport, path::RelPath, path::Shown, state::SinceRecorded,
+    sys, verify::Checked, verify::Coverage, verify::Finding, verify::ManifestAt, verify::Rival,
+    verify::ShardCoverage, verify::Target, verify::TreeVerdict, verify::Verdict, verify::VerifyJob,
+    verify::VerifyReport, verify::Witness, verify::has_own_manifest,
 };
 
 /// The remark on a name that trees list differently.
@@ -38,9 +38,23 @@ pub struct VerifyMessages {
     pub convert: bool,
 }
 
-/// The remark on a line that contradicts a later generation of its history.
-pub const LATER_IS_OTHER: &str =
-    "a later generation has another digest of it, so one of the two is wrong, whatever the file is";
+/// The remark on a file that is known otherwise.
+pub fn contradiction(by: Witness) -> &'static str {
+    match by {
+        Witness::LaterGeneration => {
+            "a later generation has another digest of it, so one of the two is wrong, whatever the file is"
+        }
+        Witness::Record(SinceRecorded::Changed) => {
+            "its digest there was changed since your last run recorded it, and it is held against the recorded one"
+        }
+        Witness::Record(SinceRecorded::Added) => {
+            "your last run recorded none: it was added since, or that run left it out"
+        }
+        Witness::Record(SinceRecorded::Removed) => {
+            "it was taken out of that since your last run recorded it, and is looked for all the same"
+        }
+    }
+}
 
 /// The message about files with no digest that can be checked: so many, or all.
 pub fn unproven(
@@ -65,7 +79,7 @@ pub fn unproven(
 /// Where a file is listed.
 fn line_at(line: u64, manifest: &Shown<'_>) -> String {
     match line {
-        0 => "expected by the copy that rescued it".into(),
+        0 => "expected by an earlier copy".into(),
         line => format!("line {line} of {manifest}"),
     }
 }
@@ -121,9 +135,12 @@ impl VerifyMessages {
                     false => self.err(&format!("listed twice: {text}, with different digests")),
                 }
             }
-            Finding::Contradicts { line, path } => {
-                let at = format!("{} (line {line} of {manifest})", shown(path));
-                self.err(&format!("contradicted: {at}: {LATER_IS_OTHER}"))
+            Finding::Contradicts { line, path, by } => {
+                let at = match line {
+                    0 => format!("in {manifest}"),
+                    line => format!("line {line} of {manifest}"),
+                };
+                self.err(&format!("contradicted: {} ({at}): {}", shown(path), contradiction(*by)))
             }
             _ => None,
         }
@@ -431,7 +448,7 @@ pub fn summary(report: &VerifyReport, check: &VerifyJob) -> Rows {
         Counted("healable", counts.healable, "bad file", "that could be made whole"),
         Counted("not healed", counts.not_healed, "bad file", ""),
         Counted("conflict", counts.conflicting, "name", "listed with different digests"),
-        Counted("contradicted", counts.contradicted, "name", "listed with two digests"),
+        Counted("contradicted", counts.contradicted, "name", "listed and known otherwise"),
         Counted("not listed", counts.unlisted, "file", ""),
         Counted("malformed", counts.malformed, "line", ""),
         Counted("refused", counts.refused, "name", "outside the directory"),
@@ -541,10 +558,7 @@ fn untrue(counts: &Checked, check: &VerifyJob) -> String {
         (counts.incomplete, format!("{} of an archive amiss", count(counts.incomplete, "part"))),
         (
             counts.contradicted + counts.conflicting,
-            format!(
-                "{} listed with two digests",
-                count(counts.contradicted + counts.conflicting, "name")
-            ),
+            format!("{} contradicted", count(counts.contradicted + counts.conflicting, "name")),
         ),
     ];
     let parts = parts.into_iter().filter_map(|(number, text)| (number > 0).then_some(text));

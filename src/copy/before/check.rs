@@ -28,11 +28,7 @@ impl CopyJob {
         self.refuse_other_layout()?;
         let stop = Stop::default();
         let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: &stop };
-        let expected = self
-            .expect
-            .as_deref()
-            .map(|path| Baseline::open(path, &self.source, self.expect_all, &|| false));
-        expected.transpose()?;
+        self.expected().map(|it| Baseline::open(it, &|| false)).transpose()?;
         if self.bag.is_some() {
             BagRoot::find(self, self.options.further.with(self.options.algorithm))?;
         }

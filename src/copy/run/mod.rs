@@ -125,8 +125,8 @@ impl OutputRun<'_> {
         job.check_options()?;
         Means::of_one(self.outputs()).check(job)?;
         let is_to_stop = || stop.is_requested();
-        let open = |path| Baseline::open(path, &job.source, job.expect_all, &is_to_stop);
-        let baseline = job.expect.as_deref().map(open).transpose()?;
+        let open = |expected| Baseline::open(expected, &is_to_stop);
+        let baseline = job.expected().map(open).transpose()?;
         let baseline = baseline.map(|it| it.with_records_of(job.expects_records, &job.source));
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let wait = job.wait && !job.dry_run;

@@ -10,10 +10,10 @@ use crate::{
     event::{Event, EventObserver},
     hash::{Algorithm, Algorithms, Digest},
     io::{HashedFrom, ReadBack},
-    manifest::{ManifestName, archive::bag::PAYLOAD},
+    manifest::ManifestName,
     path::RelPath,
     state::private_dir::{NAME, TRASH},
-    state::{Belief, Knowledge, Missing, PrivateDir, PrivatePlace, Row, plugs::KnownPlugs},
+    state::{Belief, KeptPayload, Knowledge, Missing, PrivateDir, Row, plugs::KnownPlugs},
     sys::{self, Dir, DirListing, Medium, stat::Identity, stat::Kind, stat::Stat},
     tree::EntryBelow,
     tree::pass::each_below,
@@ -237,12 +237,8 @@ impl<'a> Tree<'a> {
         // A private directory that is not of this user's alone says nothing.
         let private = PrivateDir::open(&root, path, job.state.as_deref(), Missing::Leave);
         if let Ok(Some(private)) = private {
-            if let Ok(payload) = root.open_dir(PAYLOAD.as_ref(), false) {
-                let (within, path) = (PrivatePlace::Within(&private), path.join(PAYLOAD));
-                let inner = PrivateDir::open_at(&payload, &path, within, Missing::Leave);
-                if let Ok(Some(inner)) = inner {
-                    known.push(KnownTree::load(b"data/", &inner, &payload, &path));
-                }
+            if let Some(KeptPayload { dir, path, private }) = private.payload(&root, path) {
+                known.push(KnownTree::load(b"data/", &private, &dir, &path));
             }
             known.push(KnownTree::load(b"", &private, &root, path));
         }

@@ -1,16 +1,15 @@
 //! The one reader of a manifest's lines for a check: each line is a file to check, a finding, or nothing.
 
-use std::{borrow::Cow, io, io::Chain, io::Cursor, io::Read, sync::Arc};
+use std::{io, io::Chain, io::Cursor, io::Read, sync::Arc};
 
 use crate::{
-    error::Error, hash::Algorithm, hash::Digest, manifest::Entries, manifest::Entry,
-    manifest::Fault, manifest::LineEnds, manifest::MhlEntries, manifest::MhlEntry,
-    manifest::MhlPiece, manifest::Named, manifest::OtherName, manifest::Parsed, manifest::Record,
-    manifest::Scanner, manifest::Text, manifest::Utf16Reader, manifest::archive::bag,
+    error::Error, hash::Digest, manifest::Entries, manifest::Entry, manifest::Fault,
+    manifest::MhlEntries, manifest::MhlEntry, manifest::MhlPiece, manifest::Named,
+    manifest::OtherName, manifest::Parsed, manifest::Record, manifest::Utf16Reader,
     manifest::archive::cloud::CloudEntries, manifest::archive::cloud::CloudForm,
-    manifest::archive::cloud::START, manifest::archive::mhl::is_mhl, manifest::read::scan::Line,
-    path::PathFault, path::RelPath, sys, verify::Finding, verify::PartOf, verify::Target,
-    verify::history::BagPart,
+    manifest::archive::cloud::START, manifest::archive::mhl::is_mhl, path::PathFault,
+    path::RelPath, sys, verify::Finding, verify::PartOf, verify::Target,
+    verify::lines::bag_list::BagList,
 };
 
 /// A line that names a file to check.
@@ -28,6 +27,12 @@ pub struct ManifestLine {
 }
 
 impl ManifestLine {
+    /// A file with this digest alone.
+    pub fn of(number: u64, path: RelPath, digest: Digest) -> Self {
+        let (further, is_reference, looked_at) = (Vec::new(), false, false);
+        Self { number, path, digest, further, is_reference, looked_at }
+    }
+
     /// All digests that are listed.
     pub fn digests(&self) -> impl Iterator<Item = Digest> + '_ {
         [self.digest].into_iter().chain(self.further.iter().copied())
@@ -75,7 +80,7 @@ impl<'a, R: Read> ManifestLines<'a, R> {
     pub fn oddity(&self) -> Option<Finding> {
         match &self.text {
             ListText::Lines(entries) if entries.input().is_utf16() => Some(Finding::Utf16),
-            ListText::Bag(_, _, true) => {
+            ListText::Bag(list) if list.is_odd => {
                 let why = "names in it are marked with \"*\" or \"./\", which belongs into lists of other programs";
                 let manifest = &self.target.manifest;
                 Some(Finding::Notice(Error::finding("take for a bag's", manifest, why)))
@@ -111,14 +116,19 @@ impl<'a, R: Read> ManifestLines<'a, R> {
         if let Some(more) = self.more.pop() {
             return Ok(Some(more));
         }
-        self.text.begin()?;
         let target = self.target;
+        self.text.begin(target)?;
         Ok(match &mut self.text {
             ListText::Unread(..) => None,
             ListText::Lines(entries) => entries.next_entry()?.map(|entry| plain(target, entry)),
-            ListText::Bag(scanner, part, odd) => {
-                scanner.next_line()?.map(|line| of_bag(target, line, *part, odd))
-            }
+            ListText::Bag(list) => match list.next_meaning(target)? {
+                Some(meaning) => {
+                    let held = list.hold(meaning);
+                    self.more.extend(held.contradicted);
+                    Some(held.meaning)
+                }
+                None => return self.removed(),
+            },
             ListText::Mhl(entries) => {
                 entries.next_piece()?.map(|(number, piece)| self.piece(number, piece))
             }
@@ -126,6 +136,13 @@ impl<'a, R: Read> ManifestLines<'a, R> {
                 entries.next_piece()?.map(|(number, piece)| self.piece(number, piece))
             }
         })
+    }
+
+    /// What the list of a bag had when it was made, and has no more.
+    fn removed(&mut self) -> io::Result<Option<Meaning>> {
+        let ListText::Bag(list) = &mut self.text else { return Ok(None) };
+        self.more = list.removed()?;
+        Ok(self.more.pop())
     }
 
     fn piece(&mut self, number: u64, piece: MhlPiece) -> Meaning {
@@ -198,42 +215,23 @@ fn plain(target: &Target, entry: Entry<'_>) -> Meaning {
     }
 }
 
-/// The meaning of a line of a bag's manifest; notes whether it is `odd`.
-fn of_bag(target: &Target, line: Line<'_>, part: BagPart, odd: &mut bool) -> Meaning {
-    let number = line.number;
-    let bytes = match line.text {
-        Text::TooLong { len, .. } => return malformed(number, Fault::TooLong { len }),
-        Text::Whole(bytes) if bytes.trim_ascii().is_empty() => return Meaning::Nothing,
-        Text::Whole(bytes) => bytes,
-    };
-    if part.algorithm == Algorithm::None {
-        let name = bag::name_on(bytes, part.declaration);
-        let looked_for = |name: Cow<'_, [u8]>| unhashed(target, number, &name, None);
-        return name.map_or_else(|fault| malformed(number, fault), looked_for);
-    }
-    match bag::line(bytes, part.algorithm, part.declaration) {
-        Err(fault) => malformed(number, fault),
-        Ok(line) => {
-            *odd |= line.is_odd;
-            named(target, number, &line.name, line.digest)
-        }
-    }
-}
-
-fn malformed(line: u64, fault: Fault) -> Meaning {
+pub(super) fn malformed(line: u64, fault: Fault) -> Meaning {
     Meaning::Fault(Finding::Malformed { line, fault })
 }
 
 /// A file that can only be looked for, if it may be one.
-fn unhashed(target: &Target, line: u64, name: &[u8], algorithm: Option<OtherName>) -> Meaning {
+pub(super) fn unhashed(
+    target: &Target,
+    line: u64,
+    name: &[u8],
+    algorithm: Option<OtherName>,
+) -> Meaning {
     allowed(target, line, name, |path| Meaning::Unhashed(line, path, algorithm))
 }
 
 /// A file to check, if it may be one.
-fn named(target: &Target, number: u64, name: &[u8], digest: Digest) -> Meaning {
-    let (further, is_reference, looked_at) = (Vec::new(), false, false);
-    let file = |path| ManifestLine { number, path, digest, further, is_reference, looked_at };
-    allowed(target, number, name, |path| Meaning::File(file(path)))
+pub(super) fn named(target: &Target, number: u64, name: &[u8], digest: Digest) -> Meaning {
+    allowed(target, number, name, |path| Meaning::File(ManifestLine::of(number, path, digest)))
 }
 
 /// What a name means by its path, unless that is refused.
@@ -282,7 +280,7 @@ enum ListText<R> {
     /// Lines that each say all by themselves.
     Lines(Box<Entries<Utf16Reader<Whole<R>>>>),
     /// A manifest of a bag.
-    Bag(Box<Scanner<LineEnds<Utf16Reader<R>>>>, BagPart, bool),
+    Bag(Box<BagList<R>>),
     /// XML.
     Mhl(Box<MhlEntries<Whole<R>>>),
     /// JSON, or a report of a cloud.
@@ -290,12 +288,11 @@ enum ListText<R> {
 }
 
 impl<R: Read> ListText<R> {
-    fn begin(&mut self) -> io::Result<()> {
+    fn begin(&mut self, target: &Target) -> io::Result<()> {
         let ListText::Unread(input, part) = self else { return Ok(()) };
         let Some(mut input) = input.take() else { return Ok(()) };
         if let PartOf::Bag(part) = *part {
-            let scanner = Scanner::new(LineEnds::new(Utf16Reader::new(input)));
-            *self = ListText::Bag(Box::new(scanner), part, false);
+            *self = ListText::Bag(Box::new(BagList::new(input, part, target)));
             return Ok(());
         }
         let (mut start, mut len) = (vec![0; START], 0);

@@ -1,5 +1,6 @@
 //! Reading manifests and handing out their lines.
 
+mod bag_list;
 mod history_names;
 pub mod manifest_lines;
 pub mod seen;
@@ -19,8 +20,8 @@ use crate::{
     error::Error, event::Stop, hash::Algorithm, hash::Sha256, manifest::Fault, path::RelPath,
     sys::stat::Identity, tree::Filter, verify::Finding, verify::Findings, verify::ManifestLines,
     verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target, verify::TargetSpec,
-    verify::scrub::Pass, verify::scrub::Scrub, verify::several::RereadableManifest,
-    verify::target::FoundManifest, verify::target::OpenTarget,
+    verify::Witness, verify::scrub::Pass, verify::scrub::Scrub,
+    verify::several::RereadableManifest, verify::target::FoundManifest, verify::target::OpenTarget,
 };
 
 // The thread that reads the manifests and hands out their lines to the workers.
@@ -343,7 +344,8 @@ impl LineReader<'_> {
         match history.judge(key, line, || is_there(target, &path)) {
             Ok(lines) => lines.into_iter().for_each(give),
             Err(Contradiction) => {
-                return twice.or(Some(Finding::Contradicts { line: number, path }));
+                let by = Witness::LaterGeneration;
+                return twice.or(Some(Finding::Contradicts { line: number, path, by }));
             }
         }
         twice

@@ -7,4 +7,5 @@ mod media;
 mod near;
 mod portions;
 mod reference;
+mod rewritten;
 mod touched;
