@@ -15,13 +15,13 @@ use crate::{
     cli::show::Reporter, cli::show::copy_messages::Gathered, cli::show::copy_summary::CopySummary,
     cli::show::rows::files, cli::show::rows::size, cli::show::stream_summary::summary,
     cli::show::stream_summary::verdict, cli::verify::protect_copied, cli::words, copy::CopyJob,
-    copy::DatedName, copy::Ending, copy::GenerationNote, copy::GenerationSet, copy::LostNames,
-    copy::OutputJob, copy::Report, copy::generations::set::discard, copy::generations::set::hold,
-    copy::generations::set::path_of, copy::run::means::count, copy::run::outputs::copy_to_all,
-    error::Deed, error::Error, error::Result, event::Event, event::Progress, event::Stop,
-    heal::ProtectJob, path::Shown, span::span_over, stream::Endpoint, stream::StreamEnding,
-    stream::StreamJob, sys, sys::Dir, sys::PlainUse, tree::NameEnd, tree::NameList,
-    verify::VerifyReport, verify::near,
+    copy::Ending, copy::GenerationSet, copy::LostNames, copy::OutputJob, copy::Report,
+    copy::generations::set::discard, copy::generations::set::hold, copy::generations::set::path_of,
+    copy::run::means::count, copy::run::outputs::copy_to_all, error::Deed, error::Error,
+    error::Result, event::Event, event::Progress, event::Stop, heal::ProtectJob, path::Shown,
+    span::span_over, state::DatedName, state::GenerationNote, stream::Endpoint,
+    stream::StreamEnding, stream::StreamJob, sys, sys::Dir, sys::PlainUse, tree::NameEnd,
+    tree::NameList, verify::VerifyReport, verify::near,
 };
 
 /// Copies the source to every output.
@@ -307,7 +307,7 @@ fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (E
     let each = |names: &[DatedName], state| {
         for name in names {
             let note = match state {
-                "complete" => GenerationNote::read(&root, &args.output, *name),
+                "complete" => GenerationNote::at(&path_of(&args.output, *name)),
                 _ => None,
             };
             console.out(&match args.json {
@@ -347,10 +347,10 @@ fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (E
     }
     each(rest, "complete");
     each(&set.unfinished, "unfinished");
-    for (_, error) in &set.unread {
+    for (_, error) in set.doubted() {
         console.err(&format!("dircopy: {error}"));
     }
-    match set.unread.is_empty() {
+    match set.doubted().next().is_none() {
         true => Ok(()),
         false => {
             let finding = "not all of them can be looked at";

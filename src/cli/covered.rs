@@ -15,10 +15,10 @@ use crate::{
     cli::record::task::{RunResult, Task},
     cli::session::{Session, Setup},
     cli::show::{Detail, count, rows::typed},
-    copy::DatedName,
     copy::generations::set::{GenerationSet, path_of},
     hash::Algorithm,
     path::Shown,
+    state::DatedName,
     sys::{self, Dir},
     verify::{
         AtLeast, CoveredJob, CoveredReport, DirProof, Found, FoundAt, PROOFS, PlaceAsked,

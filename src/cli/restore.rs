@@ -6,12 +6,13 @@ use std::{path::Path, path::PathBuf};
 use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
-    cli::args::copy::CopyArgs, cli::show::rows::typed, copy::DatedName, copy::GenerationSet,
+    cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
     copy::generations::set::latest, copy::generations::set::path_of, error::Deed, error::Error,
     error::Result, manifest::Entries, manifest::ManifestName, manifest::Parsed, path::directory_of,
-    state::Missing, state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing,
-    sys::ListedEntry, sys::PlainUse, sys::stat::Kind, tree::Filter, tree::Inclusion,
-    tree::leftover_patterns, verify::DirProof, verify::output_near, verify::own_manifest,
+    state::DatedName, state::Missing, state::PrivateDir, state::private_dir, sys, sys::Dir,
+    sys::DirListing, sys::ListedEntry, sys::PlainUse, sys::stat::Kind, tree::Filter,
+    tree::Inclusion, tree::leftover_patterns, verify::DirProof, verify::output_near,
+    verify::own_manifest,
 };
 
 /// A tree that can be proven.
@@ -42,8 +43,11 @@ impl ProvenTree {
         // Who may write here can add a manifest, a bag or a generation to what this user's runs made.
         if proof != DirProof::Recorded {
             let newest = set.newest();
-            let unread = set.unread.iter().map(|(name, error)| (*name, error.reason().to_string()));
-            let is_lost = |name: &DatedName| newest.is_some() && !set.complete.contains(name);
+            let unread = set.doubted().map(|(name, error)| (*name, error.reason().to_string()));
+            let is_doubted = |name: &DatedName| set.doubted().any(|(doubted, _)| doubted == name);
+            let is_lost = |name: &DatedName| {
+                newest.is_some() && !set.complete.contains(name) && !is_doubted(name)
+            };
             let lost = latest(&root).filter(is_lost);
             let lost = lost.map(|name| (name, LOST_LATEST.to_owned()));
             if let Some((name, why)) = unread.chain(lost).max_by_key(|unread| unread.0)
@@ -57,7 +61,7 @@ impl ProvenTree {
                     )
                 });
                 return fail(format!(
-                    "its generation {name} may be the newest, and cannot be looked at ({why}){remedy}"
+                    "its generation {name} may be the newest, and cannot be taken for it ({why}){remedy}"
                 ));
             }
             if let Some(newest) = newest {

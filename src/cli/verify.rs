@@ -121,9 +121,10 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
         if !set.unread.is_empty() && !is_recorded() {
             untaken.extend(set.unread.drain(..).map(|(_, error)| Finding::Broken(error)));
         }
-        if (set.complete.is_empty() && !is_others) || is_recorded() {
+        let has_none = set.complete.is_empty() && set.misnamed.is_empty();
+        if (has_none && !is_others) || is_recorded() {
             // Where no generation was finished the tree of one has the manifest of its run.
-            let unfinished = set.unfinished.last().filter(|_| set.complete.is_empty());
+            let unfinished = set.unfinished.last().filter(|_| has_none);
             let tree = unfinished.map(|name| dir.join(format!("{name}{UNFINISHED}")));
             untaken.extend(tree.as_deref().map(unfinished_one));
             dirs.push(tree.unwrap_or_else(|| dir.clone()));
@@ -139,7 +140,7 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
                 let finding =
                     "another user's runs made it: it is checked by the manifest that lies in it";
                 untaken.push(Finding::Notice(Error::finding("take for yours", &path, finding)));
-            } else if !set.complete.contains(&name) {
+            } else if set.foreign.contains(&name) {
                 untaken.push(untaken_as_one(&path, latest == Some(name)));
             }
             dirs.push(path);

@@ -17,11 +17,10 @@ mod report;
 pub mod run;
 
 pub use before::{Prepared, space::Reservations};
-pub use generations::{prune::KeepRule, set::GenerationNote, set::GenerationSet};
+pub use generations::{prune::KeepRule, set::GenerationSet};
 pub use hard_link::{First, Link};
 pub use links::{LinkOutcome, Plan};
 pub use mirror::{MostDepartures, departures::LostNames};
-pub use record::rotation::DatedName;
 pub use report::{Counts, Ending, Lost, Report, StageTime, Stages};
 pub use run::{OutputRun, outputs::OutputJob};
 

@@ -7,6 +7,7 @@
 
 mod belief;
 pub mod closing;
+mod generation;
 mod knowledge;
 mod note;
 pub mod notes;
@@ -27,6 +28,7 @@ pub const LATEST: &str = "latest";
 
 pub use belief::{Belief, Remembered, RowPlace, Unsettled};
 pub use closing::FinishedManifest;
+pub use generation::{DatedName, GenerationNote};
 pub use knowledge::Knowledge;
 pub use note::Note;
 pub use notes::{

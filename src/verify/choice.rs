@@ -15,10 +15,11 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Sha256, io::ReadBack,
     manifest::Entries, manifest::ManifestName, manifest::Parsed, manifest::Scanner, manifest::Text,
     manifest::lists, path::RelPath, path::Shown, state::BagNote, state::FinishedManifest,
-    state::LastReceipt, state::Missing, state::NotAll, state::Note, state::PrivateDir,
-    state::SourceMark, state::Unlisted, state::closing::FINISHED, state::private_dir::NAME,
-    state::record::FIRST, state::record::measure, sys::Dir, sys::DirListing, sys::Medium,
-    sys::stat::Kind, tree::LastDir, verify::nearby::at_work, verify::nearby::remedy,
+    state::GenerationNote, state::LastReceipt, state::Missing, state::NotAll, state::Note,
+    state::PrivateDir, state::SourceMark, state::Unlisted, state::closing::FINISHED,
+    state::private_dir::NAME, state::record::FIRST, state::record::measure, sys::Dir,
+    sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir, verify::nearby::at_work,
+    verify::nearby::remedy,
 };
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
@@ -84,6 +85,8 @@ pub struct OwnManifests {
     is_plain: bool,
     /// Why there may be no finished manifest, and what to do then.
     why_none: &'static str,
+    /// The error if it is a generation that was given the name of another one.
+    pub misnamed: Option<Error>,
 }
 
 /// … where runs came to their end.
@@ -133,6 +136,7 @@ impl OwnManifests {
             is_bag: false,
             is_plain: false,
             why_none: MADE_NONE,
+            misnamed: None,
         };
         found.list(&here).map_err(fail)?;
         let is_file = |name: &ManifestName| {
@@ -151,6 +155,8 @@ impl OwnManifests {
                 || found.is_unlisted
                 || SourceMark::read(&private).is_some();
             found.why_none = why_none(&private);
+            let path = dir.canonicalize().unwrap_or_default();
+            found.misnamed = GenerationNote::misnamed(&private, &path);
         }
         found.drop_lists();
         ManifestName::newest_first(&mut found.finished);
@@ -476,7 +482,9 @@ pub fn has_own_manifest(dir: &Path, state: Option<&Path>) -> bool {
 /// # Errors
 /// There is none, it is not what the last run wrote, or that is gone.
 pub fn own_manifest(dir: &Path, state: Option<&Path>) -> Result<PathBuf> {
-    let valid = OwnManifests::look(dir, state)?.open_valid(dir)?;
+    let mut own = OwnManifests::look(dir, state)?;
+    own.misnamed.take().map_or(Ok(()), Err)?;
+    let valid = own.open_valid(dir)?;
     let gone = |rival: &Rival| if let Rival::Gone(name) = rival { Some(*name) } else { None };
     if let Some(name) = valid.rivals.iter().find_map(gone) {
         let finding = "your last run finished it, and it is gone: who may write there may have put another in its place; \

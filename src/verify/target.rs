@@ -62,6 +62,8 @@ pub struct FoundManifest {
     pub rivals: Vec<Rival>,
     /// Other lists that were not asked for.
     pub others: Vec<String>,
+    /// The error if it is a generation that was given the name of another one.
+    pub misnamed: Option<Error>,
 }
 
 /// A target that is to be opened.
@@ -194,7 +196,7 @@ impl TargetSpec {
     }
 
     fn fill(&self, target: &mut Target) -> Result<FoundManifest> {
-        let mut is_recorded = false;
+        let (mut is_recorded, mut misnamed) = (false, None);
         let (manifest, mut unfinished, rivals) = match &self.manifest {
             Some(ManifestAt::StandardInput) => {
                 target.manifest = "standard input".into();
@@ -216,7 +218,8 @@ impl TargetSpec {
             }
             None => {
                 let dir = self.dir.as_deref().unwrap_or(Path::new("."));
-                let own = OwnManifests::look(dir, self.state.as_deref())?;
+                let mut own = OwnManifests::look(dir, self.state.as_deref())?;
+                misnamed = own.misnamed.take();
                 let mut taken = own.open_valid(dir)?;
                 if taken.is_recorded {
                     // Earlier ones that cannot be read say nothing; the one that holds is checked.
@@ -245,7 +248,8 @@ impl TargetSpec {
         };
         target.handle = Some(root);
         unfinished = unfinished.filter(|name| target.ours.is_some_and(|ours| *name > ours));
-        Ok(FoundManifest { manifest, id: stat.id, is_recorded, unfinished, rivals, others })
+        let id = stat.id;
+        Ok(FoundManifest { manifest, id, is_recorded, unfinished, rivals, others, misnamed })
     }
 
     /// The manifest in the same directory that took the place of the one at `path`, called `name`.

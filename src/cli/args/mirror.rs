@@ -6,8 +6,8 @@ use clap::Parser;
 
 use crate::{
     cli::args::values::Choice, cli::args::values::Choose, cli::args::values::one_of, cli::jobs,
-    copy::CopyJob, copy::DatedName, copy::KeepRule, copy::MostDepartures, copy::bag::BagOptions,
-    copy::generations::Generations, copy::mirror::Mirror, manifest::InfoTag,
+    copy::CopyJob, copy::KeepRule, copy::MostDepartures, copy::bag::BagOptions,
+    copy::generations::Generations, copy::mirror::Mirror, manifest::InfoTag, state::DatedName,
 };
 
 /// A day, in seconds.

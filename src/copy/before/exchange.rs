@@ -11,15 +11,14 @@ use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc, time::Instant};
 
 use crate::copy::before::{cannot_look, check::Opened, is_inside, open_source};
 use crate::{
-    copy::CopyJob, copy::Counts, copy::DatedName, copy::Ending, copy::Report, error::Deed,
-    error::Error, error::Result, event::Stop, io::CopyOptions, manifest::Entries,
-    manifest::ManifestName, manifest::Parsed, manifest::archive::bag::DECLARATION,
-    manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name,
-    manifest::readers::ours, path::RelPath, path::Shown, state::Missing, state::Mounts,
-    state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark,
-    state::private_dir::NAME, sys::Cloned, sys::Dir, sys::DirListing, sys::ListedEntry,
-    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::Policy,
-    tree::SourceDir,
+    copy::CopyJob, copy::Counts, copy::Ending, copy::Report, error::Deed, error::Error,
+    error::Result, event::Stop, io::CopyOptions, manifest::Entries, manifest::ManifestName,
+    manifest::Parsed, manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
+    manifest::archive::bag::manifest_name, manifest::readers::ours, path::RelPath, path::Shown,
+    state::DatedName, state::Missing, state::Mounts, state::Note, state::PrivateDir,
+    state::PrivatePlace, state::SourceMark, state::private_dir::NAME, sys::Cloned, sys::Dir,
+    sys::DirListing, sys::ListedEntry, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
+    tree::LastDir, tree::Policy, tree::SourceDir,
 };
 
 /// Number of lines of a manifest that are looked for at the output: one that is there is enough.

@@ -4,10 +4,10 @@
 use std::{io::Read, path::Path};
 
 use crate::{
-    copy::CopyJob, copy::DatedName, copy::GenerationNote, copy::GenerationSet,
-    copy::generations::set::latest, error::Error, error::Result,
+    copy::CopyJob, copy::GenerationSet, copy::generations::set::latest,
+    copy::generations::set::path_of, error::Error, error::Result,
     manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD, path::Shown,
-    path::directory_of, sys, sys::Dir, sys::PlainUse,
+    path::directory_of, state::DatedName, state::GenerationNote, sys, sys::Dir, sys::PlainUse,
 };
 
 impl CopyJob {
@@ -60,7 +60,8 @@ impl CopyJob {
         if is_of_source || latest(&root).is_none() {
             return Ok(());
         }
-        if GenerationSet::read(&root, &self.output)?.complete.is_empty() {
+        let set = GenerationSet::read(&root, &self.output)?;
+        if set.complete.is_empty() && set.misnamed.is_empty() {
             return Ok(());
         }
         let finding = "generations are there, and what lies beside them is in none; --generations makes the next one, \
@@ -75,7 +76,7 @@ impl CopyJob {
         let is_generation = |dir: &&Path| {
             let name = dir.file_name().and_then(|name| name.to_str()).and_then(DatedName::parse);
             let (Some(name), Some(all)) = (name, dir.parent()) else { return false };
-            Dir::open(all).is_ok_and(|root| GenerationNote::read(&root, all, name).is_some())
+            GenerationNote::at(&path_of(all, name)).is_some()
         };
         match place.ancestors().find(is_generation) {
             None => Ok(()),

@@ -14,9 +14,9 @@ use std::{num::NonZero, path::Path, path::PathBuf, sync::Arc, time::Duration, ti
 use jiff::Timestamp;
 
 use crate::{
-    copy::CopyJob, copy::DatedName, copy::Ending, copy::GenerationNote, copy::GenerationSet,
-    copy::KeepRule, copy::LostNames, copy::MostDepartures, copy::Prepared, copy::Report,
-    copy::Reservations, copy::before::check::Opened, copy::before::check::make_output,
+    copy::CopyJob, copy::Ending, copy::GenerationSet, copy::KeepRule, copy::LostNames,
+    copy::MostDepartures, copy::Prepared, copy::Report, copy::Reservations,
+    copy::before::check::Opened, copy::before::check::make_output,
     copy::before::check::open_output, copy::before::space::RecordedFiles,
     copy::before::space::SpaceAnswer, copy::before::space::SpaceLook,
     copy::generations::prune::Pruning, copy::generations::prune::remove_found,
@@ -29,9 +29,9 @@ use crate::{
     copy::mirror::departures::TreeRecord, copy::mirror::look::DepartureLook,
     copy::mirror::look::LookResult, copy::run::earlier::EarlierRecords, error::Error,
     error::Result, event::Event, event::EventObserver, event::Progress, event::Stop, io::Renamed,
-    part::content::Method, state::CountedRun, state::Knowledge, state::LATEST, state::Missing,
-    state::PrivateDir, sys::Attributes, sys::Dir, sys::PartOwner, tree::HeldTree, tree::Patience,
-    tree::Policy,
+    part::content::Method, state::CountedRun, state::DatedName, state::GenerationNote,
+    state::Knowledge, state::LATEST, state::Missing, state::PrivateDir, sys::Attributes, sys::Dir,
+    sys::PartOwner, tree::HeldTree, tree::Patience, tree::Policy,
 };
 
 // A run that makes a generation: a tree with an unfinished name is filled, and gets its name when it is complete and
@@ -210,7 +210,7 @@ impl GenerationRun<'_> {
             let error = Error::finding("go on with the tree", tree, finding);
             (self.observer.listen)(&Event::Warning(&error));
         }
-        for (_, error) in &set.unread {
+        for (_, error) in set.doubted() {
             (self.observer.listen)(&Event::Warning(error));
         }
         let last = set.last(&dir, path)?;
@@ -381,7 +381,8 @@ impl GenerationRun<'_> {
             let renamed = report.methods.iter().find(|(method, _)| *method == Method::Renamed);
             let renamed = renamed.map_or(0, |(_, tally)| tally.bytes);
             let new_bytes = counts.bytes.saturating_sub(renamed);
-            GenerationNote { files, bytes, new_bytes }.write(&private).map_err(fail)?;
+            let name = Some(name);
+            GenerationNote { files, bytes, new_bytes, name }.write(&private).map_err(fail)?;
         }
         let text = name.to_string();
         root.dir.move_entry(part.as_ref(), &root.dir, text.as_ref()).map_err(fail)?;

@@ -12,8 +12,8 @@ use jiff::{civil::Date, tz::Offset};
 
 use crate::copy::mirror::{TreeRemoval, departures::Departures, search::SUBVOLUME_STUB_INODE};
 use crate::{
-    copy::DatedName, error::Deed, error::Error, error::Result, event::Stop, manifest::ManifestName,
-    path::DirPath, path::RelPath, state::Belief, state::Knowledge, state::private_dir::NAME,
+    error::Deed, error::Error, error::Result, event::Stop, manifest::ManifestName, path::DirPath,
+    path::RelPath, state::Belief, state::DatedName, state::Knowledge, state::private_dir::NAME,
     state::private_dir::TRASH, sys, sys::Dir, sys::is_journal_name, sys::is_part_name,
     sys::stat::Kind, sys::stat::Stat, transfer::is_same_link, transfer::may_be_as,
     tree::Classifier, tree::Inclusion, tree::PassDir, tree::Step, tree::TreePass,

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::{collections::BTreeSet, ffi::OsStr, io, io::Read, sync::Arc, time::Duration};
 
 use crate::{
-    copy::DatedName, copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Cause,
-    error::Deed, error::Error, error::Result, event::Event, event::Stop, path::RelPath,
-    staged::create_link, staged::write_whole, state::LATEST, state::Missing, state::PrivateDir,
-    state::closing::FINISHED, state::private_dir::NAME, sys, sys::Dir, sys::DirListing,
-    sys::Uninterrupted, sys::stat::Kind, tree::HeldTree, tree::OutputDir, tree::Patience,
+    copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Cause, error::Deed,
+    error::Error, error::Result, event::Event, event::Stop, path::RelPath, staged::create_link,
+    staged::write_whole, state::DatedName, state::GenerationNote, state::LATEST, state::Missing,
+    state::PrivateDir, state::closing::FINISHED, state::private_dir::NAME, sys, sys::Dir,
+    sys::DirListing, sys::Uninterrupted, sys::stat::Kind, tree::HeldTree, tree::OutputDir,
+    tree::Patience,
 };
 
 /// The ending behind the date of a tree that is not finished.
@@ -19,11 +20,6 @@ pub const UNFINISHED: &str = ".part";
 
 /// A `latest` that is a file, and was made by a run, has fewer bytes.
 const MOST_LATEST: u64 = 64;
-
-/// The note about its run in a generation's private directory.
-const NOTE: &str = "generation";
-
-const NOTE_HEAD: &str = "dircopy generation 1";
 
 /// The content of the directory of all generations.
 #[derive(Debug, Default)]
@@ -38,6 +34,9 @@ pub struct GenerationSet {
     pub foreign_trees: Vec<DatedName>,
     /// Those of the other entries that may be complete generations, and why it cannot be told.
     pub unread: Vec<(DatedName, Error)>,
+    /// Complete ones that their own records call otherwise, by the names that they have. They are no other entries, and
+    /// nothing goes by them.
+    pub misnamed: Vec<(DatedName, Error)>,
 }
 
 impl GenerationSet {
@@ -53,14 +52,16 @@ impl GenerationSet {
             let Some(text) = listed.to_str() else { continue };
             let unfinished = text.strip_suffix(UNFINISHED).and_then(DatedName::parse);
             let Some(name) = unfinished.or_else(|| DatedName::parse(text)) else { continue };
-            match is_ours(root, path, &listed, unfinished.is_none()) {
-                Ok(true) if unfinished.is_some() => set.unfinished.push(name),
-                Ok(true) => set.complete.push(name),
+            let at = path.join(&*listed);
+            match find_own(root, &at, &listed, unfinished.is_none()) {
+                Ok(Some(_)) if unfinished.is_some() => set.unfinished.push(name),
+                Ok(Some(OwnTree { misnamed: Some(error) })) => set.misnamed.push((name, error)),
+                Ok(Some(_)) => set.complete.push(name),
                 other => {
                     set.foreign.push(name);
                     set.foreign_trees.extend(unfinished);
                     if let (Err(error), None) = (other, unfinished) {
-                        let error = Error::io("look at the generation", path.join(&*listed), error);
+                        let error = Error::io("look at the generation", at, error);
                         set.unread.push((name, error));
                     }
                 }
@@ -96,8 +97,15 @@ impl GenerationSet {
             path_of(path, *name).symlink_metadata().is_ok_and(|found| found.is_dir())
         };
         let foreign = self.foreign.iter().copied().filter(is_dir);
-        let all: BTreeSet<_> = self.complete.iter().copied().chain(foreign).collect();
+        let misnamed = self.misnamed.iter().map(|(name, _)| *name);
+        let all: BTreeSet<_> =
+            self.complete.iter().copied().chain(foreign).chain(misnamed).collect();
         all.into_iter().collect()
+    }
+
+    /// The errors about what may be a generation, and is not taken for one, by the names that are there.
+    pub fn doubted(&self) -> impl Iterator<Item = &(DatedName, Error)> {
+        self.unread.iter().chain(&self.misnamed)
     }
 
     /// True if what is in `root` was made by another user's runs, and none of it is this user's.
@@ -112,7 +120,8 @@ impl GenerationSet {
     /// Who may write to the directory can make one of any day, and it must not become the day of all that follow.
     pub fn next_name(&self, now: DatedName) -> DatedName {
         let latest = self.newest().filter(|latest| *latest >= now);
-        let foreign: BTreeSet<_> = self.foreign.iter().collect();
+        let misnamed = self.misnamed.iter().map(|(name, _)| name);
+        let foreign: BTreeSet<_> = self.foreign.iter().chain(misnamed).collect();
         let mut name = latest.and_then(DatedName::next).unwrap_or(now);
         while foreign.contains(&name)
             && let Some(next) = name.next()
@@ -123,29 +132,40 @@ impl GenerationSet {
     }
 }
 
-/// True if the directory `name` was made by this user's runs; with `complete`, by one that was completed. One that is
-/// not complete is this user's, and nobody else may write to it, or it is not known what was put into it.
+/// A tree of this user's runs.
+#[derive(Debug, Default)]
+struct OwnTree {
+    /// Why it is not the generation of its name, if so.
+    misnamed: Option<Error>,
+}
+
+/// The directory `name` at `path`, if it was made by this user's runs; with `complete`, by one that was completed. One
+/// that is not complete is this user's, and nobody else may write to it, or it is not known what was put into it.
 ///
 /// # Errors
 /// It cannot be told.
-fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> io::Result<bool> {
-    let Some(dir) = open_own(root, name)? else { return Ok(false) };
+fn find_own(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> io::Result<Option<OwnTree>> {
+    let Some(dir) = open_own(root, name)? else { return Ok(None) };
     if !complete && !Dir::is_kept_by_us(&dir.stat_self()?) {
-        return Ok(false);
+        return Ok(None);
     }
-    let private = match PrivateDir::open(&dir, &path.join(name), None, Missing::Leave) {
+    let private = match PrivateDir::open(&dir, path, None, Missing::Leave) {
         Ok(Some(private)) => private,
         // A run was killed when it had made no more.
-        Ok(None) => return Ok(!complete && DirListing::is_empty(&dir).unwrap_or(false)),
+        Ok(None) => {
+            let is_new = !complete && DirListing::is_empty(&dir).unwrap_or(false);
+            return Ok(is_new.then(OwnTree::default));
+        }
         Err(error) => {
             return match (error.cause(), open_own(&dir, NAME.as_ref())?) {
                 (Cause::Io(cause), Some(_)) => Err(io::Error::new(cause.kind(), error.reason())),
-                _ => Ok(false),
+                _ => Ok(None),
             };
         }
     };
     let finished = private.dir().stat(FINISHED.as_ref(), false).if_there()?;
-    Ok(!complete || finished.is_some_and(|it| it.kind == Kind::File))
+    let is_own = !complete || finished.is_some_and(|it| it.kind == Kind::File);
+    Ok(is_own.then(|| OwnTree { misnamed: GenerationNote::misnamed(&private, path) }))
 }
 
 /// The directory `name`, if there is one that may be this user's: not what is a link or no directory, nor one of
@@ -161,41 +181,6 @@ fn open_own(above: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
             Err(error)
         }
         _ => Ok(None),
-    }
-}
-
-/// The counts of a generation's run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GenerationNote {
-    pub files: u64,
-    pub bytes: u64,
-    /// Bytes that were not shared with the generation before.
-    pub new_bytes: u64,
-}
-
-impl GenerationNote {
-    /// Writes it into the private directory of a generation.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn write(&self, private: &PrivateDir) -> io::Result<()> {
-        let Self { files, bytes, new_bytes } = self;
-        let text = format!("{NOTE_HEAD}\nfiles {files}\nbytes {bytes}\nnew {new_bytes}\n");
-        private.write(NOTE.as_ref(), true, |file| sys::write_all(&*file, text.as_bytes()))
-    }
-
-    /// The note in the private directory of the generation `name`; `None` if it cannot be read.
-    pub fn read(root: &Dir, path: &Path, name: DatedName) -> Option<Self> {
-        let name = name.to_string();
-        let dir = root.open_dir(name.as_ref(), false).ok()?;
-        let private = PrivateDir::open(&dir, &path.join(&name), None, Missing::Leave).ok()??;
-        let (file, _) = private.dir().open_private(NOTE.as_ref()).ok()??;
-        let mut text = String::new();
-        Uninterrupted(file).take(4096).read_to_string(&mut text).ok()?;
-        let mut lines = text.lines();
-        (lines.next()? == NOTE_HEAD).then_some(())?;
-        let mut number = |word: &str| lines.next()?.strip_prefix(word)?.trim().parse().ok();
-        Some(Self { files: number("files")?, bytes: number("bytes")?, new_bytes: number("new")? })
     }
 }
 
@@ -337,7 +322,17 @@ pub fn discard(
         let fail = |error| Error::io("move to the trash", path_of(path, *name), error);
         let text = name.to_string();
         let to = trash.dir(&RelPath::root())?;
+        // Names may have been exchanged since the set was read.
+        let kept = root.open_dir(text.as_ref(), false).map_err(fail)?;
+        let private = PrivateDir::open(&kept, &path_of(path, *name), None, Missing::Leave)?;
+        let misnamed = private.and_then(|it| GenerationNote::misnamed(&it, &path_of(path, *name)));
+        misnamed.map_or(Ok(()), Err)?;
         root.move_entry(text.as_ref(), to, text.as_ref()).map_err(fail)?;
+        if to.stat(text.as_ref(), false).map_err(fail)?.id != kept.identity().map_err(fail)? {
+            let moved =
+                io::Error::other("another directory has its name: someone else may write there");
+            return Err(fail(moved));
+        }
         to.persist().and_then(|()| root.persist()).map_err(fail)?;
         tell(Event::GenerationRemoved(text.as_bytes()));
     }

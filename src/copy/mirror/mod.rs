@@ -17,9 +17,9 @@ use crate::copy::mirror::{
     departures::DepartedItem, departures::Departures, departures::TreeRecord,
 };
 use crate::{
-    copy::DatedName, copy::LostNames, copy::commit::accounting::Accounting, error::Deed,
-    error::Error, error::Result, error::is_absent, event::Event, event::Stop, hash::Algorithm,
-    path::DirPath, path::RelPath, state::Departing, state::Knowledge, state::PrivateDir,
+    copy::LostNames, copy::commit::accounting::Accounting, error::Deed, error::Error,
+    error::Result, error::is_absent, event::Event, event::Stop, hash::Algorithm, path::DirPath,
+    path::RelPath, state::DatedName, state::Departing, state::Knowledge, state::PrivateDir,
     state::private_dir::TRASH, sys, sys::Attributes, sys::Dir, sys::DirListing, sys::DirReader,
     sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::Cleanup, tree::OutputDir,
     tree::PassDir, tree::Protected, tree::SourceDir, tree::Step, tree::TreePass,

@@ -113,7 +113,8 @@ impl LineReader<'_> {
 
     fn manifest(&self, opened: OpenTarget, done: &mut LinesRead) {
         let OpenTarget { target, found } = opened;
-        let FoundManifest { manifest, id, is_recorded, unfinished, rivals, others } = found;
+        let FoundManifest { manifest, id, is_recorded, unfinished, rivals, others, misnamed } =
+            found;
         done.manifests.push(id);
         if let Some(name) = unfinished {
             self.tell(&target, Finding::Unfinished(name));
@@ -122,6 +123,7 @@ impl LineReader<'_> {
         if !others.is_empty() {
             self.tell(&target, Finding::Others(others));
         }
+        misnamed.into_iter().for_each(|error| self.tell(&target, Finding::Incomplete(error)));
         let for_passes = self.scrub.map(|scrub| (scrub, manifest.try_clone()));
         if self.reread
             && manifest.metadata().is_ok_and(|file| file.is_file())

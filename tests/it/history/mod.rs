@@ -2,6 +2,7 @@
 
 mod departures;
 mod generations;
+mod misnamed;
 mod mounted;
 mod moves;
 mod neighbours;

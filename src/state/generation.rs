@@ -1,0 +1,133 @@
+//! The name of a directory that a run makes for itself, and what a generation keeps about the run that made it.
+//!
+//! The name is when the run began, as `2026-11-21T020000Z`, in UTC; names sort by time. Who may write to the directory
+//! of all generations can give them each other's names. So the name is noted in the private directory of each.
+
+use std::{fmt, io, io::Read, path::Path};
+
+use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
+
+use crate::{
+    error::Error, manifest::is_ahead, state::Missing, state::PrivateDir, sys, sys::Dir,
+    sys::Uninterrupted,
+};
+
+/// The file of the note.
+const NOTE: &str = "generation";
+
+const NOTE_HEAD: &str = "dircopy generation 1";
+
+/// More is not read of it, in bytes.
+const MOST_NOTE: u64 = 4096;
+
+/// A time in whole seconds, as the name of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DatedName(Timestamp);
+
+impl DatedName {
+    /// The date of a run that began at `time`.
+    pub fn new(time: Timestamp) -> Self {
+        let time = Timestamp::from_second(time.as_second()).unwrap_or(time);
+        Self(time.max(Timestamp::UNIX_EPOCH))
+    }
+
+    /// `None` if the text is not what [`Display`](fmt::Display) writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let time = DateTime::strptime("%Y-%m-%dT%H%M%SZ", text).ok()?;
+        let name = Self(Offset::UTC.to_timestamp(time).ok()?);
+        (name.to_string() == text).then_some(name)
+    }
+
+    /// The one to try when this one is taken.
+    pub fn next(self) -> Option<Self> {
+        self.0.checked_add(SignedDuration::from_secs(1)).ok().map(Self)
+    }
+
+    pub fn time(self) -> Timestamp {
+        self.0
+    }
+
+    /// True if that is still to come, whoever's clock it is by.
+    pub fn is_ahead(self) -> bool {
+        is_ahead(self.0)
+    }
+}
+
+impl fmt::Display for DatedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let t = Offset::UTC.to_datetime(self.0);
+        let (year, month, day) = (t.year(), t.month(), t.day());
+        let (hour, minute, second) = (t.hour(), t.minute(), t.second());
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}{minute:02}{second:02}Z")
+    }
+}
+
+/// What a generation keeps about the run that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GenerationNote {
+    pub files: u64,
+    pub bytes: u64,
+    /// Bytes that were not shared with the generation before.
+    pub new_bytes: u64,
+    /// The name that it was given. Earlier versions did not note it.
+    pub name: Option<DatedName>,
+}
+
+impl GenerationNote {
+    /// Writes it into the private directory of a generation.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, private: &PrivateDir) -> io::Result<()> {
+        let Self { files, bytes, new_bytes, name } = self;
+        let mut text = format!("{NOTE_HEAD}\nfiles {files}\nbytes {bytes}\nnew {new_bytes}\n");
+        text.extend(name.iter().map(|name| format!("name {name}\n")));
+        private.write(NOTE.as_ref(), true, |file| sys::write_all(&*file, text.as_bytes()))
+    }
+
+    /// The note in the private directory of a generation; `None` if it cannot be read.
+    pub fn read(private: &PrivateDir) -> Option<Self> {
+        let (file, _) = private.dir().open_private(NOTE.as_ref()).ok()??;
+        let mut text = String::new();
+        Uninterrupted(file).take(MOST_NOTE).read_to_string(&mut text).ok()?;
+        let mut lines = text.lines();
+        (lines.next()? == NOTE_HEAD).then_some(())?;
+        let mut number = |word: &str| lines.next()?.strip_prefix(word)?.trim().parse().ok();
+        let (files, bytes, new_bytes) = (number("files")?, number("bytes")?, number("new")?);
+        let name = lines.next().and_then(|line| DatedName::parse(line.strip_prefix("name ")?));
+        Some(Self { files, bytes, new_bytes, name })
+    }
+
+    /// The note of the generation at `path`, if that is one.
+    pub fn at(path: &Path) -> Option<Self> {
+        let dir = Dir::open(path).ok()?;
+        Self::read(&PrivateDir::open(&dir, path, None, Missing::Leave).ok()??)
+    }
+
+    /// The error about the tree at `path` with this private directory, if it is a generation that was given the name of
+    /// another time.
+    pub fn misnamed(private: &PrivateDir, path: &Path) -> Option<Error> {
+        let is = DatedName::parse(path.file_name()?.to_str()?)?;
+        let was = Self::read(private)?.name.filter(|was| *was != is)?;
+        let finding = format!(
+            "it is the generation {was}, as its own record says: whoever may write there gave it another name; give it its \
+             own again (mv), and close the directory to others (chmod 700)"
+        );
+        Some(Error::finding("take for the generation of its name", path, finding))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        let name = DatedName::parse("2026-11-21T020000Z").unwrap();
+        assert_eq!(name.to_string(), "2026-11-21T020000Z");
+        assert_eq!(name.next().unwrap().to_string(), "2026-11-21T020001Z");
+        for text in ["2026-11-21T020000", "2026-11-21T0200Z", "2026-1-21T020000Z", "latest", ""] {
+            assert_eq!(DatedName::parse(text), None, "{text}");
+        }
+    }
+}
