@@ -4,7 +4,7 @@
 //! Where these are too much for memory, the files are read once for their sums, and then column by column: the first
 //! megabytes of all slices, then the next. Each slice must then be what it was at first.
 
-use std::{collections::BTreeMap, fs::File, io, io::Seek, io::SeekFrom};
+use std::{collections::BTreeMap, fs::File, io, io::Seek, io::SeekFrom, ops::Range, thread};
 
 use md5::{Digest as _, Md5};
 
@@ -14,8 +14,10 @@ use crate::{
 };
 
 use super::{
-    field::{Sums, Term, constants, power},
+    field::{constants, power},
+    md5_lanes::Md5s,
     packets::{self, Listed, MOST_SLICES, PAGE, SetFile, SetFiles, SliceSum},
+    sums::{Sums, Term},
 };
 
 /// Recovery slices in memory, and …
@@ -187,35 +189,39 @@ impl PlannedSet {
         let id = self.set.id();
         let mut sums: Vec<Md5> =
             (0..self.recovery).map(|row| packets::begin_recovery(&id, row as u32)).collect();
-        let mut columns: Vec<Md5> = Vec::new();
-        if width < slice {
+        let is_again = width < slice;
+        if is_again {
             // The files are read for their sums alone.
             let mut pass = Pass::new(self, means, 0..slice, width);
-            while let Some(piece) = pass.next(unfit) {
-                drop(piece);
-            }
-            let read = pass.read;
-            if !self.take_sums(read, unfit) || (means.is_to_stop)() {
+            while pass.next(unfit).is_some() {}
+            let Pass { read, crcs, .. } = pass;
+            if !self.take_files(read, unfit) || (means.is_to_stop)() {
                 return Ok(false);
             }
-            columns = vec![Md5::new(); bases.len()];
+            self.take_slices(Md5s::new(bases.len(), slice), crcs, false, unfit);
         }
+        let mut md5s = Md5s::new(bases.len(), slice);
+        let mut crcs = vec![crc32fast::Hasher::new(); bases.len()];
         let mut from = 0;
         while from < slice {
             let len = width.min(slice - from);
             let mut added = Sums::new(self.recovery, len as usize);
             let mut pass = Pass::new(self, means, from..from + len, len);
-            pass.columns = (width < slice).then(|| std::mem::take(&mut columns));
-            let mut terms = pass.batch(&bases, self.recovery, unfit);
-            while !terms.is_empty() {
-                let mut next = Vec::new();
+            (pass.is_again, pass.crcs) = (is_again, crcs);
+            let mut batch = pass.batch(&bases, self.recovery, unfit);
+            while !batch.terms.is_empty() {
+                let mut next = Batch::default();
                 let beside = || next = pass.batch(&bases, self.recovery, unfit);
-                added.add(&terms, beside);
-                terms = next;
+                let column = from..from + len;
+                thread::scope(|scope| {
+                    scope.spawn(|| md5s.take(batch.first, &batch.pieces(), &column));
+                    added.add(&batch.terms, beside);
+                });
+                batch = next;
             }
-            let read = pass.read;
-            columns = pass.columns.unwrap_or_default();
-            if columns.is_empty() && !self.take_sums(read, unfit) || (means.is_to_stop)() {
+            let Pass { read, crcs: taken, .. } = pass;
+            crcs = taken;
+            if !self.take_files(read, unfit) || (means.is_to_stop)() {
                 return Ok(false);
             }
             for (row, sum) in sums.iter_mut().enumerate() {
@@ -227,7 +233,7 @@ impl PlannedSet {
             }
             from += len;
         }
-        if !self.is_as_read(columns, unfit) {
+        if !self.take_slices(md5s, crcs, is_again, unfit) {
             return Ok(false);
         }
         for (row, sum) in sums.into_iter().enumerate() {
@@ -243,36 +249,36 @@ impl PlannedSet {
         Ok(true)
     }
 
-    /// Takes what a pass found of the files; false if one does not fit.
-    fn take_sums(&mut self, read: Vec<(usize, ReadFile)>, unfit: &AllUnfit) -> bool {
-        for (number, read) in read {
-            let file = &mut self.set.files[number];
-            (file.md5, file.sums) = (read.md5, read.sums);
+    /// Takes the sums of files that a pass read; false if one does not fit.
+    fn take_files(&mut self, read: Vec<(usize, packets::Sum)>, unfit: &AllUnfit) -> bool {
+        for (number, md5) in read {
+            self.set.files[number].md5 = md5;
         }
         unfit.is_empty()
     }
 
-    /// True if the columns together were what the slices had been before.
-    fn is_as_read(&self, columns: Vec<Md5>, unfit: &mut AllUnfit) -> bool {
-        let mut columns = columns.into_iter();
-        for (file, number) in self.set.files.iter().zip(&self.numbers) {
-            for (sum, column) in file.sums.iter().zip(&mut columns) {
-                if sum.md5 != packets::Sum::from(column.finalize()) {
-                    unfit.insert(
-                        *number,
-                        Unfit::Changed("it was not the same when it was read again"),
-                    );
+    /// Takes the sums of slices, where they were read twice beside those of the first time; false if one was another
+    /// then.
+    fn take_slices(
+        &mut self,
+        md5s: Md5s,
+        crcs: Vec<crc32fast::Hasher>,
+        is_again: bool,
+        unfit: &mut AllUnfit,
+    ) -> bool {
+        let mut each =
+            md5s.finish().zip(crcs).map(|(md5, crc)| SliceSum { md5, crc: crc.finalize() });
+        for (file, number) in self.set.files.iter_mut().zip(&self.numbers) {
+            for (sum, now) in file.sums.iter_mut().zip(&mut each) {
+                if is_again && sum.crc != now.crc {
+                    let why = "it was not the same when it was read again";
+                    unfit.insert(*number, Unfit::Changed(why));
                 }
+                *sum = now;
             }
         }
         unfit.is_empty()
     }
-}
-
-/// The sums of a file that was read to its end.
-struct ReadFile {
-    md5: packets::Sum,
-    sums: Vec<SliceSum>,
 }
 
 /// A part of a slice.
@@ -282,30 +288,43 @@ struct Piece {
     bytes: Vec<u8>,
 }
 
+/// Pieces of slices that follow each other.
+#[derive(Default)]
+struct Batch {
+    first: usize,
+    terms: Vec<Term>,
+}
+
+impl Batch {
+    fn pieces(&self) -> Vec<&[u8]> {
+        self.terms.iter().map(|term| &term.bytes[..]).collect()
+    }
+}
+
 /// A file that is being read.
 struct OpenFile {
     file: File,
     listed: Hasher,
     md5: Md5,
-    slice: Md5,
-    crc: crc32fast::Hasher,
-    sums: Vec<SliceSum>,
 }
 
 /// One reading of all files of a set: whole, or a column of it.
 struct Pass<'a> {
     plan: &'a PlannedSet,
     means: &'a Means<'a>,
-    column: std::ops::Range<u64>,
+    column: Range<u64>,
     /// Bytes that are read at once.
     width: u64,
+    /// Whether the files were read before, so that their own sums are known.
+    is_again: bool,
     last: LastDir,
     /// The file, the slice of it and the place in that which is next.
     at: (usize, u64, u64),
     open: Option<OpenFile>,
-    read: Vec<(usize, ReadFile)>,
-    /// The sums of the slices as far as their columns were read, where these are read.
-    columns: Option<Vec<Md5>>,
+    /// Files that were read to their ends, with their sums.
+    read: Vec<(usize, packets::Sum)>,
+    /// The sums of the slices as far as they were read.
+    crcs: Vec<crc32fast::Hasher>,
 }
 
 pub fn zeros(len: u64, mut take: impl FnMut(&[u8])) {
@@ -319,19 +338,24 @@ pub fn zeros(len: u64, mut take: impl FnMut(&[u8])) {
 }
 
 impl<'a> Pass<'a> {
-    fn new(
-        plan: &'a PlannedSet,
-        means: &'a Means<'a>,
-        column: std::ops::Range<u64>,
-        width: u64,
-    ) -> Self {
-        let (last, at) = (LastDir::default(), (0, 0, column.start));
-        Self { plan, means, column, width, last, at, open: None, read: Vec::new(), columns: None }
+    fn new(plan: &'a PlannedSet, means: &'a Means<'a>, column: Range<u64>, width: u64) -> Self {
+        Self {
+            plan,
+            means,
+            width,
+            is_again: false,
+            last: LastDir::default(),
+            at: (0, 0, column.start),
+            column,
+            open: None,
+            read: Vec::new(),
+            crcs: vec![crc32fast::Hasher::new(); plan.set.slices()],
+        }
     }
 
     /// The next slices, with what they are multiplied by for each recovery slice.
-    fn batch(&mut self, bases: &[u16], recovery: usize, unfit: &mut AllUnfit) -> Vec<Term> {
-        let (mut terms, mut weight) = (Vec::new(), 0);
+    fn batch(&mut self, bases: &[u16], recovery: usize, unfit: &mut AllUnfit) -> Batch {
+        let (mut batch, mut weight) = (Batch::default(), 0);
         let most = MOST_BATCH.min((MOST_PRODUCTS / recovery.max(1) as u64) as usize);
         while weight < most
             && let Some(Piece { slice, bytes }) = self.next(unfit)
@@ -339,12 +363,15 @@ impl<'a> Pass<'a> {
             let factors: Vec<u16> =
                 (0..recovery as u32).map(|row| power(bases[slice], row)).collect();
             weight += bytes.len() + 32 * factors.len();
-            terms.push(Term { bytes, factors });
+            if batch.terms.is_empty() {
+                batch.first = slice;
+            }
+            batch.terms.push(Term { bytes, factors });
         }
-        terms
+        batch
     }
 
-    /// The next piece that has bytes. `None` at the end, or if the run is to stop.
+    /// The next piece. `None` at the end, or if the run is to stop.
     fn next(&mut self, unfit: &mut AllUnfit) -> Option<Piece> {
         while !(self.means.is_to_stop)() {
             let (number, slice, place) = self.at;
@@ -367,10 +394,8 @@ impl<'a> Pass<'a> {
                     } else {
                         (number, slice, end)
                     };
-                    if !bytes.is_empty() {
-                        let slice = self.plan.starts[number] + slice as usize;
-                        return Some(Piece { slice, bytes });
-                    }
+                    let slice = self.plan.starts[number] + slice as usize;
+                    return Some(Piece { slice, bytes });
                 }
                 Err(why) => {
                     unfit.insert(self.plan.numbers[number], why);
@@ -385,7 +410,7 @@ impl<'a> Pass<'a> {
     fn take(
         &mut self,
         number: usize,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         len: u64,
         slice: u64,
     ) -> Result<Vec<u8>, Unfit> {
@@ -401,25 +426,12 @@ impl<'a> Pass<'a> {
             return Err(Unfit::Changed("it shrank while it was read"));
         }
         (self.means.on_read)(read as u64);
-        let rest = len - wanted as u64;
-        if let Some(columns) = &mut self.columns {
-            let sum = &mut columns[self.plan.starts[number] + slice as usize];
-            sum.update(&bytes);
-            zeros(rest, |zeros| sum.update(zeros));
-            return Ok(bytes);
-        }
-        let OpenFile { listed, md5, slice, crc, sums, .. } = open;
-        listed.update(&bytes);
-        md5.update(&bytes);
-        slice.update(&bytes);
+        let crc = &mut self.crcs[self.plan.starts[number] + slice as usize];
         crc.update(&bytes);
-        zeros(rest, |zeros| {
-            slice.update(zeros);
-            crc.update(zeros);
-        });
-        if self.at.2 + len == self.column.end {
-            let md5 = slice.finalize_reset().into();
-            sums.push(SliceSum { md5, crc: std::mem::take(crc).finalize() });
+        zeros(len - wanted as u64, |zeros| crc.update(zeros));
+        if !self.is_again {
+            open.listed.update(&bytes);
+            open.md5.update(&bytes);
         }
         Ok(bytes)
     }
@@ -431,14 +443,7 @@ impl<'a> Pass<'a> {
             return Err(Unfit::Changed(change));
         }
         let algorithm = file.listed.map(|listed| listed.digest.algorithm()).unwrap_or_default();
-        Ok(OpenFile {
-            file: opened,
-            listed: algorithm.start(),
-            md5: Md5::new(),
-            slice: Md5::new(),
-            crc: crc32fast::Hasher::new(),
-            sums: Vec::new(),
-        })
+        Ok(OpenFile { file: opened, listed: algorithm.start(), md5: Md5::new() })
     }
 
     /// The end of a file: it must be what it was, and as it is listed.
@@ -448,14 +453,14 @@ impl<'a> Pass<'a> {
         if let Some(change) = self.plan.stats[number].change(&now) {
             return Err(Unfit::Changed(change));
         }
-        if self.columns.is_some() {
+        if self.is_again {
             return Ok(());
         }
         let (digest, wanted) = (open.listed.finish(), self.plan.set.files[number].listed);
         if digest.is_none() || digest != wanted.map(|wanted| wanted.digest) {
             return Err(Unfit::Differs(digest));
         }
-        self.read.push((number, ReadFile { md5: open.md5.finalize().into(), sums: open.sums }));
+        self.read.push((number, open.md5.finalize().into()));
         Ok(())
     }
 }

@@ -11,9 +11,11 @@ mod field;
 #[allow(missing_docs)] // of what fuzz targets read
 pub mod joined;
 mod make;
+mod md5_lanes;
 #[allow(missing_docs)] // of what fuzz targets read
 pub mod packets;
 mod repair;
+mod sums;
 
 use std::{
     collections::hash_map::RandomState, ffi::OsStr, ffi::OsString, hash::BuildHasher, io,

@@ -14,10 +14,11 @@ use crate::{
 };
 
 use super::{
-    field::{Solution, Sums, Term, constants, power, product, solve},
+    field::{Solution, constants, power, product, solve},
     joined::JoinedFiles,
     make::{MOST_BATCH, MOST_PIECE, MOST_SUMS, zeros},
     packets::{PAGE, RecoverySlice, SetFile, SetFiles, StoredSet, Sum},
+    sums::{Sums, Term},
 };
 
 /// Reads slices of the files of a set, where they are.

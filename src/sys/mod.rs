@@ -7,6 +7,7 @@
 //! `Option`: `None` means "not here, use the ordinary way"; an error means the file is now bad.
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod bit_matrices;
 mod chunk_size;
 mod dir;
 mod dir_listing;
@@ -23,6 +24,7 @@ pub mod traits;
 mod types;
 mod wide;
 
+pub use bit_matrices::{BitMatrices, LINE, PartedWords, WordMatrix};
 pub use dir_listing::DirListing;
 pub use file_range::{FileRange, ends_at};
 pub use interrupted::{Uninterrupted, uninterrupted, write_all};
