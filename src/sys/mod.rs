@@ -6,8 +6,8 @@
 //! running copy cannot lead it elsewhere. A hint returns nothing. An optional fast path returns
 //! `Option`: `None` means "not here, use the ordinary way"; an error means the file is now bad.
 
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod bit_matrices;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod chunk_size;
 mod dir;
 mod dir_listing;

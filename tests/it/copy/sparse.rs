@@ -14,12 +14,12 @@ type Shape = (&'static str, u64, &'static [(u64, usize)]);
 
 #[test]
 fn holes_stay_holes() {
-    const GIB: u64 = 1024 * MIB;
+    const LARGE: u64 = 256 * MIB;
     let shapes: &[Shape] = &[
         ("all hole", 64 * MIB, &[]),
         ("data first", 64 * MIB, &[(0, 65_536)]),
         ("data last", 64 * MIB, &[(64 * MIB - 65_536, 65_536)]),
-        ("islands", GIB, &[(0, 5000), (MIB, 1 << 20), (GIB / 2 - 1, 3), (GIB - 1, 1)]),
+        ("islands", LARGE, &[(0, 5000), (MIB, 1 << 20), (LARGE / 2 - 1, 3), (LARGE - 1, 1)]),
         ("hole within a block", 256 * 1024, &[(0, 4096), (196_608, 4096)]),
         ("odd tail", 3 * MIB + 17, &[(MIB, 4096)]),
     ];

@@ -352,8 +352,8 @@ fn every_call_on_a_part_file_may_fail() {
                     judge.complete();
                     break;
                 }
-                // Every second one, unless all are asked for.
-                met += if long() { 1 } else { 2 };
+                // Every third one, unless all are asked for.
+                met += if long() { 1 } else { 3 };
                 // Two part files are trials: whether letter case matters, and whether links can be given
                 // times, which comes when the link does. What befalls them harms no copy.
                 let is_trial = matches!(deed, Deed::Create | Deed::Close) && run.code == Some(0);

@@ -41,7 +41,7 @@ fn memory_does_not_grow_with_the_file() {
         healing.wait().assert_code(0);
         peak
     };
-    let (small, large) = (peak(64 << 20), peak(640 << 20));
+    let (small, large) = (peak(32 << 20), peak(320 << 20));
     // Its states are 20 KiB.
     assert!(large < small + 4096, "{small} KiB, and {large} KiB for ten times the size");
     assert!(large < 64 << 10, "{large} KiB");
