@@ -63,7 +63,7 @@ impl BadFiles {
         let Finding::File { path, listed, verdict, .. } = finding else { return };
         let (harm, barrier) = match verdict {
             Verdict::Good(_) | Verdict::Refused(_) => return,
-            Verdict::Differs(..) => (Harm::Differs, None),
+            Verdict::Differs(..) | Verdict::OtherSize { .. } => (Harm::Differs, None),
             Verdict::Missing => (Harm::Missing, None),
             Verdict::NotThrough(kind) => {
                 (Harm::Missing, Some(format!("{} is on the way to it", kind.name())))

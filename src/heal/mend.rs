@@ -265,7 +265,7 @@ impl Mender<'_> {
     /// Takes all of a file from a copy that is good as a whole.
     fn as_whole(&self, case: &Case<'_>) -> Result<Mended, Unmended> {
         let bad = case.bad;
-        let size = self.trees[bad.tree].recorded(bad).map(|recorded| recorded.size);
+        let size = bad.target.size_of(&bad.path, &bad.digest);
         let may_be = |copy: &FileCopy| {
             let is_bad = copy.tree == bad.tree || self.bad.has(&bad.path, copy.tree);
             !is_bad && size.is_none_or(|size| copy.stat.size == size)

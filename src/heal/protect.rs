@@ -268,6 +268,13 @@ impl Run<'_> {
         if has_parity {
             return;
         }
+        if let Some(verdict) = self.by.target.other_size(size, &wanted.path, &wanted.digest) {
+            self.is_lacking = true;
+            if self.by.is_all {
+                self.tell(found(wanted, verdict, 0));
+            }
+            return;
+        }
         if size == 0 {
             // Nothing of it can be lost but its name.
             return match wanted.digest.is_of_nothing() {

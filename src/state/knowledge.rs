@@ -267,6 +267,28 @@ impl Knowledge {
         Some((Digests::new(row.digest, further).of(by)?, row.origin))
     }
 
+    /// The size of the content with this digest that a run left at `path`, if that is on record: a file of another size
+    /// is something else.
+    pub fn size_of(&self, path: &[u8], digest: &Digest) -> Option<u64> {
+        let (row, further) = self.row_of_known_size(path)?;
+        let is_of_it = Digests::new(row.digest, further).of(digest.algorithm()) == Some(*digest);
+        is_of_it.then_some(row.trace.size)
+    }
+
+    /// The digest on record of the file at `path`, if what a run left there had another size.
+    pub fn digest_of_other_size(&self, path: &[u8], size: u64) -> Option<Digest> {
+        let (row, _) = self.row_of_known_size(path)?;
+        (row.trace.size != size).then_some(row.digest)
+    }
+
+    /// The row of the file at `path` whose size is that of its content, and the further digests of that. One in doubt
+    /// that no run copied may have the digest of what a list had, beside what stood there.
+    fn row_of_known_size(&self, path: &[u8]) -> Option<(Row, Vec<Digest>)> {
+        let is_known =
+            |row: &Row| row.trace != Trace::UNKNOWN && (row.sure || row.origin != Origin::There);
+        self.newest_row(path).filter(|(row, _)| is_known(row))
+    }
+
     /// The row at `place` still holds: the next record has it as it stands.
     pub fn hold(&self, place: RowPlace) {
         self.records[place.record].held.set(place.line.bit);

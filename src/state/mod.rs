@@ -21,6 +21,7 @@ pub mod record;
 mod refuted;
 pub mod rescues;
 pub mod row;
+mod sizes;
 mod source_mark;
 
 /// The link in an output of generations to the newest one.
@@ -40,4 +41,5 @@ pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptS
 pub use record::RecordFile;
 pub use rescues::{Rescue, Rescues};
 pub use row::{Origin, RecordedAt, Row, SeenAt, Trace};
+pub use sizes::{RecordedSizes, RecordedTree};
 pub use source_mark::{Mounts, SourceMark};

@@ -9,9 +9,9 @@ use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, manifest::Index,
     manifest::Lookup, manifest::ManifestName, manifest::archive::bag_list,
     manifest::archive::mhl::is_mhl, manifest::name::LIKE_SHA512, path::RelPath, path::Shown,
-    state::Knowledge, state::Missing, state::Origin, state::PrivateDir, sys, sys::Dir,
-    sys::DirListing, sys::FileRange, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
-    transfer::expected_bag::RecordedList, tree::LastDir,
+    state::Knowledge, state::Missing, state::Origin, state::PrivateDir, state::RecordedSizes,
+    state::RecordedTree, sys, sys::Dir, sys::DirListing, sys::FileRange, sys::stat::Kind,
+    sys::stat::Stat, sys::stat::Time, transfer::expected_bag::RecordedList, tree::LastDir,
 };
 
 /// Number of bytes that tell the kind of a file.
@@ -46,8 +46,20 @@ pub struct Baseline {
     own: OnceLock<Knowledge>,
     /// The source, if that counts.
     recorded: Option<PathBuf>,
+    /// The sizes that this user's runs recorded of the listed files, and the tree whose runs these are, if any count.
+    sizes: RecordedSizes,
+    tree: Option<RecordedPlace>,
     /// Number of lines of a bag's manifest in whose place the record of this user's runs counts.
     changed: u64,
+}
+
+/// The tree whose records count.
+#[derive(Debug)]
+struct RecordedPlace {
+    root: Dir,
+    path: PathBuf,
+    state: Option<PathBuf>,
+    is_bag: bool,
 }
 
 /// The list that a source is held against, and in which way.
@@ -61,6 +73,18 @@ pub struct ExpectedList<'a> {
     pub all: bool,
     /// Where private directories are kept, if not in the bag.
     pub state: Option<&'a Path>,
+}
+
+impl RecordedPlace {
+    fn open(path: &Path, state: Option<&Path>, is_bag: bool) -> Option<Self> {
+        let (root, state) = (Dir::open(path).ok()?, state.map(Path::to_path_buf));
+        Some(Self { root, path: path.to_path_buf(), state, is_bag })
+    }
+
+    fn tree(&self) -> RecordedTree<'_> {
+        let Self { root, path, state, is_bag } = self;
+        RecordedTree { root, path, state: state.as_deref(), is_bag: *is_bag }
+    }
 }
 
 /// Listed files that were not found.
@@ -130,6 +154,8 @@ impl Baseline {
             unlisted: OnceLock::new(),
             own: OnceLock::new(),
             recorded: None,
+            sizes: RecordedSizes::default(),
+            tree: of_bag.is_some().then(|| RecordedPlace::open(bag, state, true)).flatten(),
             changed,
         })
     }
@@ -138,7 +164,17 @@ impl Baseline {
     #[must_use]
     pub fn with_records_of(self, may_count: bool, source: &Path) -> Self {
         let is_own = may_count && self.is_all && !self.is_of_bag();
-        Self { recorded: is_own.then(|| source.to_path_buf()), ..self }
+        let own = is_own.then(|| RecordedPlace::open(source, None, false)).flatten();
+        Self { recorded: is_own.then(|| source.to_path_buf()), tree: own.or(self.tree), ..self }
+    }
+
+    /// The size on record for what is listed of the file `path`, if a file of this size is something else.
+    pub fn other_size(&self, path: &[u8], size: u64) -> Result<Option<u64>> {
+        let Some(place) = &self.tree else { return Ok(None) };
+        let Lookup::Agreed { digest, .. } = self.listed(path)? else { return Ok(None) };
+        let below = path.strip_prefix(self.payload.unwrap_or_default().as_bytes());
+        let tree = || Some(place.tree());
+        Ok(self.sizes.other_than(size, below.unwrap_or(path), &digest, tree))
     }
 
     /// The algorithms by which files are to be read: those that are listed, and those whose digests look like these.

@@ -25,7 +25,10 @@ pub fn prepare(
     read_back: &mut ReadBack,
     warnings: &mut Vec<Error>,
 ) -> Action {
-    let action = prepare_any(context, transfer, seen, next, read_back, warnings);
+    let action = match rot_check::other_size(context, transfer) {
+        Some(outcome) => Action::Settled(outcome),
+        None => prepare_any(context, transfer, seen, next, read_back, warnings),
+    };
     let (output, name) = (&transfer.target.output, &transfer.target.entry.name);
     match action {
         Action::Copy { .. } if !context.control.gate.lets_pass() => {

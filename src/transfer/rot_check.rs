@@ -28,6 +28,25 @@ pub fn is_listed(context: &Context<'_>, target: &CopyTarget) -> Result<bool> {
     Ok(!matches!(listed, Lookup::Nothing))
 }
 
+/// The outcome of a file that has another size than is on record for what is listed: it is not read.
+pub fn other_size(context: &Context<'_>, transfer: &Transfer) -> Option<Outcome> {
+    let baseline = context.shared.baseline?;
+    let (path, size) = (transfer.target.rel_path(), transfer.entry().stat.size);
+    let other = baseline.other_size(path.as_bytes(), size);
+    let refused = other.and_then(|recorded| match recorded {
+        None => Ok(None),
+        Some(recorded) => baseline.visit(path.as_bytes()).map(|()| Some(recorded)),
+    });
+    match refused {
+        Ok(recorded) => {
+            let finding = format!("size {size}, on record {}; it is not copied", recorded?);
+            let error = Error::finding("copy", transfer.source_path(), finding);
+            Some(Outcome::Rotten { error, stands: None, origin: Origin::There })
+        }
+        Err(error) => Some(Outcome::Failed(error)),
+    }
+}
+
 /// The outcome of a file that was read and has this digest, if it must not be copied: it has rotted, or that could not
 /// be found out.
 pub fn check(

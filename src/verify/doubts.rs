@@ -24,7 +24,9 @@ pub struct FoundBad {
 impl FoundBad {
     /// Keeps in mind what is found to be bad.
     pub fn note(&mut self, target: &Target, finding: &Finding) {
-        if let Finding::File { path, verdict: Verdict::Differs(..), .. } = finding
+        if let Finding::File {
+            path, verdict: Verdict::Differs(..) | Verdict::OtherSize { .. }, ..
+        } = finding
             && self.number < MOST
         {
             let root = || (target.root.clone(), HashSet::new());

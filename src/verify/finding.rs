@@ -22,6 +22,16 @@ pub enum Verdict {
     /// The file is there and has another digest, this one if it is known; where it differs, if there is a chain that
     /// tells.
     Differs(HashedFrom, Option<Digest>, Option<Box<Damage>>),
+    /// The file is there and has another size than is on record for what is listed, so it was not read; where it
+    /// differs, if there is a chain that tells.
+    OtherSize {
+        /// The size of the file, in bytes.
+        found: u64,
+        /// The one on record.
+        recorded: u64,
+        /// The places that differ, as far as the recorded size goes.
+        damage: Option<Box<Damage>>,
+    },
     /// There is nothing of that name.
     Missing,
     /// Its name leads through something that is not a directory; symbolic links are not followed.
@@ -446,7 +456,7 @@ impl Checked {
                 }
                 match verdict {
                     Verdict::Good(_) => &mut self.good,
-                    Verdict::Differs(..) => &mut self.differ,
+                    Verdict::Differs(..) | Verdict::OtherSize { .. } => &mut self.differ,
                     Verdict::Missing | Verdict::NotThrough(_) | Verdict::NotAFile(_) => {
                         &mut self.missing
                     }

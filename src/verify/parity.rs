@@ -35,8 +35,13 @@ impl BadFiles {
             self.good_elsewhere.insert(comparison.path.clone());
         }
         let Finding::File { path, verdict, .. } = finding else { return };
-        let may_be =
-            matches!(verdict, Verdict::Differs(..) | Verdict::Missing | Verdict::Unreadable(_));
+        let may_be = matches!(
+            verdict,
+            Verdict::Differs(..)
+                | Verdict::OtherSize { .. }
+                | Verdict::Missing
+                | Verdict::Unreadable(_)
+        );
         if may_be && self.number < MOST {
             let bad = self.roots.entry(target.root_id).or_default();
             self.number += usize::from(bad.insert(path.clone()));

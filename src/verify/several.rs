@@ -67,7 +67,7 @@ impl Replicas {
         let Finding::File { path, verdict, .. } = finding else { return };
         let how = match verdict {
             Verdict::Good(_) | Verdict::Refused(_) => return,
-            Verdict::Differs(..) => "differs",
+            Verdict::Differs(..) | Verdict::OtherSize { .. } => "differs",
             Verdict::Missing | Verdict::NotThrough(_) => "missing",
             Verdict::NotAFile(_) => "not a regular file",
             Verdict::Unreadable(_) => "unreadable",

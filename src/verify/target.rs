@@ -5,9 +5,10 @@ use std::{ffi::OsStr, fs::File, io, path::Path, path::PathBuf, sync::Arc, sync::
 use crate::{
     chain::side_file::MOST_RECORDS, chain::side_file::SideFile, error::Deed, error::Error,
     error::Result, hash::Algorithm, hash::Chain, hash::Digest, manifest::ManifestName,
-    manifest::states_name, path::RelPath, path::directory_of, state::RecordedPayload, sys,
-    sys::Dir, sys::stat::Identity, sys::stat::Kind, verify::PartOf, verify::Rival,
-    verify::choice::OwnManifests, verify::unlisted::other_lists,
+    manifest::states_name, path::RelPath, path::directory_of, state::RecordedPayload,
+    state::RecordedSizes, state::RecordedTree, sys, sys::Dir, sys::stat::Identity, sys::stat::Kind,
+    verify::PartOf, verify::Rival, verify::Verdict, verify::choice::OwnManifests,
+    verify::unlisted::other_lists,
 };
 
 /// Where a manifest is.
@@ -18,6 +19,9 @@ pub enum ManifestAt {
     /// On standard input.
     StandardInput,
 }
+
+/// The first part of the name of each file of the payload of a bag.
+pub const BELOW_PAYLOAD: &[u8] = b"data/";
 
 /// A manifest and the directory its names start at.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ pub struct Target {
     beside: Option<Dir>,
     /// The side file of the manifest, opened when it is first asked for.
     states: OnceLock<Option<SideFile>>,
+    /// What this user's runs recorded of the sizes of the files.
+    sizes: RecordedSizes,
 }
 
 /// A target that is open.
@@ -91,7 +97,8 @@ impl Target {
         let (root_id, states) = (Identity::default(), OnceLock::new());
         let (part, ours) = (PartOf::Alone, None);
         let (handle, beside, state) = (None, None, None);
-        Self { manifest, root, ours, root_id, part, state, handle, beside, states }
+        let sizes = RecordedSizes::default();
+        Self { manifest, root, ours, root_id, part, state, handle, beside, states, sizes }
     }
 
     /// A directory that is open, and the file that says what it is.
@@ -145,6 +152,33 @@ impl Target {
         let is_payload = by != Algorithm::None && self.part.bag().is_some_and(|bag| !bag.is_tag);
         let root = self.handle.as_ref().filter(|_| is_payload)?;
         RecordedPayload::load(root, &self.root, self.state.as_deref(), by, &|| false)
+    }
+
+    /// The size of the content with this digest that runs of this user left at `path`, if that is on record.
+    pub fn size_of(&self, path: &RelPath, digest: &Digest) -> Option<u64> {
+        self.sizes.size_of(self.below_record(path)?, digest, || self.recorded_tree())
+    }
+
+    /// The verdict on a file of this size, if another one is on record for what is listed: reading it would tell no
+    /// more, and may take as long as who put it there pleases.
+    pub fn other_size(&self, size: u64, path: &RelPath, digest: &Digest) -> Option<Verdict> {
+        let (found, tree) = (size, || self.recorded_tree());
+        let recorded = self.sizes.other_than(size, self.below_record(path)?, digest, tree)?;
+        Some(Verdict::OtherSize { found, recorded, damage: None })
+    }
+
+    fn recorded_tree(&self) -> Option<RecordedTree<'_>> {
+        let (root, state, is_bag) =
+            (self.handle.as_ref()?, self.state.as_deref(), self.part.bag().is_some());
+        Some(RecordedTree { root, path: &self.root, state, is_bag })
+    }
+
+    /// The name that the record has for a file.
+    fn below_record<'p>(&self, path: &'p RelPath) -> Option<&'p [u8]> {
+        match self.part.bag() {
+            Some(_) => path.as_bytes().strip_prefix(BELOW_PAYLOAD),
+            None => Some(path.as_bytes()),
+        }
     }
 
     /// True for the manifest of a run of dircopy that did not come to its end.

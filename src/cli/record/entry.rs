@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::cli::show::verify_messages::{others, tree_verdict};
 use crate::{
     chain::Damage, cli::record::log::JsonName, cli::show::rows::compared,
+    cli::show::rows::contradiction, cli::show::rows::other_size,
     cli::show::stream_summary::not_healed, cli::show::stream_summary::taken,
     cli::show::verify_messages, error::Error, event::Done, event::Event, hash::Digest,
     io::HashedFrom, path::Shown, verify::Comparison, verify::Finding, verify::Target,
@@ -159,6 +160,10 @@ impl<'a> RecordEntry<'a> {
                 ranges: Some(ranges(damage)),
                 ..event("differs", Some(damage.to_string().into()))
             },
+            Verdict::OtherSize { found, recorded, damage } => Self {
+                ranges: damage.as_deref().map(ranges),
+                ..event("differs", Some(other_size(*found, *recorded, damage.as_deref()).into()))
+            },
             Verdict::Missing => event("missing", None),
             Verdict::NotThrough(kind) => {
                 let text = format!("{} is on the way, not followed", kind.name());
@@ -241,7 +246,7 @@ impl<'a> RecordEntry<'a> {
                 (full(event, path, Some(text.into())), Some(*line))
             }
             Finding::Contradicts { line, path, by } => (
-                full("contradicted", path, Some(verify_messages::contradiction(*by).into())),
+                full("contradicted", path, Some(contradiction(*by).into())),
                 Some(*line).filter(|line| *line > 0),
             ),
             Finding::Malformed { line, fault } => {

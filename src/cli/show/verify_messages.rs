@@ -4,14 +4,16 @@ use std::{fmt::Display, path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 
-use crate::cli::show::rows::{Counted, Rows, compared, cut, files, size, time, typed, warn};
+use crate::cli::show::rows::{
+    Counted, Rows, compared, contradiction, cut, files, other_size, size, time, typed, warn,
+};
 use crate::{
     cli::exit::Exit, cli::show::Detail, cli::show::ScreenLine, cli::show::count,
     cli::show::stream_summary::not_healed, cli::show::stream_summary::taken, io::HashedFrom,
-    manifest::OtherName, parity::ParityReport, path::RelPath, path::Shown, state::SinceRecorded,
-    sys, verify::Checked, verify::Coverage, verify::Finding, verify::ManifestAt, verify::Rival,
-    verify::ShardCoverage, verify::Target, verify::TreeVerdict, verify::Verdict, verify::VerifyJob,
-    verify::VerifyReport, verify::Witness, verify::has_own_manifest,
+    manifest::OtherName, parity::ParityReport, path::RelPath, path::Shown, sys, verify::Checked,
+    verify::Coverage, verify::Finding, verify::ManifestAt, verify::Rival, verify::ShardCoverage,
+    verify::Target, verify::TreeVerdict, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
+    verify::has_own_manifest,
 };
 
 /// The remark on a name that trees list differently.
@@ -36,24 +38,6 @@ pub struct VerifyMessages {
     pub detail: Detail,
     /// True if `\` may be taken for `/`.
     pub convert: bool,
-}
-
-/// The remark on a file that is known otherwise.
-pub fn contradiction(by: Witness) -> &'static str {
-    match by {
-        Witness::LaterGeneration => {
-            "a later generation has another digest of it, so one of the two is wrong, whatever the file is"
-        }
-        Witness::Record(SinceRecorded::Changed) => {
-            "its digest there was changed since your last run recorded it, and it is held against the recorded one"
-        }
-        Witness::Record(SinceRecorded::Added) => {
-            "your last run recorded none: it was added since, or that run left it out"
-        }
-        Witness::Record(SinceRecorded::Removed) => {
-            "it was taken out of that since your last run recorded it, and is looked for all the same"
-        }
-    }
 }
 
 /// The message about files with no digest that can be checked: so many, or all.
@@ -251,6 +235,10 @@ impl VerifyMessages {
             Verdict::Differs(_, _, None) => self.err(&format!("differs: {shown} ({at})")),
             Verdict::Differs(_, _, Some(damage)) => {
                 self.err(&format!("differs: {shown}: {damage} ({at})"))
+            }
+            Verdict::OtherSize { found, recorded, damage } => {
+                let how = other_size(*found, *recorded, damage.as_deref());
+                self.err(&format!("differs: {shown}: {how} ({at})"))
             }
             Verdict::Missing => {
                 let hint = match name.as_bytes().contains(&b'\\') && !self.convert {

@@ -48,7 +48,12 @@ pub struct Source<'a> {
     pub others: u64,
     /// True if what is called like a private directory in its root is one.
     has_private: bool,
+    /// The sizes of its large files. A large file of any other size covers none of them, and is not read at a place.
+    pub large: HashSet<u64>,
 }
+
+/// A smaller file is read whatever its size is, in bytes.
+const LEAST_LARGE: u64 = 1 << 20;
 
 /// What a pass over the source saw, by which two are compared.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -77,10 +82,12 @@ impl<'a> Source<'a> {
             return Err(Error::finding(DEED, path, finding));
         }
         let disks = sys::disks_of(&root);
-        let mut source = Self { path, root, disks, others: 0, has_private };
+        let large = HashSet::new();
+        let mut source = Self { path, root, disks, others: 0, has_private, large };
         let mut disks = BTreeSet::new();
-        let mut devices = BTreeSet::new();
+        let (mut devices, mut large) = (BTreeSet::new(), HashSet::new());
         let seen = source.pass(observer, &mut |entry, stat| {
+            large.extend(Some(stat.size).filter(|size| *size >= LEAST_LARGE));
             if devices.insert(stat.id.dev) {
                 disks.insert(format!("file system {}", stat.id.dev));
                 disks.extend(sys::disks_of(entry.dir));
@@ -88,6 +95,7 @@ impl<'a> Source<'a> {
             Ok(())
         });
         source.disks.extend(disks);
+        source.large = large;
         let seen = seen?.0;
         if seen.files == 0 && !observer.stop.is_requested() {
             let finding = "it has no file: is its disk mounted?";
@@ -392,6 +400,16 @@ impl<'a> Tree<'a> {
                     .iter()
                     .try_for_each(|it| contents.add(place, &[*it], not(Standing::InDoubt)))?,
             }
+            return Ok(true);
+        }
+        // Reading it may take as long as who put it there pleases.
+        if stat.size >= LEAST_LARGE && !contents.large.contains(&stat.size) {
+            let other = self.known.iter().find_map(|known| {
+                let below = entry.path.as_bytes().strip_prefix(known.below)?;
+                known.knowledge.digest_of_other_size(below, stat.size)
+            });
+            let was = other.map(|was| contents.add(place, &[was], not(Standing::Differs)));
+            was.transpose()?;
             return Ok(true);
         }
         let (digests, from) = match reader.read(entry, stat, true) {

@@ -230,6 +230,8 @@ struct Contents<'a> {
     algorithms: Algorithms,
     places: Vec<Algorithms>,
     now: u32,
+    /// The sizes of large files of the source.
+    large: HashSet<u64>,
 }
 
 /// Runs of one second are given seconds that are still to come; nothing later is believed. In seconds.
@@ -299,6 +301,7 @@ impl CoveredJob {
             sorter: Sorter::new(by_words),
             algorithms: Algorithms::default().with(Algorithm::Sha256),
             places: vec![Algorithms::default(); self.places.len()],
+            large: std::mem::take(&mut source.large),
             now: now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX)),
         };
         let mut sums = Vec::new();

@@ -9,11 +9,8 @@ use crate::{
     verify::Target, verify::Witness, verify::history::BagPart,
     verify::lines::manifest_lines::ManifestLine, verify::lines::manifest_lines::Meaning,
     verify::lines::manifest_lines::malformed, verify::lines::manifest_lines::named,
-    verify::lines::manifest_lines::unhashed,
+    verify::lines::manifest_lines::unhashed, verify::target::BELOW_PAYLOAD,
 };
-
-/// The first part of the name of each file of the payload.
-const BELOW: &[u8] = b"data/";
 
 /// The number of a line that is not there.
 const NOWHERE: u64 = 0;
@@ -74,13 +71,15 @@ impl<R: Read> BagList<R> {
     /// A line by the digest that counts, and what contradicts it.
     pub fn hold(&self, meaning: Meaning) -> HeldMeaning {
         let (recorded, line) = match (&self.recorded, meaning) {
-            (Some(recorded), Meaning::File(line)) if line.path.as_bytes().starts_with(BELOW) => {
+            (Some(recorded), Meaning::File(line))
+                if line.path.as_bytes().starts_with(BELOW_PAYLOAD) =>
+            {
                 (recorded, line)
             }
             (_, meaning) => return HeldMeaning { meaning, contradicted: None },
         };
         let HeldLine { digest, contradiction } =
-            recorded.hold(&line.path.as_bytes()[BELOW.len()..], line.digest);
+            recorded.hold(&line.path.as_bytes()[BELOW_PAYLOAD.len()..], line.digest);
         let contradicted = contradiction.map(|by| contradicts(line.number, &line.path, by));
         HeldMeaning { meaning: Meaning::File(ManifestLine { digest, ..line }), contradicted }
     }
@@ -97,7 +96,9 @@ impl<R: Read> BagList<R> {
         let mut meanings = Vec::new();
         for RemovedFile { path, digest } in recorded.take_removed().map_err(fail)?.into_iter().rev()
         {
-            let Ok(path) = RelPath::parse(&[BELOW, path.as_bytes()].concat()) else { continue };
+            let Ok(path) = RelPath::parse(&[BELOW_PAYLOAD, path.as_bytes()].concat()) else {
+                continue;
+            };
             let gone = contradicts(NOWHERE, &path, SinceRecorded::Removed);
             let line = ManifestLine::of(NOWHERE, path, digest);
             meanings.extend([Meaning::File(line), gone]);

@@ -354,6 +354,7 @@ fn words(line: u64, listed: &Digest, verdict: &Verdict) -> Option<String> {
             let word = if *from == HashedFrom::Device { "differs" } else { "differs-in-cache" };
             (word, found.map_or_else(String::new, |found| found.to_string()))
         }
+        Verdict::OtherSize { found, recorded, .. } => ("other-size", format!("{found} {recorded}")),
         Verdict::Missing => ("missing", String::new()),
         Verdict::NotThrough(kind) => ("not-through", kind.name().into()),
         Verdict::NotAFile(kind) => ("not-a-file", kind.name().into()),
@@ -377,6 +378,11 @@ pub fn finding(record: &[u8], target: &Target) -> Option<Finding> {
     let verdict = match &*word {
         "differs" => Verdict::Differs(HashedFrom::Device, found(), None),
         "differs-in-cache" => Verdict::Differs(HashedFrom::Cache, found(), None),
+        "other-size" => {
+            let (found, recorded) = text.split_once(' ')?;
+            let (found, recorded) = (found.parse().ok()?, recorded.parse().ok()?);
+            Verdict::OtherSize { found, recorded, damage: None }
+        }
         "missing" => Verdict::Missing,
         "not-through" => Verdict::NotThrough(kind(&text)?),
         "not-a-file" => Verdict::NotAFile(kind(&text)?),
@@ -408,6 +414,7 @@ mod tests {
         for verdict in [
             Verdict::Differs(HashedFrom::Device, Some(Digest::sha256([8; 32])), None),
             Verdict::Differs(HashedFrom::Cache, None, None),
+            Verdict::OtherSize { found: 7, recorded: 8, damage: None },
             Verdict::Missing,
             Verdict::NotThrough(Kind::Symlink),
             Verdict::NotAFile(Kind::Fifo),

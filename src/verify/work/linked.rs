@@ -146,9 +146,35 @@ fn folded(name: &str) -> String {
 // list may mean.
 
 impl Checker<'_> {
-    /// Hashes files and judges them; with each, how many bytes it had. `None` if asked to stop, or if it took too
-    /// long.
+    /// Hashes files and judges them; with each, how many bytes it had. One of another size than is on record is not
+    /// read. `None` if asked to stop, or if it took too long.
     pub fn read(
+        &mut self,
+        target: &Target,
+        files: &[ListedFile<'_>],
+    ) -> Option<Vec<(Verdict, u64)>> {
+        let judged: Vec<_> = files.iter().map(|file| self.other_size(target, file)).collect();
+        if judged.iter().all(Option::is_none) {
+            return self.read_sized(target, files);
+        }
+        let rest = files.iter().zip(&judged).filter(|(_, judged)| judged.is_none());
+        let rest: Vec<_> = rest.map(|(file, _)| *file).collect();
+        let mut read = self.read_sized(target, &rest)?.into_iter();
+        judged.into_iter().map(|judged| judged.map(|it| (it, 0)).or_else(|| read.next())).collect()
+    }
+
+    /// The verdict on a file of another size than is on record.
+    fn other_size(&self, target: &Target, file: &ListedFile<'_>) -> Option<Verdict> {
+        let mut verdict = target.other_size(file.found.size(), file.path, file.digest)?;
+        self.progress.advance(file.found.size(), None);
+        if let (Some(links), Verdict::OtherSize { damage, .. }) = (&self.links, &mut verdict) {
+            let found = links.locate(target, file, self.until);
+            *damage = found.filter(Damage::says_something).map(Box::new);
+        }
+        Some(verdict)
+    }
+
+    fn read_sized(
         &mut self,
         target: &Target,
         files: &[ListedFile<'_>],

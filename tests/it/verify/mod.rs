@@ -11,6 +11,7 @@ mod covered;
 mod expect;
 mod expect_bags;
 mod histories;
+mod holes;
 mod list_diff;
 mod manifests;
 mod media_hash_lists;
