@@ -113,7 +113,9 @@ impl Committer<'_> {
         let row = match (&made, digests) {
             (Ok(hard_link::FurtherName { stands: Some(stands), .. }), Some(digests)) => {
                 row_of(output, entry, &stands.stat, digests.proof, Origin::Source).map(|row| {
-                    let sure = row.sure && self.is_untouched(output, stands);
+                    let dir = output.handle.as_ref();
+                    let is_kept = || dir.is_some_and(|it| it.keeps(&entry.name, &stands.stat));
+                    let sure = row.sure && self.is_untouched(output, is_kept);
                     let seen = output.seen_at(&entry.stat, self.context.options.began);
                     Row { sure, seen, ..row }
                 })
@@ -130,7 +132,8 @@ impl Committer<'_> {
     /// A file got a further name, which changed its change time.
     fn record_again(&mut self, first: &First) {
         let (Some(root), Some(digests)) = (&self.root().handle, &first.digests) else { return };
-        let now = root.open_below(&first.dir).and_then(|dir| dir.inode(&first.name));
+        let Ok(dir) = root.open_below(&first.dir) else { return };
+        let now = dir.inode(&first.name);
         let (root, time) = (self.root(), first.stat.mtime);
         let is_it =
             |now: &Inode| first.stands.is_some_and(|stands| root.volume.is_same(&stands, now));
@@ -145,7 +148,7 @@ impl Committer<'_> {
             origin,
             trace,
             given,
-            sure: !late && self.is_untouched(root, &now),
+            sure: !late && self.is_untouched(root, || dir.keeps(&first.name, &stat)),
             late,
             labelled: first.labelled,
             seen: root.seen_at(&first.stat, self.context.options.began),

@@ -304,7 +304,7 @@ impl EarlierManifest {
     ) -> io::Result<Option<Self>> {
         let Some(file) = open_regular(root, name)? else { return Ok(None) };
         let stat = Dir::stat_file(&file)?;
-        let is_kept = Dir::is_kept_by_us(&stat);
+        let is_kept = Dir::is_file_kept(&file, &stat)?;
         if stat.kind != Kind::File || !is_kept && !may_be_open {
             return Ok(None);
         }

@@ -237,6 +237,32 @@ pub fn cut(name: Shown<'_>) -> String {
     text
 }
 
+/// The remark on a file that is known otherwise.
+pub fn contradiction(by: Witness) -> &'static str {
+    match by {
+        Witness::LaterGeneration => {
+            "a later generation has another digest of it, so one of the two is wrong, whatever the file is"
+        }
+        Witness::Record(SinceRecorded::Changed) => {
+            "its digest there was changed since your last run recorded it, and it is held against the recorded one"
+        }
+        Witness::Record(SinceRecorded::Added) => {
+            "your last run recorded none: it was added since, or that run left it out"
+        }
+        Witness::Record(SinceRecorded::Removed) => {
+            "it was taken out of that since your last run recorded it, and is looked for all the same"
+        }
+    }
+}
+
+/// The remark on a file that was not read, because another size is on record; its damage tells both, if it is known.
+pub fn other_size(found: u64, recorded: u64, damage: Option<&Damage>) -> String {
+    match damage {
+        Some(damage) => damage.to_string(),
+        None => format!("size {found}, on record {recorded}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,31 +322,5 @@ mod tests {
             ["0 B", "999 B", "1 KiB", "12.1 KiB", "118 MiB", "1.18 MiB", "1023 MiB", "7 TiB"];
         assert_eq!(brief, expected);
         assert_eq!(size(83 << 20 | 1000), "83 MiB");
-    }
-}
-
-/// The remark on a file that is known otherwise.
-pub fn contradiction(by: Witness) -> &'static str {
-    match by {
-        Witness::LaterGeneration => {
-            "a later generation has another digest of it, so one of the two is wrong, whatever the file is"
-        }
-        Witness::Record(SinceRecorded::Changed) => {
-            "its digest there was changed since your last run recorded it, and it is held against the recorded one"
-        }
-        Witness::Record(SinceRecorded::Added) => {
-            "your last run recorded none: it was added since, or that run left it out"
-        }
-        Witness::Record(SinceRecorded::Removed) => {
-            "it was taken out of that since your last run recorded it, and is looked for all the same"
-        }
-    }
-}
-
-/// The remark on a file that was not read, because another size is on record; its damage tells both, if it is known.
-pub fn other_size(found: u64, recorded: u64, damage: Option<&Damage>) -> String {
-    match damage {
-        Some(damage) => damage.to_string(),
-        None => format!("size {found}, on record {recorded}"),
     }
 }

@@ -214,8 +214,9 @@ fn is_listed_by(source: &Dir, output: &Dir) -> io::Result<bool> {
     let is_file =
         |name: &String| source.stat(name.as_ref(), false).is_ok_and(|stat| stat.kind == Kind::File);
     let is_ours = |name: &ManifestName| {
-        let stat = output.stat(name.to_string().as_ref(), false);
-        stat.is_ok_and(|stat| stat.kind == Kind::File && Dir::is_kept_by_us(&stat))
+        let name = name.to_string();
+        let stat = output.stat(name.as_ref(), false);
+        stat.is_ok_and(|stat| stat.kind == Kind::File && output.keeps(name.as_ref(), &stat))
     };
     let has = |name: &String| output.stat(name.as_ref(), false).is_ok();
     let names = ours(source, |_| false, None)?.into_iter().filter(ManifestName::is_finished);

@@ -20,7 +20,7 @@ use crate::{
     copy::record::Recording, copy::record::row_of, copy::report::GO_ON_WRITING, error::Error,
     event::Done, event::Stop, event::Timer, hash::Digest, io::Durability, manifest::ManifestFile,
     parity::ParityAhead, part, part::Transfer, part::content::CopyTarget, part::content::Method,
-    state::Row, sys, sys::Dir, sys::stat::Inode, transfer::CheckedCopy, transfer::CommitterMessage,
+    state::Row, sys, sys::stat::Inode, transfer::CheckedCopy, transfer::CommitterMessage,
     transfer::Context, transfer::Labels, transfer::Outcome, transfer::PendingPublish,
     transfer::ReadBackVerdict, transfer::SecondReading, transfer::TransferResult,
     transfer::WrittenPart, transfer::labels, tree::OutputDir, tree::WalkItem,
@@ -442,7 +442,9 @@ impl<'a> Committer<'a> {
         let origin = self.origin_of(|| output.rel.join(&entry.name));
         let row = recorded.zip(stands).and_then(|(digest, it)| {
             let row = row_of(output, entry, &it.stat, digest, origin)?;
-            let sure = row.sure && self.is_untouched(output, &it);
+            let is_kept =
+                || output.handle.as_ref().is_some_and(|dir| dir.keeps(&entry.name, &it.stat));
+            let sure = row.sure && self.is_untouched(output, is_kept);
             let seen = output.seen_at(&entry.stat, self.context.options.began);
             Some(Row { labelled: *labelled, sure, seen, ..row })
         });
@@ -460,15 +462,15 @@ impl<'a> Committer<'a> {
         self.done(target, digest, stands.as_ref());
     }
 
-    /// False if another user could have written to a file of this run's, which is what `stands` in `output`, since it
-    /// was given its label: the rename after that hides it. The directories that this run made are closed until all is
-    /// in them, and nobody gets into those of a root that is.
-    pub(crate) fn is_untouched(&self, output: &OutputDir, stands: &Inode) -> bool {
+    /// False if another user could have written to a file of this run's in `output` since it was given its label, which
+    /// keeps all others from that if it `is_kept`: the rename after that hides it. The directories that this run made
+    /// are closed until all is in them, and nobody gets into those of a root that is.
+    pub(crate) fn is_untouched(&self, output: &OutputDir, is_kept: impl FnOnce() -> bool) -> bool {
         let is_closed =
             || self.root().handle.as_ref().is_some_and(|root| root.is_private().unwrap_or(false));
         output.fresh
             || !output.volume.tried.traits.permissions
-            || Dir::is_kept_by_us(&stands.stat)
+            || is_kept()
             || *self.is_root_closed.get_or_init(is_closed)
     }
 

@@ -1,6 +1,6 @@
 //! Whose an entry is: closing a directory to others, and what another group gets.
 
-use std::{ffi::OsStr, io};
+use std::{ffi::OsStr, fs::File, io};
 
 use rustix::{fs::Gid, fs::Mode, fs::Uid};
 
@@ -80,14 +80,25 @@ impl Dir {
         stat.uid == uid && stat.mode & others == 0
     }
 
-    /// The same of this directory, which may have an access list: that shows as what the group may.
+    /// The same of this directory, which may have an access list.
     ///
     /// # Errors
     /// It cannot be looked at.
     pub fn is_kept(&self) -> io::Result<bool> {
-        let stat = self.stat_self()?;
-        let may_let_in = stat.mode & 0o020 != 0;
-        Ok(Self::is_kept_by_us(&stat) && !(may_let_in && Attributes::read(self)?.has_access_list()))
+        is_kept(&self.stat_self()?, || Attributes::read(self))
+    }
+
+    /// The same of the file that is `stat`: no other user can write to it.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn is_file_kept(file: &File, stat: &Stat) -> io::Result<bool> {
+        is_kept(stat, || Attributes::read(file))
+    }
+
+    /// The same of the entry `name` of this directory, which is `stat`. What cannot be told is not kept.
+    pub fn keeps(&self, name: &OsStr, stat: &Stat) -> bool {
+        is_kept(stat, || Attributes::of_unopened(self, name)).unwrap_or(false)
     }
 
     /// The metadata of the directory so many `levels` above this one. By name, as there may be no descriptor left.
@@ -133,4 +144,11 @@ pub(super) fn mode_of_another(source: &Stat, gid: u32) -> u32 {
 pub(super) fn is_born_owned(source: &Stat, dir_gid: u32) -> bool {
     let (uid, gid) = acting_as();
     (source.uid, source.gid, dir_gid) == (uid, gid, gid)
+}
+
+/// True if nobody else can write to what is `stat` and has these attributes: what an access list lets others do shows
+/// as what the group may.
+fn is_kept(stat: &Stat, attributes: impl FnOnce() -> io::Result<Attributes>) -> io::Result<bool> {
+    let may_let_in = stat.mode & 0o020 != 0;
+    Ok(Dir::is_kept_by_us(stat) && !(may_let_in && attributes()?.has_access_list()))
 }

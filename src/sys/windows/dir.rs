@@ -504,6 +504,19 @@ impl Dir {
         Ok(true)
     }
 
+    /// The same of a file.
+    ///
+    /// # Errors
+    /// None.
+    pub fn is_file_kept(_: &File, _: &Stat) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// The same of an entry.
+    pub fn keeps(&self, _: &OsStr, _: &Stat) -> bool {
+        true
+    }
+
     /// No: who may enter a directory comes from the one that it is in.
     pub fn lets_in_more_than(&self, _: &Stat, _: &Attributes, _: bool) -> io::Result<bool> {
         Ok(false)

@@ -412,3 +412,24 @@ fn a_run_that_changes_nothing_writes_no_new_record() {
         "receipts\nreceipts.lock\nrecord\nsecret\nsource\ntime.0\n"
     );
 }
+
+/// An access list shows as what the group may, and of root's files the group is root's own.
+#[test]
+fn a_file_that_an_access_list_lets_another_user_write_to_is_read_again() {
+    need!(Root, Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("d/alone", "alone").file("d/shared", "shared").file("d/linked", "linked");
+    scene.src.hard_link("d/more", "d/linked");
+    shell(
+        &scene,
+        "chmod 755 . src src/d && chmod 660 src/d/* && mkdir -p dst/d && chmod -R 755 dst",
+    );
+    shell(&scene, "setfacl -m u:65534:rw src/d/shared src/d/linked");
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    scene.copy(&["--hard-links"]).assert_code(0);
+    let sure = |name: &str| {
+        let row = format!("grep '  d/{name}$' dst/.dircopy/record | cut -c2");
+        shell(&scene, &row).trim() == "="
+    };
+    assert_eq!(["alone", "shared", "linked", "more"].map(sure), [true, false, false, false]);
+}
