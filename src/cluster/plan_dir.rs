@@ -4,14 +4,15 @@
 //! read from it is checked.
 
 use std::path::{Path, PathBuf};
-use std::{ffi::OsString, fs, io, io::Read, time::Duration, time::UNIX_EPOCH};
+use std::{ffi::OsString, fs, io::Read, time::Duration, time::UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     cluster::attempt, cluster::done, cluster::done::DoneTotals, copy::CopyJob, error::Deed,
     error::Error, error::Result, io::CopyOptions, path::directory_of, staged::write_whole, sys,
-    sys::Dir, sys::DirListing, sys::PlainUse, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
+    sys::Dir, sys::DirListing, sys::PlainUse, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat,
+    sys::stat::Time,
 };
 
 /// The version of all formats in the directory.
@@ -180,17 +181,15 @@ impl PlanDir {
     pub fn create(path: &Path, plan: FrozenPlan) -> Result<Self> {
         let fail = |error| Error::io("make the plan", path, error);
         let above = Dir::open_named(directory_of(path)).map_err(fail)?;
-        match above.make_dir(path.file_name().unwrap_or_default(), true) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Who made the link chose which directory is closed and filled.
-                if path.symlink_metadata().map_err(fail)?.is_symlink() {
-                    let finding = "it is a symbolic link; name the directory itself";
-                    return Err(Error::finding("make the plan", path, finding));
-                }
-            }
-            made => made.map_err(fail)?,
+        let name = path.file_name().unwrap_or_default();
+        above.make_dir(name, true).unless_taken().map_err(fail)?;
+        // Who made the link chose which directory is closed and filled.
+        if above.stat(name, false).map_err(fail)?.kind == Kind::Symlink {
+            let finding = "it is a symbolic link; name the directory itself";
+            return Err(Error::finding("make the plan", path, finding));
         }
-        let dir = Dir::open_named(path).map_err(fail)?;
+        // In the directory that was opened, whatever has its name by now.
+        let dir = above.open_dir(name, false).map_err(fail)?;
         // Root could close what another user made, and that user open it again.
         if !dir.is_ours().map_err(fail)? {
             let finding =
@@ -208,7 +207,7 @@ impl PlanDir {
             dir.make_dir(name.as_ref(), true).map_err(fail)?;
         }
         let it = Self { path: path.to_path_buf(), plan };
-        it.write(PLAN, &it.plan, false)?;
+        it.write_in(&dir, PLAN, &it.plan, false)?;
         Ok(it)
     }
 
@@ -308,11 +307,21 @@ impl PlanDir {
 
     /// Writes a file that appears whole.
     fn write(&self, name: &str, value: &impl Serialize, replaces: bool) -> Result<()> {
+        let dir = Dir::open(&self.path).deed_at("write", || self.path.join(name))?;
+        self.write_in(&dir, name, value, replaces)
+    }
+
+    fn write_in(
+        &self,
+        dir: &Dir,
+        name: &str,
+        value: &impl Serialize,
+        replaces: bool,
+    ) -> Result<()> {
         let fail = |error| Error::io("write", self.path.join(name), error);
-        let dir = Dir::open(&self.path).map_err(fail)?;
         let text = serde_json::to_string_pretty(value).map_err(|error| fail(error.into()))?;
         let fill = |file: &mut fs::File| sys::write_all(file, text.as_bytes());
-        write_whole(&dir, name.as_ref(), true, replaces, fill).map_err(fail)
+        write_whole(dir, name.as_ref(), true, replaces, fill).map_err(fail)
     }
 
     /// Where the list of a shard is, …

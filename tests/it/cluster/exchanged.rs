@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::Cluster;
-use crate::harness::{Run, Scene, content, need, shell};
+use crate::harness::{Run, Scene, Strace, content, need, shell};
 
 /// The other user, who owns what the directories are in.
 const OTHER: &str = "1001:1001";
@@ -265,4 +265,27 @@ fn nothing_is_opened_below_a_directory_that_is_more_open_than_its_source() {
     shell(&scene, "chmod 700 dst/h");
     scene.bare(["finish", "--plan", "plan"]).run().assert_code(0);
     assert_eq!(label(&scene.dst.join("h/b")).1, 0o755);
+}
+
+/// Who owns what the plan's directory is in puts a link in its place when it was made.
+#[test]
+fn a_directory_of_a_plan_that_is_exchanged_for_a_link_leads_nowhere() {
+    need!(Strace);
+    let mut is_met = false;
+    for when in 1..=4 {
+        let cluster = cluster();
+        cluster.scene.tree("outside").dir("empty");
+        let scene = &cluster.scene;
+        let fault = format!("signal=SIGSTOP:when={when}");
+        let strace = Strace::inject(scene, "mkdir,mkdirat", &fault);
+        let [src, out, plan] = [scene.src.root().into(), cluster.out(), cluster.plan_dir()];
+        let command = scene.bare(["plan".into(), src, out, "--plan".into(), plan]);
+        strace.run_stopped(command, || {
+            let swap =
+                "[ -e plan ] && [ -z \"$(ls plan)\" ] && mv plan aside && ln -s outside/empty plan";
+            is_met |= shell(scene, &format!("({swap}) && echo met; true")).contains("met");
+        });
+        assert_eq!(shell(scene, "ls -A outside/empty"), "", "{when}");
+    }
+    assert!(is_met);
 }
