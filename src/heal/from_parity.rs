@@ -3,7 +3,7 @@
 //! A set is repaired as a whole, into a file of its own beside the parity, from which each of its bad files takes its
 //! slices. That is not proven by itself: each file is, by its listed digest, before it gets its name.
 
-use std::{cell::RefCell, fs::File, io::Seek, io::SeekFrom};
+use std::{cell::RefCell, collections::HashMap, fs::File, io::Seek, io::SeekFrom};
 
 use crate::error::is_absent;
 use crate::{
@@ -30,6 +30,17 @@ pub struct TreeParity {
     repaired: Vec<RepairedSet>,
     /// The files that a dry run would have made whole.
     healable: WillBeWhole,
+    /// The sets that are of no use until a file is mended: to find that out is to read all of their files.
+    beyond: HashMap<usize, Beyond>,
+}
+
+/// How far a set is from what can be repaired.
+#[derive(Clone, Copy)]
+struct Beyond {
+    /// Bad slices …
+    bad: usize,
+    /// … and recovery slices that are left.
+    left: usize,
 }
 
 /// A set whose bad slices are known.
@@ -63,7 +74,8 @@ impl TreeParity {
             remove_leftovers(&dir).deed("list", dir.path())?;
         }
         let index = ParityIndex::load(&dir, &|| stop.is_requested(), warn)?;
-        Ok(Some(Self { dir, index, repaired: Vec::new(), healable: WillBeWhole::new() }))
+        let (repaired, healable, beyond) = (Vec::new(), WillBeWhole::new(), HashMap::new());
+        Ok(Some(Self { dir, index, repaired, healable, beyond }))
     }
 
     /// Those of trees that are healed; what cannot be read is told to `warn`.
@@ -125,6 +137,9 @@ impl TreeParity {
         if self.repaired.iter().any(|set| set.number == number) {
             return Ok(());
         }
+        if let Some(Beyond { bad, left }) = self.beyond.get(&number).copied() {
+            return Err(Unmended::Beyond { bad, left });
+        }
         let is_to_stop = || by.stop.is_requested();
         let known = self.index.sets.get(number).ok_or(Unmended::Nowhere)?;
         let (names, path) = (&known.names, self.dir.path_of(&known.names));
@@ -135,9 +150,11 @@ impl TreeParity {
         let bad = bad.ok_or(Unmended::Stopped)?;
         let mut slices = None;
         if !bad.is_empty() {
-            let (number, left) = (bad.len(), stored.recovery.len());
-            let repair =
-                Repair::of(&stored, bad.clone()).ok_or(Unmended::Beyond { bad: number, left })?;
+            let Some(repair) = Repair::of(&stored, bad.clone()) else {
+                let (bad, left) = (bad.len(), stored.recovery.len());
+                self.beyond.insert(number, Beyond { bad, left });
+                return Err(Unmended::Beyond { bad, left });
+            };
             if !by.dry_run {
                 let dir = self.dir.dir();
                 let staged = StagedFile::of(dir, name, true, &|_| false).deed("create", &path)?;
@@ -232,6 +249,15 @@ impl Mender<'_> {
             && let Some(parity) = &mut *parity.borrow_mut()
         {
             parity.healable.insert(bad.path.clone(), bad.digest);
+        }
+    }
+
+    /// Looks once more at the sets that were beyond repair, because a file of theirs may have been mended since.
+    pub fn look_again(&self) {
+        for parity in &self.parity {
+            if let Some(parity) = &mut *parity.borrow_mut() {
+                parity.beyond.clear();
+            }
         }
     }
 

@@ -66,6 +66,9 @@ impl Mender<'_> {
                 has_mended |= mended.is_ok();
                 tell(file, mended);
             }
+            if has_mended {
+                self.look_again();
+            }
             (left, is_last) = (beyond, !has_mended);
         }
     }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use super::*;
-use crate::harness::{need, shell};
+use crate::harness::{Strace, content, need, shell};
 
 fn heal(scene: &Scene, args: &[&str]) -> Run {
     scene.bare([&["heal", "dst"], args].concat()).run()
@@ -117,6 +117,31 @@ fn what_is_too_much_is_named_and_left() {
     let run = scene.bare(["heal", "dst", "--from-tree", "src"]).run();
     run.assert_code(0).assert_says("healed: dst/d0/f6").assert_says(" from src");
     is_whole(&scene);
+}
+
+/// To find out that a set is of no use is to read all of its files, whether one or a thousand of these are bad.
+#[test]
+fn what_is_too_much_is_found_out_once() {
+    need!(Strace);
+    let scene = Scene::new();
+    let names: Vec<String> = (0..40).map(|number| format!("f{number:02}")).collect();
+    for name in &names {
+        scene.src.file(name, content(5000));
+    }
+    scene.copy(&["-q"]).assert_code(0);
+    protect(&scene, &["--parity", "3%"]).assert_code(0);
+    for name in &names[..30] {
+        flip(&scene.path("dst").join(name), 7);
+    }
+    for args in [&["--dry-run"][..], &[]] {
+        let strace = Strace::watch(&scene, "openat");
+        let run = strace.run(scene.bare([&["heal", "dst", "-q"], args].concat()));
+        run.assert_code(4)
+            .assert_says("not healed: dst/f29: no tree has it good, and it is beyond repair");
+        let log = strace.log();
+        let reads = log.lines().filter(|line| line.contains("\"f35\"")).count();
+        assert!((1..8).contains(&reads), "{reads} readings of a good file of the set\n{log}");
+    }
 }
 
 #[test]
