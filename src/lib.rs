@@ -117,7 +117,7 @@ pub use tree::{Filter, Pattern, Selection};
 pub use tree::{NameEnd, NameList};
 
 // Copying a tree that is larger than a disk over several.
-pub use span::{FoundInIndex, SpanCheck, span_over};
+pub use span::{FoundInIndex, NextDisk, SpanCheck, SpanDisk, SpanOrder, Spanned, span_over};
 
 // Copying streams.
 pub use stream::OutputOutcome;

@@ -14,19 +14,19 @@ use crate::{
     cli::session::Session, cli::session::Setup, cli::show, cli::show::Console, cli::show::Detail,
     cli::show::Reporter, cli::show::copy_messages::Gathered, cli::show::copy_summary::CopySummary,
     cli::show::rows::files, cli::show::rows::size, cli::show::stream_summary::summary,
-    cli::show::stream_summary::verdict, cli::verify::protect_copied, cli::words, copy::CopyJob,
-    copy::Ending, copy::GenerationSet, copy::LostNames, copy::OutputJob, copy::Report,
-    copy::generations::set::discard, copy::generations::set::hold, copy::generations::set::path_of,
-    copy::run::means::count, copy::run::outputs::copy_to_all, error::Deed, error::Error,
-    error::Result, event::Event, event::Progress, event::Stop, heal::ProtectJob, path::Shown,
-    span::span_over, state::DatedName, state::GenerationNote, stream::Endpoint,
-    stream::StreamEnding, stream::StreamJob, sys, sys::Dir, sys::PlainUse, tree::NameEnd,
-    tree::NameList, verify::VerifyReport, verify::near,
+    cli::show::stream_summary::verdict, cli::span::SpanCopy, cli::span::SpanEnd,
+    cli::verify::protect_copied, cli::words, copy::CopyJob, copy::Ending, copy::GenerationSet,
+    copy::LostNames, copy::OutputJob, copy::Report, copy::generations::set::discard,
+    copy::generations::set::hold, copy::generations::set::path_of, copy::run::means::count,
+    copy::run::outputs::copy_to_all, error::Deed, error::Error, error::Result, event::Event,
+    event::Progress, event::Stop, heal::ProtectJob, path::Shown, state::DatedName,
+    state::GenerationNote, stream::Endpoint, stream::StreamEnding, stream::StreamJob, sys,
+    sys::Dir, sys::PlainUse, tree::NameEnd, tree::NameList, verify::VerifyReport, verify::near,
 };
 
 /// Copies the source to every output.
 pub fn copy(
-    CopyInvocation { args, mut jobs, given, called, unknown, .. }: CopyInvocation,
+    CopyInvocation { args, mut jobs, given, called, unknown, absent, .. }: CopyInvocation,
     file: Option<&JobFile>,
     command: &[OsString],
 ) -> Exit {
@@ -55,36 +55,28 @@ pub fn copy(
         Ok(names) => jobs.iter_mut().for_each(|job| job.names.clone_from(&names)),
         Err(refused) => return session.end_refused(&refused),
     }
-    let several = outputs.len() > 1;
-    let of_all = || Reporter {
-        console: &session.console,
-        records: &session.records,
-        output: None,
-        gathered: Gathered::default(),
-    };
-    let named = |(output, called): (&PathBuf, &String)| {
-        let output = several.then(|| (Shown::path(output).to_string(), called.clone()));
-        Reporter { output, ..of_all() }
-    };
-    let reporters: Vec<_> = outputs.iter().zip(&called).map(named).collect();
-    let of_all = of_all();
+    let (of_all, reporters) = reporters(&session, outputs, &called);
     for warning in &args.unattended.give_way() {
         of_all.event(&Event::Warning(warning));
     }
     of_all.rest();
-    let mut protected = Vec::new();
-    let ran = run(&args, &jobs, unknown, &session, &reporters, &mut protected);
+    let (this, first) = (&session, args.output.first().map_or(Path::new(""), |it| it));
+    let ran = in_time(&args, this, first, || match args.span {
+        true => {
+            let (args, reporters, of_all, given) = (&args, &*reporters, &of_all, &*given);
+            let span = SpanCopy { args, session: this, reporters, of_all, given, command };
+            span.run(&jobs, unknown, &absent)
+        }
+        false => run(&args, &jobs, unknown, this, &reporters),
+    });
     reporters.iter().for_each(Reporter::rest);
-    let reports = match ran {
-        Ok(reports) => reports,
+    let SpanEnd { reports, protected, next, is_any_absent, catalog: of_catalog } = match ran {
+        Ok(ran) => ran,
         Err(refused) => {
             let begin = outputs.iter().zip(&called).map(|it| begin_of_named(it.0, it.1)).next();
             return session.end_refused_at(&begin.unwrap_or_default(), &refused);
         }
     };
-    // Which of several trees was taken is not in the command.
-    let is_generation =
-        |path: &Path| path.file_name().and_then(OsStr::to_str).and_then(DatedName::parse).is_some();
     let restored = jobs.first().filter(|job| job.options.restore).map(|_| source);
     let restored = restored.filter(|path| is_generation(path));
     let requires_mounts = jobs.iter().all(|job| job.options.require_mount);
@@ -96,6 +88,8 @@ pub fn copy(
         protected: &protected,
         requires_mounts,
         restored,
+        next: next.as_deref(),
+        is_any_absent,
     };
     summary.print(&session.console);
     let exit = match session.stop.requested() {
@@ -103,12 +97,39 @@ pub fn copy(
         Some(code) if reports.iter().all(Result::is_err) => Exit::of_stop(code),
         _ => Exit::of_all(&reports, session.console.all_written()).or_worse(summary.of_parity()),
     };
-    let ran = jobs.iter().zip(&reports);
+    let wanted = if next.is_some() && !args.dry_run { Exit::NextDisk } else { Exit::Complete };
+    let exit = exit.or_worse(of_catalog).or_worse(wanted);
+    let ran = jobs.iter().zip(&reports).filter(|_| !args.span);
     let exit = add_copied(catalog, ran, &of_all, &session.stop, exit);
-    let is_quiet = args.verbosity.quiet;
+    // Which disk is wanted is said also to who wants to hear nothing else.
+    let is_quiet = args.verbosity.quiet && wanted == Exit::Complete;
     session.end(&RunResult::Copied(&reports), exit, is_quiet, |exit, amiss| {
         summary.verdict(exit, amiss)
     })
+}
+
+/// True if it is called as a generation: which of several trees was taken is not in the command.
+fn is_generation(path: &Path) -> bool {
+    path.file_name().and_then(OsStr::to_str).and_then(DatedName::parse).is_some()
+}
+
+/// One for what is of all outputs, and one for each.
+fn reporters<'s>(
+    session: &'s Session<'_>,
+    outputs: &[PathBuf],
+    called: &[String],
+) -> (Reporter<'s>, Vec<Reporter<'s>>) {
+    let of_all = || Reporter {
+        console: &session.console,
+        records: &session.records,
+        output: None,
+        gathered: Gathered::default(),
+    };
+    let named = |(output, called): (&PathBuf, &String)| {
+        let output = (outputs.len() > 1).then(|| (Shown::path(output).to_string(), called.clone()));
+        Reporter { output, ..of_all() }
+    };
+    (of_all(), outputs.iter().zip(called).map(named).collect())
 }
 
 /// The beginning of an error of an output on a disk that was named: the error has where that is mounted.
@@ -132,14 +153,10 @@ fn read_names(path: &Path, null: bool) -> Result<NameList> {
 fn run(
     args: &CopyArgs,
     jobs: &[CopyJob],
-    mut unknown: Vec<Option<Error>>,
+    unknown: Vec<Option<Error>>,
     session: &Session<'_>,
     reporters: &[Reporter<'_>],
-    protected: &mut Vec<ProtectedTree>,
-) -> Result<Vec<Result<Report>>> {
-    if let Some(error) = unknown.iter_mut().filter(|_| args.span).find_map(Option::take) {
-        return Err(error);
-    }
+) -> Result<SpanEnd> {
     let progress: Vec<Arc<Progress>> = jobs.iter().map(|_| Arc::default()).collect();
     let observers: Vec<_> = reporters
         .iter()
@@ -150,43 +167,43 @@ fn run(
     let outputs = outputs.filter(|(_, unknown)| unknown.is_none());
     let outputs: Vec<_> = outputs.map(|((job, observer), _)| OutputJob { job, observer }).collect();
     // Every output has the same total.
-    let job = jobs.first().filter(|job| job.names.is_none() && !args.span);
+    let job = jobs.first().filter(|job| job.names.is_none());
     let count = job.map(|job| |progress: &Progress, stop: &Stop| count(job, progress, stop));
     let count = count.as_ref().map(|count| count as CountTotal<'_>);
-    let mut ran = match outputs.first() {
-        None => Vec::new(),
-        Some(OutputJob { job, .. }) => in_time(args, session, &job.output, || {
-            let mut ran = session.run(&progress, count, || match (&*outputs, jobs.len()) {
-                _ if args.span => span_over(&outputs),
-                ([OutputJob { job, observer }], 1) => job.run(observer).map(|it| vec![Ok(it)]),
-                _ => copy_to_all(&outputs, args.lag as u64),
-            })?;
-            *protected = protect(args, outputs.iter().map(|it| it.job).zip(&ran), session);
-            for (root, made) in protected.iter() {
-                let is_of =
-                    |it: &&mut Report| it.manifest.as_deref().and_then(Path::parent) == Some(root);
-                for report in ran.iter_mut().flatten().filter(is_of) {
-                    report.parity = made.as_ref().ok().and_then(|it| it.parity).or(report.parity);
-                }
-            }
-            Ok(ran)
-        })?,
+    let (mut ran, mut protected) = (Vec::new(), Vec::new());
+    if !outputs.is_empty() {
+        ran = session.run(&progress, count, || match (&*outputs, jobs.len()) {
+            ([OutputJob { job, observer }], 1) => job.run(observer).map(|it| vec![Ok(it)]),
+            _ => copy_to_all(&outputs, args.lag as u64),
+        })?;
+        protected = protect(args, outputs.iter().map(|it| it.job).zip(&ran), session);
+        note_parity(&protected, &mut ran);
     }
-    .into_iter();
-    let several = jobs.len() > 1;
+    let (mut ran, several) = (ran.into_iter(), jobs.len() > 1);
     let reports = unknown.into_iter().filter_map(|unknown| match unknown {
         Some(error) if several => Some(Ok(Err(error))),
         Some(error) => Some(Err(error)),
         None => ran.next().map(Ok),
     });
-    reports.collect()
+    let reports = reports.collect::<Result<_>>()?;
+    Ok(SpanEnd { reports, protected, ..SpanEnd::default() })
+}
+
+/// Gives the report of each tree what became of its parity.
+pub fn note_parity(protected: &[ProtectedTree], ran: &mut [Result<Report>]) {
+    for (root, made) in protected {
+        let is_of = |it: &&mut Report| it.manifest.as_deref().and_then(Path::parent) == Some(root);
+        for report in ran.iter_mut().flatten().filter(is_of) {
+            report.parity = made.as_ref().ok().and_then(|it| it.parity).or(report.parity);
+        }
+    }
 }
 
 /// A tree that was copied, and what became of its parity.
 pub type ProtectedTree = (PathBuf, Result<VerifyReport>);
 
 /// Gives every complete copy parity, if that is asked for. Of generations it is the new one that gets it.
-fn protect<'r>(
+pub fn protect<'r>(
     args: &CopyArgs,
     ran: impl Iterator<Item = (&'r CopyJob, &'r Result<Report>)>,
     session: &Session<'_>,

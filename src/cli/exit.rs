@@ -18,9 +18,10 @@ pub const TIME_IS_UP: usize = 6;
 const READER_GONE: usize = 141;
 
 /// The meaning of the program's exit for a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exit {
     /// Everything asked for was done.
+    #[default]
     Complete,
     /// Finished, but not everything was done.
     Incomplete,
@@ -35,6 +36,8 @@ pub enum Exit {
     Unusable,
     /// The time that was set was over before the run was.
     TimeIsUp,
+    /// The disks that are here are done, and another one is wanted.
+    NextDisk,
     /// Ended by a signal, with 128 and its number.
     Interrupted(u8),
 }
@@ -79,10 +82,11 @@ impl Exit {
         match self {
             Exit::Complete => 0,
             Exit::Refused | Exit::Incomplete | Exit::Unusable => 1,
-            Exit::Stopped => 2,
-            Exit::Untrue => 3,
-            Exit::TimeIsUp => 4,
-            Exit::Interrupted(_) => 5,
+            Exit::NextDisk => 2,
+            Exit::Stopped => 3,
+            Exit::Untrue => 4,
+            Exit::TimeIsUp => 5,
+            Exit::Interrupted(_) => 6,
         }
     }
 
@@ -134,6 +138,7 @@ impl Exit {
             Exit::Untrue => "untrue",
             Exit::Unusable => "unusable",
             Exit::TimeIsUp => "time-is-up",
+            Exit::NextDisk => "next-disk",
             Exit::Interrupted(_) => "interrupted",
         }
     }
@@ -147,6 +152,7 @@ impl Exit {
             Exit::Untrue => 4,
             Exit::Unusable => 5,
             Exit::TimeIsUp => 6,
+            Exit::NextDisk => 7,
             Exit::Interrupted(code) => code,
         }
     }

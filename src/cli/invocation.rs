@@ -57,6 +57,8 @@ pub struct CopyInvocation {
     pub called: Vec<String>,
     /// For each output why it is not known where it is, if so: it is refused.
     pub unknown: Vec<Option<Error>>,
+    /// For each whether that is because no disk that is called so is mounted.
+    pub absent: Vec<bool>,
     /// The job of the stream, if it is one.
     pub stream: Option<StreamJob>,
 }
@@ -222,6 +224,7 @@ impl CopyInvocation {
 
     /// Refuses every output because of this.
     fn refuse_all(&mut self, error: &Error) {
+        self.absent.fill(false);
         let same = || Error::finding(error.deed(), error.path(), error.reason());
         self.unknown.iter_mut().for_each(|unknown| *unknown = Some(same()));
     }
@@ -330,8 +333,9 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     let stream = jobs.first().filter(|_| is_stream);
     let stream = stream.map(|job| args.stream.job(inputs, outputs, job));
     let called = names.iter().map(|name| name.called.clone()).collect();
+    let absents = names.iter().map(|name| name.is_absent).collect();
     let (given, unknown) = names.into_iter().map(|name| (name.given, name.unknown)).unzip();
-    let mut copy = CopyInvocation { args, jobs, given, called, unknown, stream };
+    let mut copy = CopyInvocation { args, jobs, given, called, unknown, absent: absents, stream };
     absent.iter().for_each(|error| copy.refuse_all(error));
     Ok(copy)
 }

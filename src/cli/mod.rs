@@ -17,6 +17,7 @@ mod report;
 mod restore;
 mod session;
 mod show;
+mod span;
 mod verify;
 mod words;
 

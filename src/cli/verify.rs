@@ -11,9 +11,9 @@ use crate::{
     cli::exit::Exit, cli::record::entry::RecordEntry, cli::record::files::open_to_append,
     cli::session::Session, cli::session::Setup, cli::show::Detail,
     cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind, cli::show::count,
-    cli::show::verify_messages::VerifyMessages, cli::show::verify_messages::summary,
-    cli::show::verify_messages::verdict, cli::words, copy::GenerationSet,
-    copy::generations::set::UNFINISHED, copy::generations::set::latest,
+    cli::show::rows::typed, cli::show::rows::warn, cli::show::verify_messages::VerifyMessages,
+    cli::show::verify_messages::summary, cli::show::verify_messages::verdict, cli::words,
+    copy::GenerationSet, copy::generations::set::UNFINISHED, copy::generations::set::latest,
     copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
     event::Stop, heal::ProtectJob, manifest::read::escape, path::RelPath, span::FoundInIndex,
     span::SpanCheck, sys, sys::Dir, sys::Uninterrupted, verify::DirProof, verify::Finding,
@@ -34,11 +34,17 @@ struct Checking<'a> {
     null: bool,
     /// True if files are read, and not only results of shards.
     reads: bool,
+    /// Disks that are not here yet.
+    to_come: &'a [PathBuf],
 }
 
 /// Runs the check, as the program of this name.
 pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Exit {
     let mut args = args.clone();
+    // Disks of a span that are to come are checked then, each by itself; without any there is nothing to check.
+    let is_any_here = args.dirs.iter().any(|dir| !words::is_absent(dir));
+    let is_to_come = |dir: &mut PathBuf| args.span && is_any_here && words::is_absent(dir);
+    let to_come: Vec<PathBuf> = args.dirs.extract_if(.., is_to_come).collect();
     let located = words::locate_all([&mut args.dirs], "check");
     let checking = Checking {
         name,
@@ -49,6 +55,7 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         list: args.list_failed.as_deref(),
         null: args.null,
         reads: args.shards.merge.is_none(),
+        to_come: &to_come,
     };
     let args = &args;
     let ((mut job, untaken), merge) = (each_generation(args.job()), args.merge_job());
@@ -87,6 +94,18 @@ fn of_index(found: FoundInIndex, names: bool) -> Option<Finding> {
     };
     match found {
         FoundInIndex::Amiss(error) => Some(Finding::Unusable(error)),
+        FoundInIndex::Earlier(path) => {
+            let finding = "its index is of an earlier run, and agrees with the newest".into();
+            notice("check", &path, finding)
+        }
+        FoundInIndex::Waiting(path, files) => {
+            let were = if files == 1 { "was" } else { "were" };
+            let finding = format!(
+                "{} {were} on no disk yet when the newest index that is here was written",
+                count(files, "file")
+            );
+            notice("check", &path, finding)
+        }
         FoundInIndex::NotHere(disk, files) => {
             let finding = format!("it is not here: the index has {} on it", count(files, "file"));
             notice("check", disk.as_ref(), finding)
@@ -179,6 +198,7 @@ pub fn heal(args: &HealArgs, command: &[OsString]) -> Exit {
         list: None,
         null: false,
         reads: true,
+        to_come: &[],
     };
     let job = args.job();
     checking.run(command, &job.check, |observer| {
@@ -200,6 +220,7 @@ pub fn protect(args: &ProtectArgs, command: &[OsString]) -> Exit {
         list: None,
         null: false,
         reads: true,
+        to_come: &[],
     };
     let job = args.job();
     checking.run(command, &job.check, |observer| {
@@ -280,13 +301,32 @@ impl Checking<'_> {
             session.console.out_rows(summary(report, check));
         }
         let exit = Exit::of_check(report, list_written && session.console.all_written());
-        session.end(&RunResult::Checked(report), exit, !says, |exit, amiss| {
+        let exit = match (exit, self.to_come) {
+            (Exit::Complete, [_, ..]) => Exit::NextDisk,
+            (exit, _) => exit,
+        };
+        let is_quiet = !says && exit != Exit::NextDisk;
+        session.end(&RunResult::Checked(report), exit, is_quiet, |exit, amiss| {
+            if exit == Exit::NextDisk {
+                return self.next_disk(exit);
+            }
             let verdict = verdict(report, check, exit, amiss);
             match is_of_part && exit == Exit::Complete {
                 true => format!("{verdict}, but the last copy was not complete"),
                 false => verdict,
             }
         })
+    }
+
+    /// The last line where disks are to come.
+    fn next_disk(&self, exit: Exit) -> String {
+        let names: Vec<String> = self.to_come.iter().map(|disk| typed(disk)).collect();
+        let text = format!(
+            "what is here is good; not here: {}; each may be checked by itself: dircopy verify --span {}",
+            names.join(", "),
+            names.first().map_or("", |name| name)
+        );
+        warn("NEXT DISK", exit, &text)
     }
 }
 

@@ -112,6 +112,8 @@ pub struct OutputName {
     pub is_on_named_disk: bool,
     /// Why the path is not known.
     pub unknown: Option<Error>,
+    /// True if it is not known because no disk that is called so is mounted.
+    pub is_absent: bool,
 }
 
 /// True if an output is written as a path that is the same tomorrow.
@@ -133,6 +135,7 @@ impl OutputName {
             called: Shown::path(given).to_string(),
             is_on_named_disk: false,
             unknown: None,
+            is_absent: false,
         };
         let disk = named_disk(&text);
         let below = disk.as_ref().map_or(&*text, |disk| disk.below);
@@ -169,7 +172,10 @@ impl OutputName {
             Ok((path, called)) => {
                 (name.path, name.called) = (path, Shown::path(&called).to_string())
             }
-            Err(error) => name.unknown = Some(error),
+            Err(error) => {
+                name.is_absent = disk.as_ref().is_some_and(NamedDisk::is_absent);
+                name.unknown = Some(error);
+            }
         }
         name.is_on_named_disk = disk.is_some();
         Ok(name)
@@ -179,6 +185,11 @@ impl OutputName {
 /// True if a path is written as one on a disk that is named, wherever that is mounted.
 pub fn is_on_named_disk(path: &Path) -> bool {
     named_disk(&path.to_string_lossy()).is_some()
+}
+
+/// True if a path is on a disk that is named, and none that is called so is mounted.
+pub fn is_absent(path: &Path) -> bool {
+    named_disk(&path.to_string_lossy()).is_some_and(|disk| disk.is_absent())
 }
 
 /// The path that `given` stands for, if it is on a disk that is named; or else as it was given. `deed` says what for.
@@ -232,6 +243,19 @@ fn named_disk(text: &str) -> Option<NamedDisk<'_>> {
 }
 
 impl NamedDisk<'_> {
+    /// True if no mounted disk is called so.
+    fn is_absent(&self) -> bool {
+        !self.value.is_empty()
+            && sys::mounted_volumes().is_ok_and(|all| !all.iter().any(|volume| self.is(volume)))
+    }
+
+    fn is(&self, volume: &MountedVolume) -> bool {
+        match self.kind {
+            "LABEL=" => volume.label.as_ref().is_some_and(|label| label == self.value),
+            _ => volume.uuid.as_ref().is_some_and(|uuid| uuid.eq_ignore_ascii_case(self.value)),
+        }
+    }
+
     /// Where it is mounted.
     fn find(&self, given: &Path, deed: &'static str) -> Result<PathBuf> {
         if self.value.is_empty() {
@@ -240,11 +264,7 @@ impl NamedDisk<'_> {
             return Err(Error::finding(deed, given, finding));
         }
         let volumes = sys::mounted_volumes().deed("find the disk of", given)?;
-        let is_it = |volume: &MountedVolume| match self.kind {
-            "LABEL=" => volume.label.as_ref().is_some_and(|label| label == self.value),
-            _ => volume.uuid.as_ref().is_some_and(|uuid| uuid.eq_ignore_ascii_case(self.value)),
-        };
-        let found: Vec<_> = volumes.iter().filter(|volume| is_it(volume)).collect();
+        let found: Vec<_> = volumes.iter().filter(|volume| self.is(volume)).collect();
         match &*found {
             [MountedVolume { point, .. }] => Ok(point.clone()),
             [] => {

@@ -1,15 +1,16 @@
 //! A look at the index of a span, and at the disks that are here: does each have what the index has there?
 //!
-//! The index is believed where the private note of a disk knows its digest. What the disks hold is another check, by
-//! their manifests.
+//! The index is believed where the private note of a disk knows its digest, and the newest counts. A disk that was
+//! taken out before the last ones came has an earlier one: what that has on it the newest must have too. What the disks
+//! hold is another check, by their manifests.
 
 use std::{io, path::Path, path::PathBuf};
 
 use crate::{
     error::Deed, error::Error, error::Result, path::Shown, span::called, span::disks::Member,
-    span::disks::SpanNote, span::disks::name_of, span::index::read_list, span::index::split,
-    state::FinishedManifest, state::Missing, state::Note, state::PrivateDir, sys::Dir,
-    tree::JoinReader, tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_path,
+    span::disks::SpanNote, span::disks::name_of, span::index::read_list, state::FinishedManifest,
+    state::Missing, state::Note, state::PrivateDir, sys::Dir, tree::JoinReader, tree::PathRecord,
+    tree::SortedRecords, tree::Sorter, tree::by_path,
 };
 
 const HOLD: &str = "hold against the index of the span";
@@ -32,6 +33,10 @@ pub enum FoundInIndex {
     NotHere(String, u64),
     /// A file is on a disk that is not here.
     Elsewhere(String, Vec<u8>),
+    /// The index of the disk at this path is of an earlier run, and agrees with the newest.
+    Earlier(PathBuf),
+    /// So many files were on no disk yet when the newest index was written.
+    Waiting(PathBuf, u64),
     /// The index cannot be used, or a disk is not as it has it.
     Amiss(Error),
 }
@@ -100,12 +105,18 @@ impl OpenSpan {
                 "no run of yours was there, so nothing says that it is a disk of the span";
             tell(FoundInIndex::Amiss(Error::finding(HOLD, path, finding)));
         }
-        let mut lines = None;
+        let (mut lines, mut earlier) = (None, Vec::new());
         for disk in here {
-            if let Some(error) = disk.refuse(newest) {
-                tell(FoundInIndex::Amiss(error));
-            } else if lines.is_none() {
-                lines = disk.lines(newest)?;
+            match disk.note.as_ref().filter(|note| *note != newest) {
+                _ if disk.refuse(newest, &mut tell) => {}
+                Some(note) => earlier.push((disk, note)),
+                None if lines.is_none() => {
+                    lines = disk.lines(newest)?;
+                    if newest.waiting > 0 {
+                        tell(FoundInIndex::Waiting(disk.path.clone(), newest.waiting));
+                    }
+                }
+                None => {}
             }
         }
         let Some(lines) = lines else {
@@ -114,9 +125,12 @@ impl OpenSpan {
             tell(FoundInIndex::Amiss(error));
             return Ok(());
         };
+        for (disk, note) in earlier {
+            disk.agree(note, newest, &lines, &mut tell)?;
+        }
         for (number, member) in newest.members.iter().enumerate() {
             match here.iter().find(|disk| disk.name.as_ref() == Some(&member.name)) {
-                Some(disk) => disk.hold(number, &lines, &mut tell)?,
+                Some(disk) => disk.hold(newest, &lines, &mut tell)?,
                 None => tell_absent(number, member, &lines, &mut tell)?,
             }
         }
@@ -143,54 +157,102 @@ fn tell_absent(
     Ok(())
 }
 
+/// The lines that an index has on the disk of this name, each with its digest.
+fn on(lines: &SortedRecords, note: &SpanNote, name: Option<&String>) -> io::Result<SortedRecords> {
+    let number = note.members.iter().position(|member| Some(&member.name) == name);
+    let number = number.map(|number| number.to_string());
+    let (mut sorter, mut reader) = (Sorter::new(by_path), lines.reader());
+    while let Some(record) = reader.next_record()? {
+        let (text, path) = PathRecord::told(record);
+        if let Some((of, digest)) = text.split_once(' ')
+            && number.as_deref() == Some(of)
+        {
+            sorter.add(digest, path)?;
+        }
+    }
+    sorter.finish()
+}
+
+/// The first of those that are not listed so, and their number, in words.
+fn lacking(wanted: &SortedRecords, listed: &SortedRecords) -> io::Result<Option<String>> {
+    let (mut wanted, mut listed) = (wanted.reader(), JoinReader::of(listed)?);
+    let (mut missing, mut examples) = (0_u64, Vec::new());
+    while let Some(record) = wanted.next_record()? {
+        let (digest, path) = PathRecord::told(record);
+        let there = listed.last_of(path)?;
+        if there.as_deref().is_none_or(|there| PathRecord::told(there).0 != digest) {
+            missing += 1;
+            if examples.len() < super::MOST_EXAMPLES {
+                examples.push(path.to_vec());
+            }
+        }
+    }
+    let names = || Shown::first_of(missing, examples.iter().map(|path| Shown::bytes(path)));
+    Ok((missing > 0).then(names))
+}
+
 impl HereDisk {
-    /// Why it is not as the newest note has it, if so.
-    fn refuse(&self, newest: &SpanNote) -> Option<Error> {
+    /// Tells why it cannot be held against the index of the newest note, if so.
+    fn refuse(&self, newest: &SpanNote, tell: &mut impl FnMut(FoundInIndex)) -> bool {
         let is_member = |name: &String| newest.members.iter().any(|member| member.name == *name);
         let finding = match &self.note {
             _ if !self.name.as_ref().is_some_and(is_member) => "it is no disk of this span",
             None => "the note of the span is missing there: run the same copy again",
-            Some(note) if note != newest => {
-                "it has an earlier index than another disk: run the same copy again"
+            Some(note) if note != newest && note.version >= newest.version => {
+                "it has another index than the others: run the same copy again"
             }
-            Some(_) => {
-                let read = read_list(&self.root, &newest.index, &newest.digest, |_, _| Ok(()));
-                match read {
-                    Ok(true) => return None,
-                    _ => {
-                        "its index is not what the last run wrote, or is missing: run the same copy again"
-                    }
+            Some(note) => match note.each_line(&self.root, |_, _, _| Ok(())) {
+                Ok(true) => return false,
+                _ => {
+                    "its index is not what the last run wrote, or is missing: run the same copy again"
                 }
-            }
+            },
         };
-        Some(Error::finding(HOLD, &self.path, finding))
+        tell(FoundInIndex::Amiss(Error::finding(HOLD, &self.path, finding)));
+        true
     }
 
     /// The lines of the index, each with the number of its disk and the digest; `None` if it is another.
-    fn lines(&self, newest: &SpanNote) -> Result<Option<SortedRecords>> {
+    fn lines(&self, note: &SpanNote) -> Result<Option<SortedRecords>> {
         let mut sorter = Sorter::new(by_path);
-        let read =
-            read_list(&self.root, &newest.index, &newest.digest, |digest, name| {
-                match split(name) {
-                    Some((number, path)) => sorter.add(format!("{number} {digest}"), path),
-                    None => Err(io::ErrorKind::InvalidData.into()),
-                }
-            });
+        let read = note.each_line(&self.root, |number, digest, path| {
+            sorter.add(format!("{number} {digest}"), path)
+        });
         match read.deed(READ, &self.path)? {
             true => sorter.finish().map(Some).deed("sort the names of", &self.path),
             false => Ok(None),
         }
     }
 
-    /// Holds what its manifest lists against what the index has on it.
+    /// Holds what its own, earlier index has on it against the newest.
+    fn agree(
+        &self,
+        note: &SpanNote,
+        newest: &SpanNote,
+        lines: &SortedRecords,
+        tell: &mut impl FnMut(FoundInIndex),
+    ) -> Result<()> {
+        let Some(own) = self.lines(note)? else { return Ok(()) };
+        let name = self.name.as_ref();
+        let held = on(&own, note, name).and_then(|own| lacking(&own, &on(lines, newest, name)?));
+        tell(match held.deed(HOLD, &self.path)? {
+            None => FoundInIndex::Earlier(self.path.clone()),
+            Some(names) => {
+                let finding = format!("the newest index does not list as its own does: {names}");
+                FoundInIndex::Amiss(Error::finding(HOLD, &self.path, finding))
+            }
+        });
+        Ok(())
+    }
+
+    /// Holds what its manifest lists against what the newest index has on it.
     fn hold(
         &self,
-        number: usize,
+        newest: &SpanNote,
         lines: &SortedRecords,
         tell: &mut impl FnMut(FoundInIndex),
     ) -> Result<()> {
         let mut listed = Sorter::new(by_path);
-        let fail = |error| Error::io(HOLD, &self.path, error);
         if let Some(manifest) = FinishedManifest::last_named(&self.private) {
             let read = read_list(
                 &self.root,
@@ -204,25 +266,10 @@ impl HereDisk {
                 return Ok(());
             }
         }
-        let listed = listed.finish().map_err(fail)?;
-        let (mut listed, mut lines) = (JoinReader::of(&listed).map_err(fail)?, lines.reader());
-        let (mut missing, mut examples) = (0_u64, Vec::new());
-        while let Some(record) = lines.next_record().map_err(fail)? {
-            let (text, path) = PathRecord::told(record);
-            let Some((of, digest)) = text.split_once(' ') else { continue };
-            if of != number.to_string() {
-                continue;
-            }
-            let there = listed.last_of(path).map_err(fail)?;
-            if there.as_deref().is_none_or(|there| PathRecord::told(there).0 != digest) {
-                missing += 1;
-                if examples.len() < super::MOST_EXAMPLES {
-                    examples.push(path.to_vec());
-                }
-            }
-        }
-        if missing > 0 {
-            let names = Shown::first_of(missing, examples.iter().map(|path| Shown::bytes(path)));
+        let held = listed
+            .finish()
+            .and_then(|listed| lacking(&on(lines, newest, self.name.as_ref())?, &listed));
+        if let Some(names) = held.deed(HOLD, &self.path)? {
             let finding = format!("its manifest does not list as the index does: {names}");
             tell(FoundInIndex::Amiss(Error::finding(HOLD, &self.path, finding)));
         }

@@ -1,19 +1,22 @@
 //! The disks of a span: each has a number, and is known by the secret of its private directory, wherever it is mounted.
 
-use std::{collections::HashSet, ffi::OsStr, path::Path, path::PathBuf, sync::Arc};
+use std::{ffi::OsStr, path::Path, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::CopyJob, copy::Prepared, error::Deed, error::Error, error::Result, event::Event,
-    event::EventObserver, manifest::ManifestName, path::Shown, span::SPAN, span::called,
-    span::in_words, state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
-    state::record::numbers, sys, sys::Dir, sys::DirListing, sys::FreeSpace, sys::NoOwnMount,
-    sys::stat::Identity, tree::OutputDir, tree::Patience,
+    event::EventObserver, manifest::ManifestName, path::Shown, span::SPAN, span::SpanDisk,
+    span::called, span::in_words, span::memory::Memory, state::FinishedManifest, state::Missing,
+    state::Note, state::PrivateDir, state::record::numbers, sys, sys::Dir, sys::DirListing,
+    sys::FreeSpace, sys::NoOwnMount, sys::stat::Identity, tree::OutputDir, tree::Patience,
 };
 
 /// The remedy where there can be no private directory.
 const NEEDS_IT: &str = "; --span needs it (--state DIR keeps it elsewhere)";
+
+/// Why a disk may not stay away.
+pub const FORGOTTEN: &str = "it is not here, and nothing on this machine remembers what it has: connect all disks of the span at once";
 
 /// What each disk notes of its span. All have the same when a run is at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +28,9 @@ pub struct SpanNote {
     /// The name of the index, and its SHA-256.
     pub index: String,
     pub digest: String,
+    /// Number of files that were on no disk yet.
+    #[serde(default)]
+    pub waiting: u64,
 }
 
 /// A disk as the others know it.
@@ -59,6 +65,7 @@ impl Member {
 
 /// A disk before a run.
 pub struct Disk {
+    pub number: usize,
     /// Its place among the outputs.
     pub output: usize,
     pub path: PathBuf,
@@ -76,19 +83,51 @@ pub struct Disk {
     pub note: Option<SpanNote>,
 }
 
-/// All disks of a span, by their numbers.
+/// A disk that is not here and may come later.
+pub struct AbsentDisk {
+    pub number: usize,
+    pub output: usize,
+    /// As the index had it last; with no name if no run was there.
+    pub member: Member,
+    /// True if a run began to copy there and did not come to its end.
+    pub is_begun: bool,
+    /// The room that it had last, as far as it is known; bytes.
+    pub room: u64,
+}
+
+/// All disks of a span that are given, by their numbers.
 pub struct Disks {
     pub each: Vec<Disk>,
+    pub absent: Vec<AbsentDisk>,
     /// What was noted last, if anything was.
     pub noted: Option<SpanNote>,
-    /// The numbers of those that took the place of others, which are not here.
+    /// The numbers of those whose place others took.
     pub replaced: Vec<usize>,
+    pub memory: Option<Memory>,
+    /// True if disks may come later, so that there is to be a memory.
+    pub is_to_remember: bool,
+    /// The names by which they are given, by their numbers.
+    pub given: Vec<Option<String>>,
 }
 
 /// By what the disk of this private directory is known, if a run was there.
 pub fn name_of(private: &PrivateDir) -> Option<String> {
     let secret = private.known_secret().ok().flatten()?;
     Some(secret.of_receipts().to_string())
+}
+
+/// True if the disk of this directory is called as `name` begins: it may have been taken out since it was found by
+/// that.
+fn is_called(dir: &Dir, name: &str) -> bool {
+    let details = sys::volume_details(dir);
+    let label = details.label.and_then(|label| label.into_string().ok());
+    let ends = |rest: &str| rest.is_empty() || rest.starts_with(std::path::is_separator);
+    let begins = |kind: &str, value: Option<String>| {
+        let (Some(value), Some(rest)) = (value, name.strip_prefix(kind)) else { return false };
+        let split = rest.split_at_checked(value.len());
+        split.is_some_and(|(own, rest)| own.eq_ignore_ascii_case(&value) && ends(rest))
+    };
+    begins("LABEL=", label) || begins("UUID=", details.uuid)
 }
 
 /// True if a manifest is there that no run finished.
@@ -99,11 +138,16 @@ fn has_begun_list(root: &Dir) -> bool {
 }
 
 impl Disk {
-    fn open(job: &CopyJob, output: usize, patience: Patience<'_>) -> Result<Self> {
+    fn open(given: &SpanDisk<'_>, output: usize, patience: Patience<'_>) -> Result<Self> {
+        let job = given.output.job;
         let path = &job.output;
         let Prepared { output: dir, parent, .. } = job.prepare(true, patience)?;
         let at = dir.handle.as_ref().or(parent.as_ref());
         let at = at.ok_or_else(|| Error::finding(SPAN, path, "it cannot be opened"))?;
+        if given.name.is_some_and(|name| !is_called(at, name)) {
+            let finding = "its disk was taken out: another file system is there now";
+            return Err(Error::finding(SPAN, path, finding));
+        }
         let (id, free) = (at.identity().deed("look at", path)?, sys::room(at));
         let free = free.deed("look at", path)?;
         let private = match &dir.handle {
@@ -115,6 +159,7 @@ impl Disk {
             || dir.handle.as_ref().is_some_and(has_begun_list);
         let is_finished = |private: &PrivateDir| FinishedManifest::last_named(private).is_some();
         Ok(Self {
+            number: 0,
             output,
             path: path.clone(),
             id,
@@ -129,80 +174,84 @@ impl Disk {
     }
 }
 
+impl SpanNote {
+    /// True if both have a disk.
+    fn shares(&self, other: &Self) -> bool {
+        let has = |name: &String| other.members.iter().any(|it| it.name == *name);
+        self.members.iter().any(|it| !it.name.is_empty() && has(&it.name))
+    }
+}
+
+impl AbsentDisk {
+    /// True if nothing was copied there yet, so that all of its room is left.
+    pub fn is_new(&self) -> bool {
+        self.member.name.is_empty()
+    }
+
+    pub fn words(&self) -> String {
+        self.member.words(self.number)
+    }
+}
+
 impl Disks {
-    /// Opens the disks, and gives each its number.
+    /// Opens the disks that are here, and gives each its number.
     ///
     /// # Errors
     /// One cannot be opened, or is no disk of its own; or they are not those of one span.
-    pub fn open(jobs: &[CopyJob], patience: Patience<'_>) -> Result<Self> {
-        let mut given = Vec::new();
-        for (output, job) in jobs.iter().enumerate() {
-            let disk = Disk::open(job, output, patience)?;
-            if let Some(other) = given.iter().find(|it: &&Disk| it.id.dev == disk.id.dev) {
+    pub fn open(given: &[SpanDisk<'_>], patience: Patience<'_>) -> Result<Self> {
+        let Some(job) = given.first().map(|disk| disk.output.job) else {
+            return Err(Error::finding(SPAN, "no disk", "none is given"));
+        };
+        let is_to_remember = Memory::is_wanted(job, given)?;
+        let memory = if is_to_remember { Memory::find(job, given, patience)? } else { None };
+        let mut here = Vec::new();
+        for (output, disk) in given.iter().enumerate().filter(|(_, disk)| disk.is_here) {
+            let disk = Disk::open(disk, output, patience)?;
+            if let Some(other) = here.iter().find(|it: &&Disk| it.id.dev == disk.id.dev) {
                 let finding =
                     format!("it is on the same file system as {}", Shown::path(&other.path));
                 return Err(Error::finding(SPAN, &disk.path, finding));
             }
-            given.push(disk);
+            here.push(disk);
         }
-        let noted = given.iter().filter_map(|disk| disk.note.as_ref());
-        let Some(noted) = noted.max_by_key(|note| note.version).cloned() else {
-            return Ok(Self { each: given, noted: None, replaced: Vec::new() });
+        let remembered = memory.as_ref().and_then(|memory| SpanNote::read(&memory.private));
+        let newest = |notes: &mut dyn Iterator<Item = &SpanNote>| {
+            notes.max_by_key(|note| note.version).cloned()
         };
-        let names: HashSet<&str> = noted.members.iter().map(|it| &*it.name).collect();
-        let is_known = |name: &String| names.contains(&**name);
-        for disk in &given {
-            let is_member = disk.name.as_ref().is_some_and(is_known);
-            let shares = |note: &SpanNote| note.members.iter().any(|it| is_known(&it.name));
-            if !is_member && disk.note.as_ref().is_some_and(|note| !shares(note)) {
-                let finding = "it is of another span than the others that are given";
-                return Err(Error::finding(SPAN, &disk.path, finding));
-            }
+        let notes = || here.iter().filter_map(|disk| disk.note.as_ref()).chain(&remembered);
+        // Disks of another span say nothing of the one that is remembered.
+        let span = remembered.clone().or_else(|| newest(&mut notes()));
+        let of_span = |note: &&SpanNote| span.as_ref().is_some_and(|span| note.shares(span));
+        let noted = newest(&mut notes().filter(of_span)).or(span);
+        let is_known = |disk: &Disk| {
+            let members = noted.iter().flat_map(|noted| &noted.members);
+            disk.name.is_some()
+                && members.into_iter().any(|it| disk.name.as_ref() == Some(&it.name))
+        };
+        let is_other = |disk: &&Disk| {
+            let shares = |note: &SpanNote| noted.as_ref().is_some_and(|noted| note.shares(noted));
+            !is_known(disk) && disk.note.as_ref().is_some_and(|note| !shares(note))
+        };
+        if let Some(disk) = here.iter().find(is_other) {
+            let finding = "it is of another span than the others that are given";
+            return Err(Error::finding(SPAN, &disk.path, finding));
         }
-        Self::number(given, noted)
-    }
-
-    /// Gives each disk the number that it has, and the others those of disks that are not here, or new ones.
-    fn number(mut given: Vec<Disk>, noted: SpanNote) -> Result<Self> {
-        let mut places: Vec<Option<Disk>> = noted.members.iter().map(|_| None).collect();
-        for (place, member) in places.iter_mut().zip(&noted.members) {
-            let at = given.iter().position(|disk| disk.name.as_ref() == Some(&member.name));
-            *place = at.map(|at| given.remove(at));
-        }
-        let (mut replaced, mut new) = (Vec::new(), given.into_iter());
-        for (number, place) in places.iter_mut().enumerate().filter(|(_, place)| place.is_none()) {
-            *place = new.next();
-            replaced.push(number);
-            if let Some(disk) = place.as_ref().filter(|disk| disk.is_of_system) {
-                let finding = format!(
-                    "no disk is mounted there, and {} is not here: connect it, or name a new disk in its place",
-                    noted.members[number].words(number)
-                );
-                return Err(Error::finding(SPAN, &disk.path, finding));
-            }
-        }
-        if let Some(number) = places.iter().position(Option::is_none) {
-            let finding = format!(
-                "it is of this span and is not given: name it too, or in its place a new disk, to which what was on it \
-                 is copied; it has {}",
-                in_words(noted.members[number].files)
-            );
-            let path = noted.members[number].words(number);
-            return Err(Error::finding("do without", path, finding));
-        }
-        let each = places.into_iter().flatten().chain(new).collect();
-        Ok(Self { each, noted: Some(noted), replaced })
+        Numbering { given, here, noted, memory, is_to_remember }.apply()
     }
 
     /// Sees to it that each disk that is there has a private directory: nothing else says which one it is.
     ///
     /// # Errors
     /// One can have none.
-    pub fn need_private(&self, job: &CopyJob) -> Result<()> {
-        for Disk { dir, path, .. } in &self.each {
+    pub fn need_private(&mut self, job: &CopyJob) -> Result<()> {
+        for Disk { dir, path, name, .. } in &mut self.each {
             let Some(root) = &dir.handle else { continue };
-            PrivateDir::open(root, path, job.state.as_deref(), Missing::Make)
+            let private = PrivateDir::open(root, path, job.state.as_deref(), Missing::Make)
                 .map_err(|error| error.with_note(NEEDS_IT))?;
+            if let Some(private) = private.filter(|_| self.is_to_remember) {
+                private.secret(job.options.sync).deed("make the private directory", &*path)?;
+                *name = name_of(&private);
+            }
         }
         Ok(())
     }
@@ -211,13 +260,132 @@ impl Disks {
     pub fn tell_replaced(&self, observer: &EventObserver<'_>) {
         let members = self.noted.iter().flat_map(|noted| noted.members.iter().enumerate());
         for (number, member) in members.filter(|(number, _)| self.replaced.contains(number)) {
+            let here = self.each.iter().find(|disk| disk.number == number);
+            let absent = self.absent.iter().find(|disk| disk.number == number);
+            let path = here.map(|disk| &*disk.path).or(absent.map(|it| Path::new(&it.member.path)));
             let text = format!(
                 "it takes the place of {}, which is not here, and gets what was on that: {}",
                 member.words(number),
                 in_words(member.files)
             );
-            (observer.listen)(&Event::Limits(&self.each[number].path, &text));
+            (observer.listen)(&Event::Limits(path.unwrap_or(Path::new("")), &text));
         }
+    }
+}
+
+/// The disks while they get their numbers.
+struct Numbering<'a> {
+    given: &'a [SpanDisk<'a>],
+    here: Vec<Disk>,
+    noted: Option<SpanNote>,
+    memory: Option<Memory>,
+    is_to_remember: bool,
+}
+
+impl Numbering<'_> {
+    /// Which of the given disks has which number: by what it is known, then by the name it was given by, and then in
+    /// the place of one that is not given, or as a new one.
+    fn outputs(&self) -> Vec<Option<usize>> {
+        let members = self.noted.as_ref().map_or(&[][..], |noted| &noted.members);
+        let called = self.memory.as_ref().map_or(&[][..], |memory| &memory.series.given);
+        let mut numbers: Vec<Option<usize>> = vec![None; members.len().max(called.len())];
+        let mut left: Vec<usize> = (0..self.given.len()).collect();
+        for (number, member) in members.iter().enumerate() {
+            let disk = self.here.iter().find(|disk| disk.name.as_ref() == Some(&member.name));
+            numbers[number] = disk.map(|disk| disk.output);
+        }
+        left.retain(|output| !numbers.contains(&Some(*output)));
+        for (number, name) in called.iter().enumerate().filter(|(_, name)| name.is_some()) {
+            let is_it = |output: &usize| self.given[*output].name == name.as_deref();
+            if numbers[number].is_none()
+                && let Some(at) = left.iter().position(is_it)
+            {
+                numbers[number] = Some(left.remove(at));
+            }
+        }
+        let mut left = left.into_iter();
+        numbers.iter_mut().filter(|it| it.is_none()).for_each(|it| *it = left.next());
+        numbers.extend(left.map(Some));
+        numbers
+    }
+
+    fn apply(mut self) -> Result<Disks> {
+        let outputs = self.outputs();
+        let (mut each, mut absent, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut given, series) = (Vec::new(), self.memory.as_ref().map(|it| it.series.clone()));
+        let series = series.unwrap_or_default();
+        for (number, output) in outputs.into_iter().enumerate() {
+            let known = self.noted.as_ref().and_then(|noted| noted.members.get(number)).cloned();
+            let Some(output) = output else {
+                let known = known.unwrap_or_default();
+                let finding = format!(
+                    "it is of this span and is not given: name it too, or in its place a new disk, to which what was on \
+                     it is copied; it has {}",
+                    in_words(known.files)
+                );
+                return Err(Error::finding("do without", known.words(number), finding));
+            };
+            let name = self.given[output].name.map(str::to_owned);
+            let is_same_name = name.is_some() && series.given.get(number) == Some(&name);
+            given.push(name);
+            let known = known.filter(|member| !member.name.is_empty());
+            if let Some(at) = self.here.iter().position(|disk| disk.output == output) {
+                let disk = Disk { number, ..self.here.remove(at) };
+                if let Some(member) = known.filter(|it| disk.name.as_ref() != Some(&it.name)) {
+                    let name = series.names.get(&number);
+                    let is_begun = series.begun.contains(&number)
+                        && name.is_none_or(|name| disk.name.as_ref() == Some(name));
+                    disk.refuse_in_place_of(&member, is_same_name && !is_begun)?;
+                    replaced.push(number);
+                }
+                each.push(disk);
+                continue;
+            }
+            if let Some(member) = known.as_ref().filter(|_| !is_same_name) {
+                if series.given.get(number).is_none_or(Option::is_none) {
+                    return Err(Error::finding(SPAN, member.words(number), FORGOTTEN));
+                }
+                replaced.push(number);
+            }
+            let path = self.given[output].called().to_string_lossy().into_owned();
+            let member = known.filter(|_| is_same_name);
+            let member = member.unwrap_or_else(|| Member { path, ..Member::default() });
+            let is_begun = is_same_name && series.begun.contains(&number);
+            let room = series.room.get(&number).copied().filter(|_| !member.name.is_empty());
+            let room = room.unwrap_or(u64::MAX);
+            absent.push(AbsentDisk { number, output, member, is_begun, room });
+        }
+        let Self { noted, memory, is_to_remember, .. } = self;
+        Ok(Disks { each, absent, noted, replaced, memory, is_to_remember, given })
+    }
+}
+
+impl Disk {
+    /// Its directory, which may have been made since.
+    ///
+    /// # Errors
+    /// It cannot be opened, or its disk is there no more: what is below its place then is no disk of the span.
+    pub fn root(&self) -> Result<Dir> {
+        let root = Dir::open_named(&self.path).deed("open the output", &self.path)?;
+        let is_it = root.identity().deed("look at", &self.path)?.dev == self.id.dev;
+        let finding = "it was unmounted, moved or replaced meanwhile";
+        is_it.then_some(root).ok_or_else(|| Error::finding("go on writing to", &self.path, finding))
+    }
+
+    /// Refuses to take it for a new one in the place of another that is not here.
+    fn refuse_in_place_of(&self, member: &Member, has_its_name: bool) -> Result<()> {
+        let words = member.words(self.number);
+        let finding = match (self.is_of_system, has_its_name && self.was_used) {
+            (true, _) => format!(
+                "no disk is mounted there, and {words} is not here: connect it, or name a new disk in its place"
+            ),
+            (_, true) => format!(
+                "it is not {words}, though it is called as that was, and runs of yours copied something else there: connect \
+                 the right one, or give this one another name"
+            ),
+            _ => return Ok(()),
+        };
+        Err(Error::finding(SPAN, &self.path, finding))
     }
 }
 

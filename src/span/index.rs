@@ -10,18 +10,22 @@ use std::{
 };
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::CopyJob, error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
     hash::Algorithm, hash::Digest, hash::Hasher, manifest::Entries, manifest::ManifestName,
     manifest::Parsed, manifest::Readers, manifest::lists, path::Shown, span::MOST_EXAMPLES,
-    span::disks::Disks, span::disks::Member, span::disks::SpanNote, span::disks::member_of,
-    span::disks::name_of, span::in_words, staged::write_whole, state::FinishedManifest,
-    state::Missing, state::Note, state::PrivateDir, sys, sys::Dir, sys::Uninterrupted,
-    tree::PathRecord, tree::Patience, tree::SortedRecords, tree::Sorter, tree::by_path,
+    span::disks::Disks, span::disks::FORGOTTEN, span::disks::Member, span::disks::SpanNote,
+    span::disks::member_of, span::disks::name_of, span::in_words, span::memory::Seen,
+    staged::write_whole, state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
+    sys, sys::Dir, sys::Uninterrupted, tree::PathRecord, tree::Patience, tree::SortedRecords,
+    tree::Sorter, tree::by_path,
 };
 
 const WRITE: &str = "write the index of the span to";
+
+const TAKE: &str = "take into the index";
 
 /// Number of bytes of lines that are written at a time.
 const MUCH: usize = 256 << 10;
@@ -61,33 +65,45 @@ pub fn read_list(
 }
 
 /// The number of the disk and the path on a line of an index.
-pub fn split(name: &[u8]) -> Option<(usize, &[u8])> {
+fn split(name: &[u8]) -> Option<(usize, &[u8])> {
     let slash = memchr::memchr(b'/', name)?;
     let number: usize = std::str::from_utf8(&name[..slash]).ok()?.parse().ok()?;
     Some((number.checked_sub(1)?, &name[slash + 1..]))
 }
 
-/// What the last index has on disks that others took the place of, each with their number. Without an index that can be
-/// believed there is nothing.
+/// What the last index has on disks that others took the place of. Without an index that can be believed there is
+/// nothing.
 pub fn hints(disks: &Disks, job: &CopyJob) -> Result<Option<SortedRecords>> {
     let Some(noted) = disks.noted.as_ref().filter(|_| !disks.replaced.is_empty()) else {
         return Ok(None);
     };
-    let fail = |error| Error::io("sort the names of", &job.source, error);
     for disk in disks.each.iter().filter(|disk| disk.note.as_ref() == Some(noted)) {
         let Some(root) = &disk.dir.handle else { continue };
         let mut sorter = Sorter::new(by_path);
-        let read = read_list(root, &noted.index, &noted.digest, |_, name| match split(name) {
-            Some((number, path)) if disks.replaced.contains(&number) => {
-                sorter.add(number.to_string(), path)
-            }
-            _ => Ok(()),
+        let read = noted.each_line(root, |number, _, path| {
+            let seen = Seen { at: Some(number), ..Seen::default() };
+            if disks.replaced.contains(&number) { sorter.add_json(&seen, path) } else { Ok(()) }
         });
         if matches!(read, Ok(true)) {
-            return sorter.finish().map(Some).map_err(fail);
+            return sorter.finish().map(Some).deed("sort the names of", &job.source);
         }
     }
     Ok(None)
+}
+
+impl SpanNote {
+    /// Hands the lines of its index in `root` to `see`: the number of the disk, digest and path; false if it is not
+    /// there as it was written.
+    pub fn each_line(
+        &self,
+        root: &Dir,
+        mut see: impl FnMut(usize, Digest, &[u8]) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        read_list(root, &self.index, &self.digest, |digest, name| match split(name) {
+            Some((number, path)) => see(number, digest, path),
+            None => Err(io::ErrorKind::InvalidData.into()),
+        })
+    }
 }
 
 /// Writes the index when all disks have what they got.
@@ -97,8 +113,18 @@ pub struct IndexWriting<'a> {
     pub patience: Patience<'a>,
 }
 
-/// A disk that gets the index.
+/// The note of an index that is about to be written, so that one that a killed run left is known.
+#[derive(Serialize, Deserialize)]
+struct Coming(SpanNote);
+
+impl Note for Coming {
+    const FILE: &str = "span-coming";
+    const HEAD: &str = "dircopy span coming 1";
+}
+
+/// A disk that gets the index, or the memory of the span, which has no number.
 struct Target {
+    number: Option<usize>,
     root: Dir,
     path: PathBuf,
     private: PrivateDir,
@@ -116,18 +142,35 @@ struct NewIndex {
 }
 
 impl IndexWriting<'_> {
-    /// Writes it to all disks. Those that do not have it now, and why.
-    pub fn write(&self, disks: &Disks) -> Vec<(usize, Error)> {
+    /// Writes it to all disks that are here, where so many files are on none yet. The places of those that do not have
+    /// it now, and why; what is to be remembered counts with the first.
+    pub fn write(&self, disks: &Disks, waiting: u64) -> Vec<(usize, Error)> {
         let mut targets = Vec::new();
-        for (number, disk) in disks.each.iter().enumerate() {
-            match self.open(&disk.path) {
-                Ok(target) => targets.push(target),
-                Err(error) => return vec![(number, error)],
+        for (at, disk) in disks.each.iter().enumerate() {
+            let opened = disk.root().and_then(|root| self.open(root, &disk.path));
+            let opened = opened.and_then(|target| {
+                self.patience.lock(&target.private, &disk.path)?;
+                match disk.name.as_ref().is_none_or(|name| *name == target.name) {
+                    true => Ok(target),
+                    false => Err(Error::finding(WRITE, &disk.path, "another disk is there now")),
+                }
+            });
+            match opened {
+                Ok(target) => targets.push(Target { number: Some(disk.number), ..target }),
+                Err(error) => return vec![(at, error)],
             }
         }
-        let index = match self.gather(&targets) {
+        // That is locked for the whole run.
+        if let Some(memory) = &disks.memory {
+            let root = Dir::open_named(&memory.path).deed("open the directory", &memory.path);
+            match root.and_then(|root| self.open(root, &memory.path)) {
+                Ok(target) => targets.push(target),
+                Err(error) => return vec![(0, error)],
+            }
+        }
+        let index = match self.gather(disks, &targets, waiting) {
             Ok(index) => index,
-            Err((number, error)) => return vec![(number, error)],
+            Err((at, error)) => return vec![(at, error)],
         };
         let (index, members) = index;
         let digest = match index.digest() {
@@ -142,7 +185,9 @@ impl IndexWriting<'_> {
             let has_room = |target: &Target| target.has(note) || target.is_free(&note.index);
             !listed(note) && targets.iter().all(has_room)
         };
-        let is_same = |note: &&SpanNote| note.digest == digest && note.members == members;
+        let is_same = |note: &&SpanNote| {
+            note.digest == digest && note.members == members && note.waiting == waiting
+        };
         let note = match newest.filter(is_same).filter(|note| is_usable(note)) {
             Some(newest) => newest.clone(),
             None => {
@@ -155,52 +200,64 @@ impl IndexWriting<'_> {
                         None => break,
                     };
                 }
-                SpanNote { version, members, index: name.span(), digest }
+                SpanNote { version, members, index: name.span(), digest, waiting }
             }
         };
-        let each = targets.iter().zip(&noted).enumerate();
-        each.filter_map(|(number, (target, old))| {
+        let left: Vec<Option<Coming>> =
+            targets.iter().map(|target| Coming::read(&target.private)).collect();
+        let each = targets.iter().zip(noted.iter().zip(left)).enumerate();
+        each.filter_map(|(at, (target, (old, left)))| {
+            let is_new = old.as_ref() != Some(&note);
+            let written = target.give(&index, &note, is_new, self.job.options.sync);
             // What came from the source is no index of ours, whatever it is called.
-            let old_one = old.as_ref().filter(|old| !listed(old));
+            let before = old.iter().chain(left.iter().map(|left| &left.0));
+            let mut before = before.filter(|old| !listed(old));
             let written =
-                target.give(&index, &note, old.as_ref() != Some(&note), self.job.options.sync);
-            let written =
-                written.and_then(|()| old_one.map_or(Ok(()), |old| target.forget(old, &note)));
-            written.err().map(|error| (number, Error::io(WRITE, &target.path, error)))
+                written.and_then(|()| before.try_for_each(|old| target.forget(old, &note)));
+            let written = written.and_then(|()| match left.is_some() || is_new {
+                true => Coming::forget(&target.private),
+                false => Ok(()),
+            });
+            let at = if target.number.is_some() { at } else { 0 };
+            written.err().map(|error| (at, Error::io(WRITE, &target.path, error)))
         })
         .collect()
     }
 
-    fn open(&self, path: &Path) -> Result<Target> {
+    fn open(&self, root: Dir, path: &Path) -> Result<Target> {
         let job = self.job;
-        let root = Dir::open_named(path).deed("open the output", path)?;
         let private = PrivateDir::open(&root, path, job.state.as_deref(), Missing::Make)?;
         let private =
             private.ok_or_else(|| Error::finding(WRITE, path, "it has no private directory"))?;
-        self.patience.lock(&private, path)?;
         private.secret(job.options.sync).deed(WRITE, path)?;
         let name = name_of(&private).unwrap_or_default();
-        Ok(Target { root, path: path.to_path_buf(), private, name })
+        Ok(Target { number: None, root, path: path.to_path_buf(), private, name })
     }
 
-    /// The lines of all manifests, in the order of a walk, each file once.
+    /// The lines of all manifests, in the order of a walk, each file once, with those of the last index of disks that
+    /// are not here.
     fn gather(
         &self,
+        disks: &Disks,
         targets: &[Target],
+        waiting: u64,
     ) -> std::result::Result<(NewIndex, Vec<Member>), (usize, Error)> {
         let algorithm = self.job.options.algorithm;
         let mut sorter = Sorter::new(by_path);
         let source = Dir::open_named(&self.job.source).and_then(|source| source.stat_self());
         let mut readers = Readers::of(source.ok().as_ref());
-        let note = |target: &Target| Some(SpanNote::read(&target.private)?.index);
-        let indices = targets.iter().filter_map(note).map(|name| (name.clone().into_bytes(), name));
+        let notes = |target: &Target| {
+            let (note, left) = (SpanNote::read(&target.private), Coming::read(&target.private));
+            note.into_iter().chain(left.map(|left| left.0)).map(|note| note.index)
+        };
+        let indices = targets.iter().flat_map(notes).map(|name| (name.clone().into_bytes(), name));
         let (indices, mut listed): (BTreeMap<_, _>, _) = (indices.collect(), BTreeSet::new());
-        for (number, Target { root, path, private, .. }) in targets.iter().enumerate() {
+        for (at, Target { number, root, path, private, .. }) in targets.iter().enumerate() {
+            let Some(number) = number else { continue };
             let Some(manifest) = FinishedManifest::last_named(private) else { continue };
             let list = path.join(&manifest.name);
-            let fail = |error| (number, Error::io("take into the index", &list, error));
-            let refuse =
-                |why: &'static str| (number, Error::finding("take into the index", &list, why));
+            let fail = |error| (at, Error::io(TAKE, &list, error));
+            let refuse = |why: &'static str| (at, Error::finding(TAKE, &list, why));
             let stat = root.stat(manifest.name.as_ref(), false).map_err(fail)?;
             readers.join(Readers::of(Some(&stat)));
             let mut is_of_one = true;
@@ -216,17 +273,27 @@ impl IndexWriting<'_> {
                 false => return Err(refuse("it is not what the last run wrote")),
             }
         }
+        take_absent(disks, targets, &mut sorter)?;
         let fail = |error| (0, Error::io(WRITE, &targets[0].path, error));
-        let (lines, files) = self.each_once(sorter, targets.len()).map_err(fail)?;
-        let member = |(target, files): (&Target, u64)| {
-            member_of(&target.root, &target.path, target.name.clone(), files)
+        let (lines, files) = self.each_once(sorter, disks.given.len()).map_err(fail)?;
+        let member = |(number, files): (usize, u64)| {
+            let here = targets.iter().find(|target| target.number == Some(number));
+            let absent = disks.absent.iter().find(|disk| disk.number == number);
+            match (here, absent) {
+                (Some(it), _) => member_of(&it.root, &it.path, it.name.clone(), files),
+                (None, Some(it)) => Member { files, ..it.member.clone() },
+                (None, None) => Member::default(),
+            }
         };
-        let members: Vec<Member> = targets.iter().zip(files).map(member).collect();
+        let members: Vec<Member> = files.into_iter().enumerate().map(member).collect();
         let mut head = String::from(
             "# dircopy span: what is on which disk; the names begin with its number\n",
         );
         for (number, member) in members.iter().enumerate() {
             head += &format!("# {}: {}\n", member.words(number), in_words(member.files));
+        }
+        if waiting > 0 {
+            head += &format!("# on no disk yet when this was written: {}\n", in_words(waiting));
         }
         Ok((NewIndex { lines, listed, head, algorithm, readers }, members))
     }
@@ -260,6 +327,30 @@ impl IndexWriting<'_> {
         }
         Ok((once.finish()?, files))
     }
+}
+
+/// Takes what the last index has on disks that are not here.
+///
+/// # Errors
+/// It is nowhere as it was written.
+fn take_absent(
+    disks: &Disks,
+    targets: &[Target],
+    sorter: &mut Sorter,
+) -> std::result::Result<(), (usize, Error)> {
+    let is_absent = |number| disks.absent.iter().any(|it| it.number == number && !it.is_new());
+    let Some(noted) = disks.noted.as_ref().filter(|_| disks.absent.iter().any(|it| !it.is_new()))
+    else {
+        return Ok(());
+    };
+    let Some(target) = targets.iter().find(|target| target.has(noted)) else {
+        return Err((0, Error::finding(TAKE, &*noted.index, FORGOTTEN)));
+    };
+    let taken = noted.each_line(&target.root, |number, digest, path| match is_absent(number) {
+        true => sorter.add(format!("{number:09} {digest}"), path),
+        false => Ok(()),
+    });
+    taken.map(drop).map_err(|error| (0, Error::io(TAKE, &target.path, error)))
 }
 
 impl NewIndex {
@@ -313,6 +404,7 @@ impl Target {
         durable: bool,
     ) -> io::Result<()> {
         if !self.has(note) {
+            Coming(note.clone()).write(&self.private, durable)?;
             write_whole(&self.root, note.index.as_ref(), false, false, |file| {
                 sys::let_read(file, |group| index.readers.mode(group))?;
                 index.each_piece(|text| sys::write_all(&*file, text))

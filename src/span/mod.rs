@@ -3,24 +3,28 @@
 //!
 //! The source is walked once, and each file gets a disk (`plan`). Then each disk has an ordinary copy of the names that
 //! it got, so that all promises of a copy hold there. What is on a disk stays on it: where a file is, is asked of the
-//! disks, not of the index. That is made of the manifests that the runs left (`index`), and comes last.
+//! disks, not of the index. That is made of the manifests that the runs left (`index`), and comes last. What is on
+//! disks that come one after the other into one drive is remembered (`memory`).
 
 mod check;
 mod disks;
 mod index;
+mod memory;
 mod place;
 mod plan;
 
 pub use check::{FoundInIndex, SpanCheck};
+pub use place::SpanOrder;
 
-use std::{path::Path, sync::atomic::Ordering::Relaxed, time::Instant};
+use std::{collections::BTreeMap, path::Path, sync::atomic::Ordering::Relaxed, time::Instant};
 
 use crate::{
     copy::CopyJob, copy::Ending, copy::OutputJob, copy::OutputRun, copy::Report,
-    copy::Reservations, copy::run::outputs::check_all, copy::run::outputs::end_state, error::Error,
-    error::Result, event::Event, path::RelPath, path::Shown, span::disks::Disks,
-    span::index::IndexWriting, span::plan::Plan, transfer::FirstRead, tree::NameList,
-    tree::PathRecord, tree::Patience,
+    copy::Reservations, copy::run::outputs::check_all, copy::run::outputs::end_state, error::Deed,
+    error::Error, error::Result, event::Event, path::RelPath, path::Shown, span::disks::AbsentDisk,
+    span::disks::Disk, span::disks::Disks, span::index::IndexWriting, span::memory::Memory,
+    span::memory::Series, span::place::usable, span::plan::Plan, sys, sys::Dir,
+    transfer::FirstRead, tree::NameList, tree::PathRecord, tree::Patience,
 };
 
 /// The deed of a span, in messages.
@@ -29,21 +33,63 @@ const SPAN: &str = "span over the disks";
 /// Number of names that are given as examples.
 const MOST_EXAMPLES: usize = 5;
 
-/// Copies the source of these jobs, which have it in common, over their outputs, one after the other. For each, in
-/// order, its report, or why it was refused.
+/// A disk that is given to a span.
+#[derive(Clone, Copy)]
+pub struct SpanDisk<'a> {
+    /// The copy to it.
+    pub output: OutputJob<'a>,
+    /// Its name, if it is given by one wherever it is mounted: it may come later, …
+    pub name: Option<&'a str>,
+    /// … and may not be here now.
+    pub is_here: bool,
+}
+
+impl SpanDisk<'_> {
+    /// What it is called in messages.
+    fn called(&self) -> &Path {
+        self.name.map_or(&self.output.job.output, Path::new)
+    }
+}
+
+/// The disk that a span wants next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextDisk {
+    /// Its place among those that were given.
+    pub output: usize,
+    /// What for, in words.
+    pub why: String,
+}
+
+/// What became of a span.
+#[derive(Debug)]
+pub struct Spanned {
+    /// For each disk that was given its report, or why it was refused. One that is not here has an empty one.
+    pub reports: Vec<Result<Report>>,
+    /// What is wanted for what is left.
+    pub next: Option<NextDisk>,
+}
+
+/// Copies the source of these jobs, which have it in common, over those of the disks that are here, one after the
+/// other.
 ///
 /// # Errors
 /// It was refused: a disk is missing, is another span's or no disk of its own, or there is not enough room on all of
 /// them. Nothing was touched.
-pub fn span_over(outputs: &[OutputJob<'_>]) -> Result<Vec<Result<Report>>> {
-    let Some(OutputJob { job, observer }) = outputs.first().copied() else { return Ok(Vec::new()) };
-    let jobs: Vec<CopyJob> = outputs.iter().map(|output| output.job.clone()).collect();
+pub fn span_over(given: &[SpanDisk<'_>], order: SpanOrder) -> Result<Spanned> {
+    // One of a disk that is not here would be refused.
+    let one = given.iter().find(|disk| disk.is_here).or(given.first());
+    let Some(OutputJob { job, observer }) = one.map(|disk| disk.output) else {
+        return Ok(Spanned { reports: Vec::new(), next: None });
+    };
+    let here = given.iter().filter(|disk| disk.is_here);
+    let jobs: Vec<CopyJob> = here.map(|disk| disk.output.job.clone()).collect();
     if let Some(refused) = check_all(&jobs).into_iter().next() {
         return Err(refused);
     }
     let nothing = || job.of_nothing(Instant::now(), &observer.stop);
     if nothing()?.is_some() {
-        return outputs.iter().map(|_| nothing().map(Option::unwrap_or_default).map(Ok)).collect();
+        let reports = given.iter().map(|_| nothing().map(Option::unwrap_or_default).map(Ok));
+        return Ok(Spanned { reports: reports.collect::<Result<_>>()?, next: None });
     }
     let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
     let (wait, stop) = (job.wait && !job.dry_run, &observer.stop.of_one());
@@ -51,75 +97,194 @@ pub fn span_over(outputs: &[OutputJob<'_>]) -> Result<Vec<Result<Report>>> {
     for job in &jobs {
         patience.until_free(&job.output, job.state.as_deref())?;
     }
-    let disks = Disks::open(&jobs, patience)?;
+    let disks = Disks::open(given, patience)?;
+    if let Some(next) = disks.wanted_first() {
+        return Ok(Spanned { reports: given.iter().map(|_| Ok(untouched(0))).collect(), next });
+    }
     disks.tell_replaced(observer);
     let (reservations, read) = (&Reservations::default(), &FirstRead::default());
     let run = OutputRun { job, observer, slot: None, reservations, read, beside: None };
-    let plan = Plan::make(&run, &disks, patience)?;
-    SpanRun { outputs, disks, plan, patience }.run()
+    let plan = Plan::make(&run, &disks, order, patience)?;
+    SpanRun { given, disks, plan, patience }.run()
+}
+
+/// The report of a disk on which nothing was done.
+fn untouched(output_device: u64) -> Report {
+    Report { ending: Ending::Complete, output_device, ..Report::default() }
+}
+
+impl Disks {
+    /// The disk that is wanted before anything is copied: one of which it is not known what it has; or any, if none is
+    /// here.
+    fn wanted_first(&self) -> Option<Option<NextDisk>> {
+        let wants = |disk: &AbsentDisk, why: &str| {
+            Some(Some(NextDisk { output: disk.output, why: why.into() }))
+        };
+        if let Some(begun) = self.absent.iter().find(|disk| disk.is_begun) {
+            return wants(begun, "a copy to it did not come to its end");
+        }
+        let any = self.absent.iter().find(|disk| disk.is_new()).or(self.absent.first());
+        any.filter(|_| self.each.is_empty()).and_then(|any| wants(any, "none is here"))
+    }
 }
 
 /// A span whose plan is made.
 struct SpanRun<'a> {
-    outputs: &'a [OutputJob<'a>],
+    given: &'a [SpanDisk<'a>],
     disks: Disks,
     plan: Plan,
     patience: Patience<'a>,
 }
 
 impl SpanRun<'_> {
-    fn run(mut self) -> Result<Vec<Result<Report>>> {
-        let Some(OutputJob { job, observer }) = self.outputs.first().copied() else {
-            return Ok(Vec::new());
+    fn run(mut self) -> Result<Spanned> {
+        let Some(OutputJob { job, observer }) = self.given.first().map(|disk| disk.output) else {
+            return Ok(Spanned { reports: Vec::new(), next: None });
         };
         if !job.dry_run && !observer.stop.is_requested() {
             self.disks.need_private(job)?;
+            self.note_begun(job)?;
         }
-        self.plan.tell_twice(job, observer);
-        let mut reports: Vec<(usize, Result<Report>)> = Vec::new();
-        for number in 0..self.disks.each.len() {
-            let at = self.disks.each[number].output;
-            let (output, begun) = (self.outputs[at], Instant::now());
-            let mut report = self.copy_to(number, output);
+        self.plan.tell(job, observer);
+        let mut reports: Vec<Result<Report>> =
+            self.given.iter().map(|_| Ok(untouched(0))).collect();
+        for at in 0..self.disks.each.len() {
+            let output = self.disks.each[at].output;
+            let (given, begun) = (self.given[output].output, Instant::now());
+            let mut report = self.copy_to(at, given);
             if let Ok(report) = &mut report {
-                self.count_missing(number, report);
+                self.count_missing(at, report);
             }
-            output.observer.progress.end(end_state(output.job, &report), begun.elapsed());
-            reports.push((at, report));
+            given.observer.progress.end(end_state(given.job, &report), begun.elapsed());
+            reports[output] = report;
         }
-        let is_at_end = |(_, report): &(usize, Result<Report>)| match report {
+        let is_at_end = |report: &Result<Report>| match report {
             Ok(report) => {
                 report.ending.given_up().is_none()
                     && !matches!(report.ending, Ending::Interrupted(_))
             }
             Err(_) => false,
         };
-        if !job.dry_run && self.plan.is_any() && reports.iter().all(is_at_end) {
-            let writing = IndexWriting { job, observer, patience: self.patience };
-            for (number, error) in writing.write(&self.disks) {
-                let at = self.disks.each[number].output;
-                let failed = reports.iter_mut().find(|(output, _)| *output == at);
-                if let Some((_, Ok(report))) = failed {
+        let is_at_end = reports.iter().all(is_at_end);
+        if !job.dry_run && self.plan.is_any() && is_at_end {
+            for (at, error) in self.write_down(job) {
+                let output = self.disks.each[at].output;
+                if let Ok(report) = &mut reports[output] {
                     report.ending = Ending::Stopped(error);
                 }
             }
         }
-        reports.sort_by_key(|(at, _)| *at);
-        Ok(reports.into_iter().map(|(_, report)| report).collect())
+        let next = if is_at_end { self.want_next(&mut reports)? } else { None };
+        Ok(Spanned { reports, next })
     }
 
-    /// Copies to the disk of this number what it got. One that no run was at, and that gets nothing, stays untouched.
-    fn copy_to(&mut self, number: usize, output: OutputJob<'_>) -> Result<Report> {
+    /// Notes on this machine to which disks it begins to copy.
+    fn note_begun(&mut self, job: &CopyJob) -> Result<()> {
+        let parts = self.plan.parts.iter();
+        let begins = self
+            .disks
+            .each
+            .iter()
+            .zip(parts)
+            .filter(|(disk, part)| part.entries > 0 || disk.was_used);
+        let begins = begins.map(|(disk, _)| (disk.number, disk.name.clone()));
+        let begun: Vec<(usize, Option<String>)> = begins.collect();
+        if self.disks.memory.is_none() && self.disks.is_to_remember {
+            self.disks.memory = Some(Memory::make(job, self.patience)?);
+        }
+        let Some(memory) = &mut self.disks.memory else { return Ok(()) };
+        let mut series = Series { given: self.disks.given.clone(), ..memory.series.clone() };
+        for (number, name) in begun {
+            series.begun.insert(number);
+            series.names.remove(&number);
+            series.names.extend(name.map(|name| (number, name)));
+        }
+        memory.note(series, job.options.sync)
+    }
+
+    /// Writes the index, and what is to be remembered. The places of the disks that do not have it, and why.
+    fn write_down(&mut self, job: &CopyJob) -> Vec<(usize, Error)> {
+        let observer = self.given[0].output.observer;
+        let writing = IndexWriting { job, observer, patience: self.patience };
+        let failed = writing.write(&self.disks, self.plan.rest.files);
+        let Some(memory) = self.disks.memory.as_ref().filter(|_| failed.is_empty()) else {
+            return failed;
+        };
+        let (seen, durable) = (self.plan.seen(&self.disks), job.options.sync);
+        let look = |disk: &Disk| (disk.number, room_at(&disk.path));
+        let here: BTreeMap<usize, u64> = self.disks.each.iter().map(look).collect();
+        let noted = seen.and_then(|seen| memory.remember(&seen, durable)).and_then(|()| {
+            let Some(memory) = &mut self.disks.memory else { return Ok(()) };
+            let mut series = memory.series.clone();
+            series.begun.retain(|number| !here.contains_key(number));
+            series.names.retain(|number, _| !here.contains_key(number));
+            series.room.extend(here);
+            memory.note(series, durable)
+        });
+        noted.err().map(|error| (0, error)).into_iter().collect()
+    }
+
+    /// The disk that is wanted after this run: a new one for what has no room, or one on which a changed file is. Names
+    /// these, and counts them with that disk.
+    fn want_next(&self, reports: &mut [Result<Report>]) -> Result<Option<NextDisk>> {
+        let mut next = None;
+        let rest = self.plan.rest;
+        if rest.files > 0 {
+            let mut absent = self.disks.absent.iter();
+            let new = absent.find(|disk| disk.room >= rest.least);
+            let why = format!(
+                "{} ({} MiB) wait for it",
+                in_words(rest.files),
+                rest.bytes.div_ceil(1 << 20)
+            );
+            next = new.map(|disk| NextDisk { output: disk.output, why });
+        }
+        for disk in &self.disks.absent {
+            let Ok(report) = &mut reports[disk.output] else { continue };
+            let (observer, words) = (self.given[disk.output].output.observer, disk.words());
+            let (mut wanted, mut failed) = (0, 0);
+            self.each_blocked(&disk.number.to_string(), |path, why| {
+                let finding = match why {
+                    "" => format!("it was changed since it was copied to {words}: connect that"),
+                    why => format!("{why}; that is on {words}, which is not here"),
+                };
+                let path = path.full_path(&self.given[disk.output].output.job.source);
+                (observer.listen)(&Event::Failed(&Error::finding("copy", path, finding)));
+                (failed, wanted) = (failed + 1, wanted + u64::from(why.is_empty()));
+            })?;
+            report.fail(failed);
+            if wanted > 0 && next.is_none() {
+                let why = format!("{} on it changed", in_words(wanted));
+                next = Some(NextDisk { output: disk.output, why });
+            }
+        }
+        Ok(next)
+    }
+
+    /// Hands out the changed files that this one keeps from being copied, and why.
+    fn each_blocked(&self, by: &str, mut see: impl FnMut(&RelPath, &str)) -> Result<()> {
+        let mut blocked = self.plan.blocked.reader();
+        let source = &self.given[0].output.job.source;
+        while let Some(record) = blocked.next_record().deed("sort the names of", source)? {
+            let (words, path) = PathRecord::told(record);
+            if let Some(why) = words.strip_prefix(by).and_then(|rest| rest.strip_prefix(' ')) {
+                see(&RelPath::parse(path).unwrap_or_default(), why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies to the disk at this place what it got. One that no run was at, and that gets nothing, stays untouched.
+    fn copy_to(&mut self, at: usize, output: OutputJob<'_>) -> Result<Report> {
         let OutputJob { job, observer } = output;
         if let Some(code) = observer.stop.requested() {
             return Ok(Report { ending: Ending::Interrupted(code), ..Report::default() });
         }
-        let disk = &self.disks.each[number];
-        let part = self.plan.parts[number].clone();
+        let disk = &self.disks.each[at];
+        let part = self.plan.parts[at].clone();
         let is_there = disk.dir.handle.is_some();
         if part.entries == 0 && is_there && !disk.was_used && self.plan.is_any() {
-            let (ending, output_device) = (Ending::Complete, disk.id.dev);
-            return Ok(Report { ending, output_device, ..Report::default() });
+            return Ok(untouched(disk.id.dev));
         }
         let progress = &observer.progress;
         progress.total_entries.fetch_add(part.entries, Relaxed);
@@ -137,39 +302,41 @@ impl SpanRun<'_> {
 
     /// Names what has no room on this disk, where an earlier version of it is, and counts it, and what the walk could
     /// not look at.
-    fn count_missing(&self, number: usize, report: &mut Report) {
-        let observer = self.outputs[self.disks.each[number].output].observer;
-        let (mut blocked, root) = (self.plan.blocked.reader(), &self.disks.each[number].path);
-        let mut missing = if number == 0 { self.plan.failed } else { 0 };
-        loop {
-            let record = match blocked.next_record() {
-                Ok(Some(record)) => record,
-                Ok(None) => break,
-                Err(error) => {
-                    let error = Error::io("sort the names of", root, error);
-                    (observer.listen)(&Event::Failed(&error));
-                    missing += 1;
-                    break;
-                }
-            };
-            let PathRecord { words, path } = PathRecord::of(record);
-            if words == number.to_string().as_bytes() {
-                let full = RelPath::parse(path).map(|path| path.full_path(root));
-                let full = full.unwrap_or_else(|_| root.clone());
-                let finding = "it was changed, and the disk that has it has no room for it: make room there, or \
-                               move the old one to another disk";
-                (observer.listen)(&Event::Failed(&Error::finding("copy", full, finding)));
-                (missing, report.counts.without_room) =
-                    (missing + 1, report.counts.without_room + 1);
-            }
+    fn count_missing(&self, at: usize, report: &mut Report) {
+        let disk = &self.disks.each[at];
+        let observer = self.given[disk.output].output.observer;
+        let mut missing = if at == 0 { self.plan.failed } else { 0 };
+        let looked = self.each_blocked(&format!("here {at}"), |path, _| {
+            let finding = "it was changed, and the disk that has it has no room for it: make room there, or \
+                           move the old one to another disk";
+            let full = path.full_path(&disk.path);
+            (observer.listen)(&Event::Failed(&Error::finding("copy", full, finding)));
+            (missing, report.counts.without_room) = (missing + 1, report.counts.without_room + 1);
+        });
+        if let Err(error) = looked {
+            (observer.listen)(&Event::Failed(&error));
+            missing += 1;
         }
-        report.total = report.total.map(|total| total + missing);
-        report.counts.seen += missing;
-        report.counts.failed += missing;
-        if missing > 0 && matches!(report.ending, Ending::Complete) {
-            report.ending = Ending::Incomplete;
+        report.fail(missing);
+    }
+}
+
+impl Report {
+    /// Counts so many entries more that could not be copied.
+    fn fail(&mut self, entries: u64) {
+        self.total = self.total.map(|total| total + entries);
+        self.counts.seen += entries;
+        self.counts.failed += entries;
+        if entries > 0 && matches!(self.ending, Ending::Complete) {
+            self.ending = Ending::Incomplete;
         }
     }
+}
+
+/// What may be used of the room on a disk; none if it does not tell. Bytes.
+fn room_at(path: &Path) -> u64 {
+    let room = Dir::open_named(path).and_then(|root| sys::room(&root));
+    room.map_or(0, |room| usable(room.bytes, room.block))
 }
 
 /// What a disk is called in messages: its number, and where it is.

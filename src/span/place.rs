@@ -2,7 +2,7 @@
 //!
 //! A directory goes to one disk if that has room for all that is new in it, in the order of a walk; else what is in
 //! it is looked at one by one. Where that leaves gaps that are too small for the rest, files go one by one, and at last
-//! the largest first.
+//! the largest first. Where disks come later, the rest waits for them.
 
 use std::{io, sync::Arc};
 
@@ -19,16 +19,27 @@ const LINES: u64 = 400;
 /// So much of a disk's room is left for what cannot be foreseen, …
 const SHARE_LEFT: u64 = 32;
 
-/// … and at most so much; bytes.
+/// … and at most so much; bytes. Beside it so many blocks, for what runs keep for themselves.
 const MOST_LEFT: u64 = 64 << 20;
+const BLOCKS_LEFT: u64 = 16;
 
 /// Number of bytes of names that are sorted at a time, of all disks together.
 const PIECE: usize = 8 << 20;
 
+/// The order in which directories get their disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpanOrder {
+    /// That of a walk.
+    #[default]
+    Walk,
+    /// The largest first that have room on a disk as a whole, and files that are in none.
+    Largest,
+}
+
 /// The order in which files get their disks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
-    Together,
+    Together(SpanOrder),
     OneByOne,
     LargestFirst,
 }
@@ -46,6 +57,7 @@ pub struct Placing {
     tries_all: bool,
     /// … and what has none goes where most is.
     forced: bool,
+    wanted: Wanted,
     excess: Excess,
     /// The room at first, of the disk that has most and of all.
     largest: u64,
@@ -62,11 +74,21 @@ pub struct Room {
     dir: Vec<u8>,
 }
 
+/// Files that wait for disks that are to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rest {
+    pub files: u64,
+    pub bytes: u64,
+    /// What the least of them takes; bytes.
+    pub least: u64,
+}
+
 /// What has no room.
-#[derive(Default)]
 struct Excess {
     files: u64,
     bytes: u64,
+    /// What the least of them takes; bytes.
+    least: u64,
     /// Files for which even the disk with the most room has too little, and the first of them.
     large: u64,
     examples: Vec<Vec<u8>>,
@@ -82,16 +104,18 @@ impl Placing {
         rooms: Vec<Room>,
         items: &SortedRecords,
         first: usize,
+        wanted: Wanted,
     ) -> io::Result<Self> {
         let tries_all = !job.options.check_space;
-        let mut best = Self { tries_all, ..Self::begin(rooms.clone(), first) };
-        best.place(items, Order::Together)?;
+        let mut best = Self { tries_all, wanted, ..Self::begin(rooms.clone(), first) };
+        best.place(items, Order::Together(wanted.order))?;
         for order in [Order::OneByOne, Order::LargestFirst] {
-            if best.excess.files == 0 {
+            if best.excess.files == 0 || wanted.elsewhere == Some(u64::MAX) {
                 break;
             }
             let forced = tries_all && order == Order::LargestFirst;
-            let mut placing = Self { tries_all, forced, ..Self::begin(rooms.clone(), first) };
+            let mut placing =
+                Self { tries_all, forced, wanted, ..Self::begin(rooms.clone(), first) };
             placing.place(items, order)?;
             if placing.forced || placing.excess.bytes < best.excess.bytes {
                 best = placing;
@@ -110,7 +134,8 @@ impl Placing {
             whole: None,
             tries_all: false,
             forced: false,
-            excess: Excess::default(),
+            wanted: Wanted::default(),
+            excess: Excess { files: 0, bytes: 0, least: u64::MAX, large: 0, examples: Vec::new() },
             largest: rooms.iter().map(|room| room.bytes).max().unwrap_or(0),
             all: rooms.iter().map(|room| room.bytes).fold(0, u64::saturating_add),
             rooms,
@@ -119,13 +144,20 @@ impl Placing {
 
     fn place(&mut self, items: &SortedRecords, order: Order) -> io::Result<()> {
         let sorted = match order {
-            Order::LargestFirst => largest_first(items)?,
+            Order::LargestFirst => largest_first(items, |item| item.new.is_none().then_some(0))?,
+            Order::Together(SpanOrder::Largest) => {
+                let fits = |item: &Item, new| {
+                    let rooms = self.rooms.iter().zip(&item.costs);
+                    rooms.filter(|(room, cost)| room.holds(**cost, new)).map(|it| *it.1).min()
+                };
+                largest_first(items, |item| item.new.map_or(Some(0), |new| fits(item, new)))?
+            }
             _ => items.clone(),
         };
-        let mut reader = sorted.reader();
+        let is_ranked = matches!(order, Order::LargestFirst | Order::Together(SpanOrder::Largest));
+        let (ranked, mut reader) = (if is_ranked { RANK } else { 0 }, sorted.reader());
         while let Some(record) = reader.next_record()? {
             let PathRecord { words, path } = PathRecord::of(record);
-            let ranked = if order == Order::LargestFirst { RANK } else { 0 };
             let item: Item = serde_json::from_slice(words.get(ranked..).unwrap_or_default())?;
             self.item(path, &item, order)?;
         }
@@ -137,19 +169,23 @@ impl Placing {
             self.whole = None;
         }
         if let Some(new) = item.new {
-            if order == Order::Together && self.whole.is_none() && new > 0 {
+            if matches!(order, Order::Together(_)) && self.whole.is_none() && new > 0 {
                 let disk =
                     self.turns().find(|disk| self.rooms[*disk].holds(item.costs[*disk], new));
                 self.whole = disk.map(|disk| (path.to_vec(), disk));
             }
             return Ok(());
         }
+        if let Some(away) = &item.away {
+            let (Some(why), Some(at)) = (&away.differs, away.there.at) else { return Ok(()) };
+            return self.blocked.add(format!("{at} {why}"), path);
+        }
         let cost = |disk: usize| self.rooms[disk].cost(item.costs[disk], path, item.home.is_none());
         let fits = |disk: &usize| self.rooms[*disk].holds(cost(*disk), 1);
         let disk = match item.home {
             Some(home) if item.costs[home] == 0 || self.tries_all || fits(&home) => Some(home),
             Some(home) => {
-                return self.blocked.add(home.to_string(), path);
+                return self.blocked.add(format!("here {home} "), path);
             }
             None => {
                 let whole = self.whole.as_ref().map(|(_, disk)| *disk);
@@ -178,6 +214,8 @@ impl Placing {
         let excess = &mut self.excess;
         excess.files += 1;
         excess.bytes = excess.bytes.saturating_add(item.size);
+        let cost = item.costs.iter().copied().min().unwrap_or(0);
+        excess.least = excess.least.min(cost.saturating_add(LINES + 3 * path.len() as u64));
         if item.costs.iter().all(|cost| *cost > self.largest) {
             excess.large += 1;
             if excess.examples.len() < MOST_EXAMPLES {
@@ -186,14 +224,16 @@ impl Placing {
         }
     }
 
-    /// What each disk gets, and the changed files for which theirs has no room.
+    /// What each disk gets, the changed files for which theirs has no room or is not here, and how many files, with
+    /// their bytes, wait for disks that are to come.
     ///
     /// # Errors
     /// There is not enough room, or they cannot be sorted.
-    pub fn finish(self, job: &CopyJob) -> Result<(Vec<Part>, SortedRecords)> {
-        let Self { parts, blocked, excess, largest, all, .. } = self;
+    pub fn finish(self, job: &CopyJob) -> Result<Placed> {
+        let Self { parts, blocked, excess, largest, all, wanted, .. } = self;
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
-        if excess.large > 0 {
+        let waits = wanted.elsewhere.is_some_and(|room| excess.least <= room);
+        if excess.large > 0 && !waits {
             let names = excess.examples.iter().map(|path| Shown::bytes(path));
             let finding = format!(
                 "the disk with the most room has {} MiB, or can hold no file so large: {}; leave them out (--exclude, \
@@ -203,11 +243,12 @@ impl Placing {
             );
             return Err(Error::finding(SPAN, &job.source, finding));
         }
-        if excess.files > 0 {
+        if excess.files > 0 && !waits {
             let finding = format!(
-                "the room of {} MiB on all disks is not enough: {} of {} MiB have none; give one more, make room, leave \
+                "the room of {} MiB on all disks{} is not enough: {} of {} MiB have none; give one more, make room, leave \
                  files out (--exclude), or copy as much as fits (--no-space-check)",
                 all >> 20,
+                if wanted.elsewhere.is_some() { " that are here" } else { "" },
                 in_words(excess.files),
                 mib(excess.bytes)
             );
@@ -216,8 +257,34 @@ impl Placing {
         let fail = |error| Error::io("sort the names of", &job.source, error);
         let part = |(names, part): (Sorter, Part)| Ok(Part { names: names.finish()?, ..part });
         let parts = parts.into_iter().map(part).collect::<io::Result<_>>().map_err(fail)?;
-        Ok((parts, blocked.finish().map_err(fail)?))
+        let blocked = blocked.finish().map_err(fail)?;
+        Ok(Placed {
+            parts,
+            blocked,
+            rest: Rest { files: excess.files, bytes: excess.bytes, least: excess.least },
+        })
     }
+}
+
+/// What became of the files.
+pub struct Placed {
+    pub parts: Vec<Part>,
+    pub blocked: SortedRecords,
+    pub rest: Rest,
+}
+
+/// How they are to be placed.
+#[derive(Clone, Copy, Default)]
+pub struct Wanted {
+    pub order: SpanOrder,
+    /// The most room that a disk has which is not here and may come, if there is one: what has none here waits for it.
+    pub elsewhere: Option<u64>,
+}
+
+/// What is used of a room of so many bytes, in blocks of this size.
+pub fn usable(bytes: u64, block: u64) -> u64 {
+    let left = (bytes / SHARE_LEFT).min(MOST_LEFT).saturating_add(BLOCKS_LEFT * block);
+    bytes.saturating_sub(left)
 }
 
 impl Room {
@@ -225,11 +292,11 @@ impl Room {
     pub fn of_all(disks: &Disks, parts: &[u64], index: u64) -> Vec<Self> {
         let room = |(disk, parts): (&Disk, &u64)| {
             let (free, dir) = (disk.free, Vec::new());
-            let bytes = free.bytes.saturating_add(*parts);
             // While the new index is written, the old one is there.
-            let left = (bytes / SHARE_LEFT).min(MOST_LEFT).saturating_add(2 * index);
+            let bytes = usable(free.bytes.saturating_add(*parts), free.block);
+            let bytes = bytes.saturating_sub(2 * index);
             let files = free.files.unwrap_or(u64::MAX);
-            Self { bytes: bytes.saturating_sub(left), files, block: free.block, dir }
+            Self { bytes, files, block: free.block, dir }
         };
         disks.each.iter().zip(parts).map(room).collect()
     }
@@ -258,19 +325,35 @@ impl Room {
     }
 }
 
-/// Number of digits by which items are sorted.
-const RANK: usize = 20;
+/// Number of digits by which items are sorted: those of a rank, and of a place.
+const DIGITS: usize = 20;
+const RANK: usize = 2 * DIGITS;
 
-/// The entries, and no directories, the largest first.
-fn largest_first(items: &SortedRecords) -> io::Result<SortedRecords> {
-    let (mut sorted, mut reader) = (Sorter::new(by_words), items.reader());
+/// The items, the largest first. What `weigh` gives a weight to stays together with all that is in it, in its order;
+/// with a weight of 0 that is its size. Without one it is left out if it is a directory of which nothing is wanted.
+fn largest_first(
+    items: &SortedRecords,
+    weigh: impl Fn(&Item) -> Option<u64>,
+) -> io::Result<SortedRecords> {
+    let (mut sorted, mut reader, mut place) = (Sorter::new(by_words), items.reader(), 0_u64);
+    let mut whole: Option<(Vec<u8>, u64)> = None;
     while let Some(record) = reader.next_record()? {
         let PathRecord { words, path } = PathRecord::of(record);
         let item: Item = serde_json::from_slice(words)?;
-        if item.new.is_none() {
-            let text = String::from_utf8_lossy(words);
-            sorted.add(format!("{:0RANK$}{text}", u64::MAX - item.size), path)?;
-        }
+        whole = whole.take_if(|(dir, _)| is_within(path, dir));
+        let weight = match (&whole, weigh(&item)) {
+            (Some((_, weight)), _) => *weight,
+            (None, None) => continue,
+            (None, Some(weight)) if item.new.is_some() => {
+                whole = Some((path.to_vec(), weight));
+                weight
+            }
+            (None, Some(_)) => item.size,
+        };
+        place += 1;
+        let text = String::from_utf8_lossy(words);
+        let rank = u64::MAX - weight;
+        sorted.add(format!("{rank:0DIGITS$}{place:0DIGITS$}{text}"), path)?;
     }
     sorted.finish()
 }

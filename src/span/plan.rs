@@ -1,31 +1,41 @@
 //! What is where, and what goes where, before anything is copied.
 //!
-//! What a disk has stays there, and that is asked of the disks. Everything is records that are sorted in bounded
-//! memory, so memory does not grow with the source.
+//! What a disk has stays there, and that is asked of the disks; of one that is not here the memory is asked. Everything
+//! is records that are sorted in bounded memory, so memory does not grow with the source.
 
-use std::{io, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::CopyJob, copy::OutputRun, copy::Prepared, copy::before::space::least,
-    copy::before::space::part_files, error::Error, error::Result, event::Event,
+    copy::before::space::part_files, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, parity::Share, path::RelPath, path::Shown, span::MOST_EXAMPLES,
-    span::SPAN, span::disks::Disks, span::index::hints, span::place::Placing, span::place::Room,
-    sys::stat::Kind, sys::stat::Stat, tree::Decision, tree::JoinReader, tree::LastDir,
-    tree::OutputDir, tree::PathRecord, tree::Patience, tree::SortedRecords, tree::Sorter,
-    tree::SourceStat, tree::WalkEvent, tree::WalkItem, tree::by_path, tree::names::is_within,
-    tree::overwrite::decide, tree::overwrite::leave_out,
+    span::SPAN, span::disks::Disk, span::disks::Disks, span::disks::FORGOTTEN, span::index::hints,
+    span::memory::Seen, span::place::Placed, span::place::Placing, span::place::Rest,
+    span::place::Room, span::place::SpanOrder, span::place::Wanted, sys, sys::Dir, sys::DirListing,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Decision, tree::JoinReader,
+    tree::LastDir, tree::OutputDir, tree::PathRecord, tree::Patience, tree::SortedRecords,
+    tree::Sorter, tree::SourceStat, tree::WalkEvent, tree::WalkItem, tree::by_path,
+    tree::names::is_within, tree::overwrite::DestinationStat, tree::overwrite::decide,
+    tree::overwrite::leave_out,
 };
 
 /// What each disk gets.
 pub struct Plan {
     pub parts: Vec<Part>,
-    /// Changed files for which their disk has no room; the words are its number.
+    /// Changed files for which their disk has no room, or is not here; the words say which, and why they stay
+    /// otherwise.
     pub blocked: SortedRecords,
     /// Entries that the walk could not look at.
     pub failed: u64,
-    twice: Twice,
+    /// Files that wait for disks that are to come.
+    pub rest: Rest,
+    /// All entries, and directories with anything in them.
+    items: SortedRecords,
+    twice: Examples,
+    /// Entries that were in the source and came to no disk before they left it.
+    gone: Examples,
 }
 
 /// What one disk gets.
@@ -36,11 +46,29 @@ pub struct Part {
     pub bytes: u64,
 }
 
-/// Files that more than one disk has, and the first of them.
+/// A number of files, and the first of them.
 #[derive(Default)]
-struct Twice {
+struct Examples {
     number: u64,
-    examples: Vec<RelPath>,
+    first: Vec<Vec<u8>>,
+}
+
+impl Examples {
+    fn add(&mut self, path: &[u8]) {
+        self.number += 1;
+        if self.first.len() < MOST_EXAMPLES {
+            self.first.push(path.to_vec());
+        }
+    }
+
+    /// Tells of them, if there are any.
+    fn tell(&self, job: &CopyJob, observer: &EventObserver<'_>, text: impl Fn(&str) -> String) {
+        if self.number > 0 {
+            let names = self.first.iter().map(|path| Shown::bytes(path));
+            let text = text(&Shown::first_of(self.number, names));
+            (observer.listen)(&Event::Limits(&job.source, &text));
+        }
+    }
 }
 
 /// An entry of the source, or a directory with all that is new in it.
@@ -51,18 +79,36 @@ pub struct Item {
     pub size: u64,
     /// The disk that has it.
     pub home: Option<usize>,
-    /// The disk that had it, and is not here.
+    /// The disk in whose place it was, on another one that is lost.
     pub hint: Option<usize>,
+    /// The disk that has it, and is not here.
+    pub away: Option<Away>,
+    /// As it is in the source, if it is to be copied.
+    seen: Option<Seen>,
     /// Number of new entries in a directory with anything in it; `None` of all others.
     pub new: Option<u64>,
+}
+
+/// A disk that has an entry and is not here.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Away {
+    /// As it is there.
+    pub there: Seen,
+    /// It is not as in the source, and why it stays so; empty if that disk is wanted.
+    pub differs: Option<String>,
 }
 
 impl Plan {
     /// Finds out what is where, and what goes where.
     ///
     /// # Errors
-    /// There is no room for all of it, or it cannot be sorted.
-    pub fn make(run: &OutputRun<'_>, disks: &Disks, patience: Patience<'_>) -> Result<Self> {
+    /// There is no room for all of it, or it cannot be sorted; or it is not known what is on a disk that is not here.
+    pub fn make(
+        run: &OutputRun<'_>,
+        disks: &Disks,
+        order: SpanOrder,
+        patience: Patience<'_>,
+    ) -> Result<Self> {
         let job = run.job;
         // It is no single output that the source is held against.
         let output = Arc::new(OutputDir::absent(job.output.clone().into()));
@@ -76,29 +122,76 @@ impl Plan {
         let fail = |error| Error::io("sort the names of", &job.source, error);
         let Look { items, failed, twice, lines, last_used, broken, parts, .. } = look;
         broken.map_or(Ok(()), Err).map_err(fail)?;
-        let hints = hints(disks, job)?;
-        let items = items.finish().and_then(|items| arrange(&items, hints.as_ref()));
-        let rooms = Room::of_all(disks, &parts, lines);
-        let placed = items.and_then(|items| Placing::of(job, rooms, &items, last_used));
-        let (parts, blocked) = placed.map_err(fail)?.finish(job)?;
-        Ok(Self { parts, blocked, failed, twice })
-    }
-
-    /// True if there is anything to copy.
-    pub fn is_any(&self) -> bool {
-        self.parts.iter().any(|part| part.entries > 0)
-    }
-
-    /// Tells of files of `job` that more than one disk has.
-    pub fn tell_twice(&self, job: &CopyJob, observer: &EventObserver<'_>) {
-        let Twice { number, examples } = &self.twice;
-        if *number > 0 {
-            let names = examples.iter().map(|path| Shown::bytes(path.as_bytes()));
-            let names = Shown::first_of(*number, names);
-            let text =
-                format!("more than one disk has {names}: the first counts, and the others stay");
-            (observer.listen)(&Event::Limits(&job.source, &text));
+        let seen = match &disks.memory {
+            Some(memory) => memory.seen()?,
+            None => None,
+        };
+        if let Some(absent) = disks.absent.iter().find(|it| !it.is_new() && seen.is_none()) {
+            return Err(Error::finding(SPAN, absent.words(), FORGOTTEN));
         }
+        let known = if seen.is_some() { seen } else { hints(disks, job)? };
+        let mut gone = Examples::default();
+        let joined = Joining { job, disks, gone: &mut gone };
+        let items = items.finish().and_then(|items| joined.arrange(&items, known.as_ref()));
+        let items = items.map_err(fail)?;
+        let rooms = Room::of_all(disks, &parts, lines);
+        let elsewhere = disks.absent.iter().map(|disk| disk.room).max();
+        let wanted = Wanted { order, elsewhere };
+        let placed = Placing::of(job, rooms, &items, last_used, wanted).map_err(fail)?;
+        let Placed { parts, blocked, rest } = placed.finish(job)?;
+        Ok(Self { parts, blocked, failed, rest, items, twice, gone })
+    }
+
+    /// True if the source has anything.
+    pub fn is_any(&self) -> bool {
+        self.items.reader().next_record().is_ok_and(|first| first.is_some())
+    }
+
+    /// Tells of files of `job` that more than one disk has, and of those that are gone.
+    pub fn tell(&self, job: &CopyJob, observer: &EventObserver<'_>) {
+        self.twice.tell(job, observer, |names| {
+            format!("more than one disk has {names}: the first counts, and the others stay")
+        });
+        self.gone.tell(job, observer, |names| {
+            format!("gone from the source before they came to a disk: {names}")
+        });
+    }
+
+    /// What is to be remembered after the run, of each entry of the source and of what is on disks that are not here.
+    ///
+    /// # Errors
+    /// It cannot be sorted.
+    pub fn seen(&self, disks: &Disks) -> Result<SortedRecords> {
+        // What was made now had no handle before.
+        let roots = disks.each.iter().map(Disk::root).collect::<Result<Vec<Dir>>>()?;
+        let path = disks.memory.as_ref().map_or(Path::new(""), |memory| &memory.path);
+        self.seen_in(disks, &roots).deed("look at what is to be remembered in", path)
+    }
+
+    fn seen_in(&self, disks: &Disks, roots: &[Dir]) -> io::Result<SortedRecords> {
+        let (mut sorter, mut reader) = (Sorter::new(by_path), self.items.reader());
+        let mut dirs: Vec<LastDir> = disks.each.iter().map(|_| LastDir::default()).collect();
+        while let Some(record) = reader.next_record()? {
+            let PathRecord { words, path } = PathRecord::of(record);
+            let item: Item = serde_json::from_slice(words)?;
+            let (Some(source), None) = (item.seen, item.new) else { continue };
+            let stat = source.stat();
+            let rel = RelPath::parse(path).map_err(|_| io::ErrorKind::InvalidData)?;
+            let each = disks.each.iter().zip(roots).zip(&mut dirs);
+            let mut here = each.filter_map(|((disk, root), dir)| {
+                let there = dir.stat(root, &rel, false).ok()?;
+                let same = disk.dir.destination(&stat, &there).same_time;
+                Some(Seen::of(
+                    &there,
+                    if same { stat.mtime } else { there.mtime },
+                    Some(disk.number),
+                ))
+            });
+            let away = item.away.map(|away| away.there);
+            let seen = here.next().or(away).unwrap_or_else(|| source.clone());
+            sorter.add_json(&seen, path)?;
+        }
+        sorter.finish()
     }
 }
 
@@ -111,7 +204,7 @@ struct Look<'a> {
     dirs: Vec<LastDir>,
     items: Sorter,
     failed: u64,
-    twice: Twice,
+    twice: Examples,
     /// The size of an index of all; bytes.
     lines: u64,
     last_used: usize,
@@ -129,7 +222,7 @@ impl<'a> Look<'a> {
             dirs: disks.each.iter().map(|_| LastDir::default()).collect(),
             items: Sorter::new(by_path),
             failed: 0,
-            twice: Twice::default(),
+            twice: Examples::default(),
             lines: 0,
             last_used: 0,
             parts: disks.each.iter().map(|_| 0).collect(),
@@ -192,12 +285,10 @@ impl<'a> Look<'a> {
             costs[*number] = if is_made { costs[*number] } else { 0 };
         }
         if there.len() > 1 {
-            self.twice.number += 1;
-            if self.twice.examples.len() < MOST_EXAMPLES {
-                self.twice.examples.push(path.clone());
-            }
+            self.twice.add(path.as_bytes());
         }
-        self.add(path, Item { costs, size: stat.size, home, ..Item::default() })
+        let seen = Some(Seen::of(stat, stat.mtime, None));
+        self.add(path, Item { costs, size: stat.size, home, seen, ..Item::default() })
     }
 
     fn dir(&mut self, path: &RelPath) -> io::Result<()> {
@@ -209,10 +300,14 @@ impl<'a> Look<'a> {
             if let Ok(dir) = dir.enter(root, path) {
                 *parts += part_files(dir, tag, false);
             }
+            if !self.job.dry_run {
+                sweep(dir, root, path);
+            }
         }
         let costs = self.disks.each.iter().map(|disk| disk.free.block).collect();
         let home = if path.is_root() { None } else { self.look(path).first().map(|it| it.0) };
-        let item = Item { costs, home, new: Some(0), ..Item::default() };
+        let seen = Some(Seen::of(&Stat::of_kind(Kind::Dir), Time::default(), None));
+        let item = Item { costs, home, seen, new: Some(0), ..Item::default() };
         self.items.add_json(&item, path.as_bytes())
     }
 
@@ -240,6 +335,20 @@ impl<'a> Look<'a> {
     }
 }
 
+/// Removes a directory that a killed run made and left empty and closed: what it was to hold may go elsewhere now, and
+/// nothing would come back to it.
+fn sweep(dir: &mut LastDir, root: &Dir, path: &RelPath) {
+    let (Some((above, name)), Ok(own)) = (path.split(), dir.enter(root, path)) else { return };
+    let is_ours = own.is_private().unwrap_or(false);
+    if is_ours
+        && DirListing::is_empty(own).unwrap_or(false)
+        && let (Ok(name), Ok(above)) = (sys::name_from_bytes(name), dir.enter(root, &above))
+    {
+        // It is removed only if it is empty still.
+        let _ = above.remove_dir(name);
+    }
+}
+
 /// A line of the index has so many bytes beside the path, or fewer.
 const LINE: u64 = 80;
 
@@ -250,51 +359,115 @@ struct OpenDir {
     is_empty: bool,
 }
 
-/// The items again, with directories that say what is new in them; an empty one is an entry like any other. Those that
-/// the index has on a disk which is not here get that as a hint.
-fn arrange(items: &SortedRecords, hints: Option<&SortedRecords>) -> io::Result<SortedRecords> {
-    let (mut arranged, mut way) = (Sorter::new(by_path), Vec::<OpenDir>::new());
-    let mut hints = hints.map(JoinReader::of).transpose()?;
-    let mut reader = items.reader();
-    loop {
-        let record = reader.next_record()?.map(PathRecord::of);
-        let path = record.as_ref().map(|record| record.path);
-        while let Some(OpenDir { path, item, is_empty }) =
-            way.pop_if(|top| path.is_none_or(|path| !is_within(path, &top.path)))
-        {
+/// The items while they are held against what is remembered.
+struct Joining<'a> {
+    job: &'a CopyJob,
+    disks: &'a Disks,
+    gone: &'a mut Examples,
+}
+
+impl Joining<'_> {
+    /// The items again, with directories that say what is new in them; an empty one is an entry like any other. Those
+    /// that are remembered on a disk which is not here have that, or a hint.
+    fn arrange(
+        mut self,
+        items: &SortedRecords,
+        known: Option<&SortedRecords>,
+    ) -> io::Result<SortedRecords> {
+        let (mut arranged, mut way) = (Sorter::new(by_path), Vec::<OpenDir>::new());
+        let mut known = known.map(JoinReader::of).transpose()?;
+        let mut reader = items.reader();
+        loop {
+            let record = reader.next_record()?.map(PathRecord::of);
+            let path = record.as_ref().map(|record| record.path);
+            while let Some(OpenDir { path, item, is_empty }) =
+                way.pop_if(|top| path.is_none_or(|path| !is_within(path, &top.path)))
+            {
+                if let Some(above) = way.last_mut() {
+                    above.is_empty = false;
+                    above.item.include(&item);
+                }
+                let new = item.new.filter(|_| !is_empty);
+                let away = item.away.filter(|_| is_empty);
+                arranged.add_json(&Item { new, away, ..item }, &path)?;
+            }
+            let Some(PathRecord { words, path }) = record else {
+                self.pass_over(known.as_mut(), None)?;
+                return arranged.finish();
+            };
+            let mut item: Item = serde_json::from_slice(words)?;
+            self.pass_over(known.as_mut(), Some(path))?;
+            if let Some(known) = &mut known
+                && let Some(record) = known.take_all_of(path)?
+                && let Some(seen) = PathRecord::of(&record).json::<Seen>()
+            {
+                self.recall(&mut item, &seen);
+            }
+            if item.new.is_some() {
+                way.push(OpenDir { path: path.to_vec(), item, is_empty: true });
+                continue;
+            }
             if let Some(above) = way.last_mut() {
                 above.is_empty = false;
                 above.item.include(&item);
             }
-            let new = item.new.filter(|_| !is_empty);
-            arranged.add_json(&Item { new, ..item }, &path)?;
+            arranged.add_json(&item, path)?;
         }
-        let Some(PathRecord { words, path }) = record else { return arranged.finish() };
-        let mut item: Item = serde_json::from_slice(words)?;
-        if item.new.is_some() {
-            way.push(OpenDir { path: path.to_vec(), item, is_empty: true });
-            continue;
+    }
+
+    /// Passes over what is remembered before `path`, or of all that is left: it is not in the source any more.
+    fn pass_over(&mut self, known: Option<&mut JoinReader>, path: Option<&[u8]>) -> io::Result<()> {
+        let Some(known) = known else { return Ok(()) };
+        loop {
+            let record = match path {
+                Some(path) => known.take_before(path)?,
+                None => known.take()?,
+            };
+            let Some(record) = record else { return Ok(()) };
+            let PathRecord { path, .. } = PathRecord::of(&record);
+            if PathRecord::of(&record).json::<Seen>().is_some_and(|seen| seen.at.is_none()) {
+                self.gone.add(path);
+            }
         }
-        if let Some(hints) = &mut hints
-            && let Some(hint) = hints.last_of(path)?
-        {
-            item.hint = PathRecord::of(&hint).text().parse().ok();
+    }
+
+    /// Takes into account what is remembered of an entry, unless a disk has it that is here.
+    fn recall(&self, item: &mut Item, seen: &Seen) {
+        let (Some(number), None, Some(source)) = (seen.at, item.home, &item.seen) else { return };
+        if self.disks.replaced.contains(&number) {
+            item.hint = self.disks.each.iter().position(|disk| disk.number == number);
+            return;
         }
-        if let Some(above) = way.last_mut() {
-            above.is_empty = false;
-            above.item.include(&item);
+        if !self.disks.absent.iter().any(|it| it.number == number && !it.is_new()) {
+            return;
         }
-        arranged.add_json(&item, path)?;
+        let (source, there) = (source.stat(), seen.stat());
+        let same_time = source.mtime == there.mtime;
+        let destination = Some(DestinationStat { stat: &there, same_time });
+        let decision = match source.kind {
+            Kind::File => decide(self.job.options.policy, SourceStat(&source), destination),
+            Kind::Dir if there.kind == Kind::Dir => Decision::Keep,
+            kind if kind == there.kind && source.size == there.size => Decision::Keep,
+            _ => Decision::Replace,
+        };
+        let differs = match decision {
+            Decision::Keep => None,
+            Decision::Create | Decision::Replace => Some(String::new()),
+            Decision::Leave(why) | Decision::Refuse(why) => Some(why.to_owned()),
+        };
+        item.away = Some(Away { there: seen.clone(), differs });
     }
 }
 
 impl Item {
     /// Adds what is in this directory, as far as it is new.
     fn include(&mut self, below: &Self) {
-        let new = match (below.new, below.home) {
-            (Some(0), _) | (None, Some(_)) => return,
-            (Some(new), _) => new,
-            (None, None) => 1,
+        let is_there = below.home.is_some() || below.away.is_some();
+        let new = match below.new {
+            Some(0) => return,
+            None if is_there => return,
+            Some(new) => new,
+            None => 1,
         };
         self.new = Some(self.new.unwrap_or(0) + new);
         for (sum, cost) in self.costs.iter_mut().zip(&below.costs) {

@@ -11,8 +11,8 @@ use crate::{
     cli::catalog::parse_catalog, cli::words, copy::CopyJob, fanout::MOST_OUTPUTS, hash::Algorithm,
     hash::Algorithms, hash::Backend, io::BLOCK_SIZE, io::CHECKPOINT, io::Cache, io::CopyOptions,
     io::Holes, io::QUEUE_SIZE, io::ReadBackWhich, io::Reflink, io::Renamed, io::Resume, io::Sparse,
-    io::States, manifest::ListFormat, stream::Endpoint, stream::StreamJob, tree::Filter,
-    tree::Pattern, tree::Policy, tree::Selection,
+    io::States, manifest::ListFormat, span::SpanOrder, stream::Endpoint, stream::StreamJob,
+    tree::Filter, tree::Pattern, tree::Policy, tree::Selection,
 };
 
 /// More blocks than any device needs.
@@ -75,11 +75,17 @@ pub struct CopyArgs {
     /// Copy what is too large for one disk over several: DST are disks, and each file goes to one of them
     ///
     /// Each disk is complete by itself, with its manifest, and has an index of what is on which. What is on a disk
-    /// stays on it; the same command goes on, and copies anew what was on a disk that has another in its place
-    /// (docs/guide/span.md).
+    /// stays on it; the same command goes on, and copies anew what was on a disk that has another in its place. LABEL=
+    /// and UUID= may come one after the other into one drive: the next one is asked for at a terminal, and else the
+    /// exit code is 7 (docs/guide/span.md).
     #[arg(long, conflicts_with_all = ["memory", "bag", "expect", "hard_links", "rescue"],
           hide_short_help = true, help_heading = "Files at the output")]
     pub span: bool,
+
+    /// Which directories get their disk first: walk, or largest
+    #[arg(long, value_name = "ORDER", default_value = "walk", value_parser = one_of::<SpanOrder>(), requires = "span",
+          hide_short_help = true, help_heading = "Files at the output")]
+    pub span_order: SpanOrder,
 
     /// Copy only the names that FILE lists, "-" for standard input
     ///
@@ -462,7 +468,7 @@ const OF_TREES: &str = "include exclude follow_links no_links hard_links special
                         max_duration max_size files_from stop_at wait require_mount \
                         require_durable keep_manifests mirror generations keep max_delete \
                         keep_trash one_file_system bag bag_info expect expect_all \
-                        verify_source format lag rescue parity catalog span";
+                        verify_source format lag rescue parity catalog span span_order";
 
 /// Options that say nothing about the copy of a tree.
 const OF_STREAMS: &str = "manifest strict";

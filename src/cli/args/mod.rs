@@ -39,13 +39,15 @@ Exit codes:
   5    verify: the manifest is malformed or has nothing to check
   6    stopped at the time that was set (--max-duration, --stop-at); finished
        files are recorded, and the same command continues
+  7    the disks of a span (--span) that are here are done, and another one is
+       wanted: the last line says which, and what to type
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM: finished files are recorded,
        temporary ones removed but for durable beginnings of large files
   141  of a stream: the reader of an output closed it early, and nothing else is
        amiss
 
-With several outputs it is the worst of theirs: a signal, 6, 4, 3, 1, 0; a
+With several outputs it is the worst of theirs: a signal, 6, 4, 3, 7, 1, 0; a
 refused output counts as 1 if others were not refused. The last line of the
 summary is the verdict over all of them, and names the exit code unless it is 0.
 

@@ -10,7 +10,7 @@ use clap::{
 use crate::{
     cli::progress::View, cli::progress::When, cli::show::Detail, hash::Algorithm, hash::Algorithms,
     hash::Backend, io::Cache, io::Holes, io::ReadBackWhich, io::Reflink, io::Renamed, io::Resume,
-    io::Sparse, io::States, manifest::ListFormat, tree::Policy, verify::ReadFrom,
+    io::Sparse, io::States, manifest::ListFormat, span::SpanOrder, tree::Policy, verify::ReadFrom,
     verify::ReadOrder,
 };
 
@@ -39,6 +39,13 @@ pub fn one_of<T: Choose>() -> impl TypedValueParser<Value = T> {
         let chosen = T::choices().into_iter().find(|(name, ..)| *name == word);
         chosen.map(|(_, value, _)| value).ok_or("no such value")
     })
+}
+
+impl Choose for SpanOrder {
+    const CHOICES: &'static [Choice<Self>] = &[
+        ("walk", SpanOrder::Walk, "In the order of a walk"),
+        ("largest", SpanOrder::Largest, "The largest first"),
+    ];
 }
 
 impl Choose for Policy {

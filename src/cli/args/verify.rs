@@ -24,6 +24,7 @@ Exit codes; of several that fit, the first of this list:
        lines or names that lead out of the directory; all others were checked
   1    a file or directory could not be read, or not everything could be said;
        with --merge also: results are missing, torn, doubled or of another check
+  7    with --span: what is here is good, and a disk that was named is not here
   0    every listed file was read and has the listed digest; of a scrub
        (--budget, --max-bytes, --not-since), every file of this pass; with
        --shard, every file of the shard
@@ -61,7 +62,8 @@ pub struct VerifyArgs {
 
     /// The directories are disks of a span: say too what is on disks that are not here
     ///
-    /// The index on each disk is held against what the disks list that are here; -v names each file of the others.
+    /// The newest index is held against what the disks list that are here; -v names each file of the others. Of LABEL=
+    /// and UUID= that are not here each may be checked by itself later (exit code 7).
     #[arg(long, requires = "dirs", conflicts_with_all = ["manifest", "root", "budget", "max_bytes", "not_since", "shard",
           "merge"], help_heading = "What is checked")]
     pub span: bool,

@@ -65,6 +65,9 @@ pub fn verdict(receipt: &Receipt) -> ShownVerdict {
             shown("bad", "Not proven", "No manifest that lists files could be read whole.")
         }
         (6, "time-is-up") => shown("warn", "Time was up", "The next run goes on."),
+        (7, "next-disk") => {
+            shown("warn", "Next disk, please", "What is here is done; another disk is wanted.")
+        }
         (128.., _) => {
             shown("warn", "Interrupted", "What was finished is recorded; the next run goes on.")
         }
@@ -324,6 +327,7 @@ fn in_words(ending: &str) -> &str {
         "untrue" => "not as it should be",
         "unusable" => "not proven",
         "time-is-up" => "time was up",
+        "next-disk" => "next disk, please",
         other => other,
     }
 }

@@ -33,6 +33,10 @@ pub struct CopySummary<'a> {
     pub requires_mounts: bool,
     /// The tree that is brought back, if it is that.
     pub restored: Option<&'a Path>,
+    /// The disk of a span that is wanted next, in words.
+    pub next: Option<&'a str>,
+    /// True if a disk of a span was not here at first.
+    pub is_any_absent: bool,
 }
 
 impl CopySummary<'_> {

@@ -25,6 +25,11 @@ impl CopySummary<'_> {
         let complete = self.reports.iter().filter(is_complete).count();
         let has_none = self.reports.iter().flatten().all(|report| report.counts.seen == 0);
         match self.reports {
+            _ if exit == Exit::NextDisk => {
+                let (next, endings) = (self.next.unwrap_or_default(), self.endings());
+                let between = if endings.is_empty() { "" } else { "; " };
+                warn("NEXT DISK", exit, &format!("{next}{between}{endings}"))
+            }
             _ if complete == self.reports.len() && exit == Exit::Complete && has_none => {
                 "done: no file was copied, as none was found in the source".into()
             }
@@ -125,6 +130,12 @@ impl CopySummary<'_> {
 
     fn place(&self) -> String {
         match self.outputs.len() {
+            _ if self.is_any_absent => {
+                format!(
+                    "{}, each on one, and the index on the last disk says what is on which",
+                    self.disks_used()
+                )
+            }
             _ if self.args.span => {
                 format!(
                     "{}, each on one, and the index on every disk says which",
@@ -199,6 +210,7 @@ impl CopySummary<'_> {
     /// The remark that outputs are on one device, if they are: one loss takes all that is on it.
     fn places(&self) -> String {
         match (self.devices(), self.outputs.len()) {
+            _ if self.args.span => String::new(),
             (devices, outputs) if devices >= outputs => String::new(),
             (1, _) if self.outputs.iter().all(|output| lacks_disk(output)) => {
                 "; all on the system's own disk, as none is mounted there".into()
@@ -303,7 +315,11 @@ impl CopySummary<'_> {
             parts.map(|(number, noun, what)| format!("{} {what}", count(*number, noun))).collect();
         match exit {
             Exit::Complete if self.args.span => {
-                format!("nothing was done: this was a dry run; it takes {}", self.disks_used())
+                let next = self.next.map(|next| format!("; {next}")).unwrap_or_default();
+                format!(
+                    "nothing was done: this was a dry run; it takes {}{next}",
+                    self.disks_used()
+                )
             }
             Exit::Complete => "nothing was done: this was a dry run".into(),
             _ if self.is_of_nothing() => {

@@ -5,5 +5,6 @@ mod options;
 mod replug;
 mod span;
 mod span_model;
+mod span_series;
 mod together;
 mod worth;

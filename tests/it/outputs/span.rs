@@ -72,6 +72,45 @@ fn directories_stay_together_and_the_index_is_a_list() {
 }
 
 #[test]
+fn the_largest_directories_come_first_if_asked() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    for (dir, files) in [("a", 3), ("b", 7), ("c", 5)] {
+        (0..files).for_each(|file| _ = scene.src.file(format!("{dir}/{file}"), content(400_000)));
+    }
+    let dirs = |args: &[&str]| {
+        let run = span(&scene, &[&["d1", "d2", "-n"], args].concat());
+        run.assert_code(0).assert_prints(&["it takes 2 of 2 disks"]);
+        let is_on = |dir: &str| run.out().contains(&format!("d1: copy {dir}/0"));
+        ["a", "b", "c"].map(is_on)
+    };
+    assert_eq!(dirs(&[]), [true, false, true]);
+    assert_eq!(dirs(&["--span-order", "largest"]), [false, true, false]);
+    span(&scene, &["d1", "d2", "--span-order", "largest"]).assert_code(0);
+    assert_eq!(has(&scene, "d2")[..2], ["a", "a/0"]);
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    scene.bare(["src", "d1", "--span-order", "largest"]).run().assert_code(2);
+}
+
+/// What a killed run made and left empty, for files that go elsewhere now, does not stay and is not named at each run.
+#[test]
+fn an_empty_directory_of_a_killed_run_is_swept() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    scene.src.file("a/b/large", content(3 << 20)).file("a/x", content(1_500_000));
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    assert_eq!(has(&scene, "d2"), ["a", "a/x"]);
+    // As a kill leaves it: a record was begun, and the directories are closed.
+    let left = "cd d2 && rm a/x && chmod 700 a && mkdir -m700 a/b mine && touch .dircopy/record.7";
+    shell(&scene, left);
+    let run = span(&scene, &["d1", "d2"]);
+    run.assert_code(0);
+    assert_eq!(has(&scene, "d2"), ["a", "a/x", "mine"]);
+}
+
+#[test]
 fn what_is_there_stays_and_news_go_on_the_last_disk() {
     need!(Mount);
     Mount::privately();

@@ -182,12 +182,8 @@ impl Span {
             let _ = fs::remove_file(self.disk(number).join("others"));
         }
         let mut run = self.scene.bare(self.args()).run();
-        // What the messages say that is to be done: the old version goes, or a directory that a killed run made, and of
-        // which the files are on another disk now.
+        // What the messages say that is to be done: the old version goes.
         let without_room = |line: &str| {
-            if let Some((_, rest)) = line.split_once(": it has ") {
-                return Some(PathBuf::from(rest.split_once(", which this run did not find")?.0));
-            }
             let (path, _) =
                 line.split_once(": it was changed, and the disk that has it has no room")?;
             Some(PathBuf::from(path.strip_prefix("dircopy: cannot copy ")?))
@@ -196,15 +192,7 @@ impl Span {
         let errors = || errors.lines().filter(|line| !line.starts_with("dircopy: warning: "));
         if run.code == Some(1) && errors().all(|line| without_room(line).is_some()) {
             for path in errors().filter_map(without_room) {
-                match path.is_dir() {
-                    true => {
-                        _ = shell(
-                            &self.scene,
-                            &format!("find {} -depth -type d -exec rmdir {{}} +", path.display()),
-                        )
-                    }
-                    false => fs::remove_file(path).unwrap(),
-                }
+                fs::remove_file(path).unwrap();
             }
             run = self.scene.bare(self.args()).run();
         }
