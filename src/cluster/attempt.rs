@@ -7,17 +7,16 @@
 //! file, and the time of another one that was written to a moment ago.
 
 use std::{
-    collections::BTreeSet, fs, fs::File, hash::BuildHasher, hash::Hasher, hash::RandomState, io,
-    path::Path, path::PathBuf, thread::Builder, thread::scope, time::Duration,
+    collections::BTreeSet, fs::File, hash::BuildHasher, hash::Hasher, hash::RandomState, io,
+    path::Path, path::PathBuf, sync::Arc, thread::Builder, thread::scope, time::Duration,
 };
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
 
-use crate::cluster::plan_dir::{CLAIMED, FAILED, OPEN, PLAN, RUNNING, shard_number};
+use crate::cluster::plan_dir::{CLAIMED, FAILED, OPEN, PLAN, PlanDir, PlanFile, RUNNING, TOP};
+use crate::cluster::plan_dir::{names_in, shard_number};
 use crate::error::{Deed, Error, Result};
-use crate::{
-    cluster::PlanDir, sys, sys::Dir, sys::DirListing, sys::PlainUse, sys::ShardTag, sys::stat::Time,
-};
+use crate::{sys, sys::Dir, sys::PartOwner, sys::ShardTag, sys::stat::Time};
 
 /// Number of numbers that are tried for an attempt.
 const MOST_TRIES: u32 = 1000;
@@ -41,7 +40,9 @@ pub struct Clock(Time);
 #[derive(Debug)]
 pub struct Attempt {
     pub tag: ShardTag,
-    pub dir: PathBuf,
+    pub dir: Arc<Dir>,
+    /// Its path, for messages.
+    pub path: PathBuf,
     pub beat: Beat,
 }
 
@@ -54,8 +55,8 @@ impl Beat {
     ///
     /// # Errors
     /// The system's, also if another process is known by that directory.
-    pub fn begin(dir: &Path) -> io::Result<Self> {
-        let file = File::create_new(dir.join(BEAT_FILE))?;
+    pub fn begin(dir: &Dir) -> io::Result<Self> {
+        let file = dir.create_new(BEAT_FILE.as_ref(), true)?;
         written_at(&file)?;
         Ok(Self(file))
     }
@@ -63,7 +64,7 @@ impl Beat {
     /// Gives more while `work` goes on; a process that is silent for so long is taken for `dead`.
     ///
     /// # Errors
-    /// Those of `work`, or there is no thread to be had; `dir` is where the signs are given.
+    /// Those of `work`, or there is no thread to be had; `dir` is the path of where the signs are given.
     pub fn during<T>(
         &self,
         dir: &Path,
@@ -91,15 +92,15 @@ impl Beat {
 impl Clock {
     pub fn new(plan: &PlanDir) -> Result<Self> {
         let fail = |error| Error::io("ask for the time of", &plan.path, error);
-        let probe = tempfile::tempfile_in(&plan.path).map_err(fail)?;
-        Ok(Self(written_at(&probe).map_err(fail)?))
-    }
-
-    fn age(&self, time: Time) -> Duration {
-        let Time { secs, nanos } = self.0;
-        let at = |secs: i64, nanos: u32| i128::from(secs) * 1_000_000_000 + i128::from(nanos);
-        let age = at(secs, nanos) - at(time.secs, time.nanos);
-        Duration::from_nanos(u64::try_from(age.max(0)).unwrap_or(u64::MAX))
+        let probe = match plan.dir.create_nameless(0o600).map_err(fail)? {
+            Some(file) => file,
+            None => {
+                let made = plan.dir.create_part(PartOwner::default());
+                let removed = made.and_then(|(file, name)| plan.dir.remove(&name).map(|()| file));
+                removed.map_err(fail)?
+            }
+        };
+        written_at(&probe).map(Self).map_err(fail)
     }
 }
 
@@ -111,16 +112,21 @@ fn written_at(file: &File) -> std::io::Result<Time> {
 }
 
 /// Time since an entry was made or renamed.
-pub fn age_of_entry(path: &Path, clock: &Clock) -> Option<Duration> {
-    let dir = Dir::open(path.parent()?).ok()?;
-    let stat = dir.stat(path.file_name()?, false).ok()?;
-    Some(clock.age(stat.ctime))
+fn age_of_entry(entry: &PlanFile<'_>, clock: &Clock) -> Option<Duration> {
+    Some(clock.0.since(entry.stat().ok()?.ctime))
 }
 
-/// Time since the last sign of life of the attempt in the directory at `path`.
-fn silence(path: &Path, clock: &Clock) -> Option<Duration> {
-    let file = sys::open_plain(&path.join(BEAT_FILE), PlainUse::Read).ok()?;
-    Some(clock.age(Dir::stat_file(&file).ok()?.mtime))
+/// Time since the last sign of life in the directory `dir`.
+fn silence_in(dir: &Dir, clock: &Clock) -> Option<Duration> {
+    // Opened, so that over NFS the server tells.
+    let file = dir.open_plain(BEAT_FILE.as_ref()).ok()?;
+    Some(clock.0.since(Dir::stat_file(&file).ok()?.mtime))
+}
+
+/// The same of the attempt `name`.
+fn silence(plan: &PlanDir, name: &str, clock: &Clock) -> Option<Duration> {
+    let attempt = plan.below(RUNNING).and_then(|dir| dir.open_dir(name.as_ref(), false));
+    silence_in(&attempt.ok()?, clock)
 }
 
 /// The least time after which a planner that was silent is taken for dead, however little workers are given.
@@ -132,20 +138,13 @@ pub const PLANNER_DEAD: Duration = BEAT.saturating_mul(4);
 /// It is one, or cannot be looked at.
 pub fn refuse_abandoned(plan: &PlanDir, dead: Duration) -> Result<()> {
     let clock = Clock::new(plan)?;
-    let begun = || age_of_entry(&plan.below(PLAN), &clock);
-    let silence = silence(&plan.path, &clock).or_else(begun);
+    let begun = || age_of_entry(&plan.file(TOP, PLAN), &clock);
+    let silence = silence_in(&plan.dir, &clock).or_else(begun);
     if plan.seal()?.is_none() && silence.is_some_and(|silence| silence >= dead.max(PLANNER_DEAD)) {
         let finding = "it is not complete, and `dircopy plan`, which made it, was cut short: remove it, and make a new plan";
         return Err(Error::finding("go on with the plan", &plan.path, finding));
     }
     Ok(())
-}
-
-/// The attempts at a shard.
-fn attempts(plan: &PlanDir, shard: u32) -> Result<Vec<PathBuf>> {
-    let (dir, prefix) = (plan.below(RUNNING), format!("{shard:04}."));
-    let names = names(&dir, ATTEMPTS)?.into_iter();
-    Ok(names.filter(|name| name.starts_with(&prefix)).map(|name| dir.join(name)).collect())
 }
 
 /// The shards that attempts are at work on: they said within `dead` that they are alive.
@@ -156,62 +155,68 @@ pub fn alive(plan: &PlanDir, dead: Duration) -> Result<BTreeSet<u32>> {
 /// The attempts at a shard that were silent for so long.
 pub fn dead(plan: &PlanDir, shard: u32, silent: Duration) -> Result<Vec<ShardTag>> {
     let clock = Clock::new(plan)?;
-    // One without a file to be written to has just begun, or died at once and made nothing.
-    let is_dead = |path: &PathBuf| silence(path, &clock).is_some_and(|silence| silence >= silent);
-    let number = |path: PathBuf| {
-        let (_, attempt) = path.file_name()?.to_str()?.split_once('.')?;
-        let attempt = u32::from_str_radix(attempt, 16).ok()?;
-        Some(ShardTag { plan: plan.plan.plan, shard, attempt })
+    let prefix = format!("{shard:04}.");
+    let number = |name: String| {
+        let attempt = u32::from_str_radix(name.strip_prefix(&prefix)?, 16).ok()?;
+        // One without a file to be written to has just begun, or died at once and made nothing.
+        (silence(plan, &name, &clock)? >= silent).then_some(ShardTag {
+            plan: plan.plan.plan,
+            shard,
+            attempt,
+        })
     };
-    Ok(attempts(plan, shard)?.into_iter().filter(is_dead).filter_map(number).collect())
+    Ok(plan.names(ATTEMPTS, RUNNING)?.into_iter().filter_map(number).collect())
 }
 
 /// The shards that attempts are at work on, and those of which only dead attempts are left.
 pub fn running(plan: &PlanDir, dead: Duration) -> Result<Vec<(u32, bool)>> {
-    let (dir, clock) = (plan.below(RUNNING), Clock::new(plan)?);
-    let is_alive =
-        |name: &str| silence(&dir.join(name), &clock).is_some_and(|silence| silence < dead);
+    let clock = Clock::new(plan)?;
+    let is_alive = |name: &str| silence(plan, name, &clock).is_some_and(|silence| silence < dead);
     let state = |name: String| Some((shard_number(&name)?, is_alive(&name)));
-    Ok(names(&dir, ATTEMPTS)?.into_iter().filter_map(state).collect())
+    Ok(plan.names(ATTEMPTS, RUNNING)?.into_iter().filter_map(state).collect())
 }
 
 /// The shards that are recorded as done, and at which another attempt is still at work, or was after that and died,
 /// which is told: it may put an older version in the place of what is recorded.
 pub fn beyond_records(plan: &PlanDir, dead: Duration) -> Result<Vec<(u32, bool)>> {
-    let (dir, clock) = (plan.below(RUNNING), Clock::new(plan)?);
+    let clock = Clock::new(plan)?;
     let state = |name: String| {
-        let (shard, silence) = (shard_number(&name)?, silence(&dir.join(&name), &clock)?);
+        let (shard, silence) = (shard_number(&name)?, silence(plan, &name, &clock)?);
         let recorded = age_of_entry(&plan.done(shard), &clock)?;
         let is_alive = silence < dead;
         // It may have died just before the next sign.
         (is_alive || silence <= recorded + BEAT.min(dead / 4)).then_some((shard, !is_alive))
     };
-    Ok(names(&dir, ATTEMPTS)?.into_iter().filter_map(state).collect())
+    Ok(plan.names(ATTEMPTS, RUNNING)?.into_iter().filter_map(state).collect())
 }
 
 impl Attempt {
     /// Begins an attempt at a shard.
     pub fn begin(plan: &PlanDir, shard: u32) -> Result<Self> {
-        let fail = |error| Error::io("begin the shard in", plan.below(RUNNING), error);
+        let path = plan.path_below(RUNNING);
+        let fail = |error| Error::io("begin the shard in", &path, error);
+        let running = plan.below(RUNNING).map_err(fail)?;
         for _ in 0..MOST_TRIES {
             let attempt = RandomState::new().build_hasher().finish() as u32;
-            let dir = plan.below(RUNNING).join(format!("{shard:04}.{attempt:08x}"));
-            if fs::create_dir(&dir).unless_taken().map_err(fail)?.is_none() {
+            let name = format!("{shard:04}.{attempt:08x}");
+            if running.make_dir(name.as_ref(), true).unless_taken().map_err(fail)?.is_none() {
                 continue;
             }
+            let dir = running.open_dir(name.as_ref(), false).map_err(fail)?;
             let beat = Beat::begin(&dir).map_err(fail)?;
             let tag = ShardTag { plan: plan.plan.plan, shard, attempt };
-            return Ok(Self { tag, dir, beat });
+            return Ok(Self { tag, dir: dir.into(), path: path.join(&name), beat });
         }
         Err(fail(io::ErrorKind::AlreadyExists.into()))
     }
 
     /// The attempt is over: what it left is removed.
-    pub fn end(self) -> Result<()> {
-        for name in names(&self.dir, "remove")? {
-            fs::remove_file(self.dir.join(name)).deed("remove", &self.dir)?;
-        }
-        fs::remove_dir(&self.dir).deed("remove", &self.dir)
+    pub fn end(self, plan: &PlanDir) -> Result<()> {
+        let removed = names_in(&self.dir).and_then(|names| {
+            names.iter().try_for_each(|name| self.dir.remove(name.as_ref()))?;
+            plan.below(RUNNING)?.remove_dir(self.path.file_name().unwrap_or_default())
+        });
+        removed.deed("remove", &self.path)
     }
 }
 
@@ -248,8 +253,8 @@ impl ShardToken {
 /// Puts the token of a new shard out.
 pub fn put_out(plan: &PlanDir, shard: u32, cost: u64) -> Result<()> {
     let name = format!("{cost:016x}-{}", ShardToken { shard, attempt: 0 }.name());
-    let path = plan.below(OPEN).join(name);
-    fs::File::create_new(&path).map(drop).deed("make", path)
+    let made = plan.below(OPEN).and_then(|dir| dir.create_new(name.as_ref(), false));
+    made.map(drop).deed_at("make", || plan.file(OPEN, name).path())
 }
 
 /// Puts tokens out for `shards`, which the end of the plan found not done, where there are none: a shard that was done
@@ -272,7 +277,7 @@ pub fn take(plan: &PlanDir, dead: Duration, tried: &BTreeSet<u32>) -> Result<Opt
     if let Some(token) = take_open(plan)? {
         return Ok(Some(token));
     }
-    let claimed = names(&plan.below(CLAIMED), TOKENS)?;
+    let claimed = plan.names(TOKENS, CLAIMED)?;
     // Looked up once for all of them.
     let alive = if claimed.is_empty() { BTreeSet::new() } else { alive(plan, dead)? };
     let clock = Clock::new(plan)?;
@@ -283,14 +288,14 @@ pub fn take(plan: &PlanDir, dead: Duration, tried: &BTreeSet<u32>) -> Result<Opt
             continue;
         }
         // One that has just been taken may not have begun.
-        let age = age_of_entry(&plan.below(CLAIMED).join(&name), &clock);
+        let age = age_of_entry(&plan.file(CLAIMED, &name), &clock);
         if age.is_none_or(|age| age >= dead)
             && rename(plan, [CLAIMED, &name], [CLAIMED, &token.next().name()])?
         {
             return Ok(Some(token.next()));
         }
     }
-    for name in names(&plan.below(FAILED), TOKENS)? {
+    for name in plan.names(TOKENS, FAILED)? {
         let Some(token) = ShardToken::parse(&name).filter(|it| !tried.contains(&it.shard)) else {
             continue;
         };
@@ -305,7 +310,7 @@ pub fn take(plan: &PlanDir, dead: Duration, tried: &BTreeSet<u32>) -> Result<Opt
 /// at once would meet at each; only if it finds none it tries all.
 fn take_open(plan: &PlanDir) -> Result<Option<ShardToken>> {
     for may_skip in [true, false] {
-        let mut open = names(&plan.below(OPEN), TOKENS)?;
+        let mut open = plan.names(TOKENS, OPEN)?;
         open.sort();
         let mut reach = 1;
         while let Some(name) = open.pop() {
@@ -336,7 +341,10 @@ impl ShardEnd {
     /// Moves the token, which is called `name` in the directory `dir`.
     fn settle(self, plan: &PlanDir, [dir, name]: [&str; 2], token: ShardToken) -> Result<()> {
         match self {
-            Self::Done => remove(&plan.below(dir).join(name)),
+            Self::Done => {
+                let removed = plan.below(dir).and_then(|dir| dir.remove(name.as_ref()));
+                removed.if_there().map(drop).deed_at("remove", || plan.file(dir, name).path())
+            }
             Self::Failed => rename(plan, [dir, name], [FAILED, &token.name()]).map(drop),
             // Who takes it next tries what this one did not.
             Self::CutShort => {
@@ -355,14 +363,14 @@ pub fn give_back(plan: &PlanDir, token: ShardToken, end: ShardEnd) -> Result<()>
 /// The shards whose last run was cut short, and that wait to be taken again.
 pub fn cut_short(plan: &PlanDir) -> Result<BTreeSet<u32>> {
     let again = |name: String| of_name(OPEN, &name).filter(|token| token.attempt > 0);
-    let names = names(&plan.below(OPEN), TOKENS)?.into_iter();
+    let names = plan.names(TOKENS, OPEN)?.into_iter();
     Ok(names.filter_map(again).map(|token| token.shard).collect())
 }
 
 /// A shard that was run by its number came to its end: its token says so.
 pub fn settle(plan: &PlanDir, shard: u32, end: ShardEnd) -> Result<()> {
     for dir in [OPEN, CLAIMED, FAILED] {
-        for name in names(&plan.below(dir), TOKENS)? {
+        for name in plan.names(TOKENS, dir)? {
             let Some(token) = of_name(dir, &name).filter(|token| token.shard == shard) else {
                 continue;
             };
@@ -375,7 +383,7 @@ pub fn settle(plan: &PlanDir, shard: u32, end: ShardEnd) -> Result<()> {
 /// The shards whose token is in the directory `dir`.
 pub fn shards_in(plan: &PlanDir, dir: &str) -> Result<BTreeSet<u32>> {
     let number = |name: String| of_name(dir, &name).map(|token| token.shard);
-    Ok(names(&plan.below(dir), TOKENS)?.into_iter().filter_map(number).collect())
+    Ok(plan.names(TOKENS, dir)?.into_iter().filter_map(number).collect())
 }
 
 /// The token that a name in the directory `dir` is.
@@ -383,24 +391,11 @@ fn of_name(dir: &str, name: &str) -> Option<ShardToken> {
     ShardToken::parse(if dir == OPEN { name.split_once('-')?.1 } else { name })
 }
 
-fn names(dir: &Path, deed: &'static str) -> Result<Vec<String>> {
-    let fail = |error| Error::io(deed, dir, error);
-    let mut names = Vec::new();
-    for entry in DirListing::at(dir).map_err(fail)? {
-        names.extend(entry.map_err(fail)?.name.to_str().map(str::to_owned));
-    }
-    Ok(names)
-}
-
 /// Renames a token; false if it is gone.
-fn rename(plan: &PlanDir, from: [&str; 2], to: [&str; 2]) -> Result<bool> {
-    let path = |[dir, name]: [&str; 2]| plan.below(dir).join(name);
-    let renamed = fs::rename(path(from), path(to)).if_there();
-    Ok(renamed.deed_at("take the shard", || path(from))?.is_some())
-}
-
-fn remove(path: &Path) -> Result<()> {
-    fs::remove_file(path).if_there().map(drop).deed("remove", path)
+fn rename(plan: &PlanDir, [from, name]: [&str; 2], [to, new]: [&str; 2]) -> Result<bool> {
+    let rename = |dir: Dir| dir.rename(name.as_ref(), &plan.below(to)?, new.as_ref());
+    let renamed = plan.below(from).and_then(rename).if_there();
+    Ok(renamed.deed_at("take the shard", || plan.file(from, name).path())?.is_some())
 }
 
 #[cfg(test)]

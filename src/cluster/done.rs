@@ -1,14 +1,15 @@
 //! The record that a shard is done: the lines of its files in the order of its list, as `sha256sum -c` accepts them,
 //! with what differs from the plan in comments, and their sum at the end.
 
-use std::{fs::File, io, io::Read, io::Seek, io::SeekFrom, ops::AddAssign, path::Path};
+use std::{ffi::OsStr, fs::File, io, io::Read, io::Seek, io::SeekFrom, ops::AddAssign, path::Path};
 
 use crate::{
-    cluster::PlanDir, error::Deed, error::Error, error::Result, error::is_absent, hash::Digest,
-    hash::Sha256, manifest::Blocks, manifest::Parsed, manifest::Parser, manifest::ReadAhead,
-    manifest::SummedFile, manifest::SummedReader, manifest::SummedWriter, manifest::Trailer,
-    manifest::lists, manifest::read::escape, path::RelPath, sys, sys::Dir, sys::DirListing,
-    sys::PlainUse, sys::Uninterrupted, tree::dirs::open_source_below,
+    cluster::PlanDir, cluster::plan_dir::DONE, cluster::plan_dir::PlanFile, error::Deed,
+    error::Error, error::Result, error::is_absent, hash::Digest, hash::Sha256, manifest::Blocks,
+    manifest::Parsed, manifest::Parser, manifest::SummedFile, manifest::SummedReader,
+    manifest::SummedWriter, manifest::Trailer, manifest::lists, manifest::read::escape,
+    path::RelPath, sys, sys::Dir, sys::DirListing, sys::Uninterrupted,
+    tree::dirs::open_source_below,
 };
 
 /// Before the line of a file that is of another size than planned.
@@ -127,28 +128,11 @@ pub enum NextDone<'a> {
     Other(DoneFile),
 }
 
-impl DoneReader {
-    /// Opens the record of a shard.
-    pub fn open(plan: &PlanDir, shard: u32) -> Result<Self> {
-        Self::at(&plan.done(shard), &plan.done_header(shard))
-    }
-
-    fn at(path: &Path, header: &str) -> Result<Self> {
-        let reader = SummedReader::open(path, LINE_END, header)?;
-        Ok(Self { reader, parser: Parser::new() })
-    }
-}
-
-impl<'a> DoneReader<&'a mut ReadAhead> {
-    /// Opens the next record that is read ahead, which is that of a shard.
-    pub fn open_next(ahead: &'a mut ReadAhead, plan: &PlanDir, shard: u32) -> Result<Self> {
-        let (path, header) = (plan.done(shard), plan.done_header(shard));
-        let reader = SummedReader::open_next(ahead, &path, LINE_END, &header)?;
-        Ok(Self { reader, parser: Parser::new() })
-    }
-}
-
 impl<B: Blocks> DoneReader<B> {
+    pub fn of(reader: SummedReader<B>) -> Self {
+        Self { reader, parser: Parser::new() }
+    }
+
     /// The next file; `None` after the last, if the record is whole.
     pub fn next_file(&mut self) -> Result<Option<DoneFile>> {
         if self.reader.advance()? { self.file() } else { Ok(None) }
@@ -223,23 +207,20 @@ fn is_line_of(record: &[u8], path: &[u8]) -> bool {
         && !escape::is_needed(path)
 }
 
-/// Reads a record to its end without looking at its lines.
-pub fn check(plan: &PlanDir, shard: u32) -> Result<Trailer> {
-    SummedReader::open(&plan.done(shard), LINE_END, &plan.done_header(shard))?.check()
-}
-
 /// The ending of a record that another attempt contradicts, or may.
 pub const DOUBTFUL: &str = "doubtful";
 
 /// A record that does not hold gets this ending, so that the shard is not done any more.
 pub fn put_aside(plan: &PlanDir, shard: u32, ending: &str) -> Result<()> {
-    let path = plan.done(shard);
-    std::fs::rename(&path, path.with_extension(ending)).deed("put aside", &path)
+    let done = plan.done(shard);
+    let aside = Path::new(&done.name).with_extension(ending);
+    let moved = plan.below(DONE).and_then(|dir| dir.rename(&done.name, &dir, aside.as_os_str()));
+    moved.deed_at("put aside", || done.path())
 }
 
-/// The totals at the end of the record at `path`. Whether that is right is the end of the plan's to say.
-pub fn totals(path: &Path) -> Option<DoneTotals> {
-    let mut file = sys::open_plain(path, PlainUse::Read).ok()?;
+/// The totals at the end of a record. Whether that is right is the end of the plan's to say.
+pub fn totals(opened: io::Result<File>) -> Option<DoneTotals> {
+    let mut file = opened.ok()?;
     let len = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(len.saturating_sub(TAIL))).ok()?;
     let mut tail = Vec::new();
@@ -256,10 +237,11 @@ pub fn totals(path: &Path) -> Option<DoneTotals> {
     Some(DoneTotals { files, gone, bytes })
 }
 
-/// Where a record differs from another of the same shard, in the first file that does.
-pub fn difference(plan: &PlanDir, shard: u32, other: &Path) -> Result<Option<Error>> {
-    let mut first = DoneReader::open(plan, shard)?;
-    let mut second = DoneReader::at(other, &plan.done_header(shard))?;
+/// Where a record differs from another of the same shard, which is called `other`, in the first file that does.
+pub fn difference(plan: &PlanDir, shard: u32, other: &OsStr) -> Result<Option<Error>> {
+    let record = plan.done(shard);
+    let mut first = DoneReader::of(record.read()?);
+    let mut second = DoneReader::of(PlanFile { name: other.into(), ..record }.read()?);
     loop {
         match (first.next_file()?, second.next_file()?) {
             (None, None) => return Ok(None),
@@ -353,7 +335,7 @@ impl SourceSearch {
 /// looked at.
 pub fn look_again(plan: &PlanDir, shard: u32) -> Result<Option<Departed>> {
     let (mut search, mut departed) = (SourceSearch::new(plan)?, Departed::default());
-    let mut done = DoneReader::open(plan, shard)?;
+    let mut done = DoneReader::of(plan.done(shard).read()?);
     while let Some(file) = done.next_file()? {
         let DoneFile::Gone(path) = file else { continue };
         match search.look(&path) {
@@ -384,15 +366,16 @@ mod tests {
         let mut writer = DoneWriter::new(&mut file, "# head").unwrap();
         files.iter().for_each(|file| writer.add(file, 10).unwrap());
         assert_eq!(writer.finish().unwrap().bytes, 40);
-        let mut reader = DoneReader::at(&path, "# head").unwrap();
+        let open = || SummedReader::of_list(File::open(&path), &path, LINE_END, "# head");
+        let mut reader = DoneReader::of(open().unwrap());
         for file in files {
             assert_eq!(reader.next_file().unwrap(), Some(file));
         }
         assert_eq!(reader.next_file().unwrap(), None);
-        let mut reader = DoneReader::at(&path, "# head").unwrap();
+        let mut reader = DoneReader::of(open().unwrap());
         let mut is_line = |name: &[u8]| matches!(reader.next_for(name).unwrap(), Some(NextDone::Line(line)) if line.ends_with(name));
         let lines = [&b"-"[..], b"a\nb\\", b"c\n\\d", b"# gone x", b"\xff"].map(&mut is_line);
         assert_eq!(lines, [false, false, false, true, true]);
-        assert_eq!(totals(&path), Some(DoneTotals { files: 4, gone: 1, bytes: 40 }));
+        assert_eq!(totals(File::open(&path)), Some(DoneTotals { files: 4, gone: 1, bytes: 40 }));
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use crate::cluster::plan_dir::{DONE, FAILED, LIST_END, LOST_MANIFEST, PlanEnding, Seal};
+use crate::cluster::plan_dir::{DONE, FAILED, LOST_MANIFEST, PlanEnding, Seal, recorded};
 use crate::cluster::record_check::{DEED, LineBlocks, OTHER_LISTS, RecordCheck};
 use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile,
@@ -16,10 +16,9 @@ use crate::{
     cluster::done::SourceSearch, cluster::finish_tree::FinishTree, cluster::pack::FINISH,
     cluster::pack::LINKS, copy::Prepared, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, hash::Sha256, io::Reflink, io::read_back::is_proven,
-    manifest::ManifestFile, manifest::ManifestName, manifest::Readers, manifest::SummedReader,
-    manifest::readers::ours, state::FinishedManifest, state::Missing, state::Note,
-    state::PrivateDir, state::Unlisted, state::record::name_later, state::record::tell_output,
-    sys::Dir, tree::Patience,
+    manifest::ManifestFile, manifest::ManifestName, manifest::Readers, manifest::readers::ours,
+    state::FinishedManifest, state::Missing, state::Note, state::PrivateDir, state::Unlisted,
+    state::record::name_later, state::record::tell_output, sys::Dir, tree::Patience,
 };
 
 /// Time between two looks whether shards are still at work.
@@ -109,10 +108,9 @@ impl FinishJob {
     fn check_end_lists(&self, seal: &Seal) -> Result<()> {
         let plan = &self.plan;
         for (name, planned) in [(FINISH, &seal.finish_sum), (LINKS, &seal.links_sum)] {
-            let path = plan.end_list(name);
-            let mut list = SummedReader::open(&path, LIST_END, &plan.end_header(name))?;
-            if list.check()?.sum.to_string() != *planned {
-                return Err(Error::finding(DEED, path, OTHER_LISTS));
+            let list = plan.end_list(name);
+            if list.read()?.check()?.sum.to_string() != *planned {
+                return Err(Error::finding(DEED, list.path(), OTHER_LISTS));
             }
         }
         Ok(())
@@ -122,7 +120,8 @@ impl FinishJob {
     fn wait_for_shards(&self, seal: &Seal, observer: &EventObserver<'_>) -> Result<()> {
         let (mut idle, mut is_told) = (Duration::ZERO, false);
         while !observer.stop.is_requested() && idle <= BETWEEN_SHARDS {
-            let are_done = (0..seal.shards).all(|shard| self.plan.done(shard).exists());
+            let recorded = recorded(&self.plan)?;
+            let are_done = (0..seal.shards).all(|shard| recorded.contains(&shard));
             if are_done && attempt::beyond_records(&self.plan, self.dead)?.is_empty() {
                 break;
             }
@@ -144,19 +143,20 @@ impl FinishJob {
         let beyond = attempt::beyond_records(plan, self.dead)?;
         let outlived: BTreeSet<u32> = beyond.iter().filter(|it| it.1).map(|it| it.0).collect();
         outlived.iter().try_for_each(|shard| done::put_aside(plan, *shard, DOUBTFUL))?;
+        let recorded = recorded(plan)?;
         let is_open =
-            |shard: &u32| !plan.done(*shard).exists() || beyond.iter().any(|it| it.0 == *shard);
+            |shard: &u32| !recorded.contains(shard) || beyond.iter().any(|it| it.0 == *shard);
         let missing: Vec<u32> = (0..seal.shards).filter(is_open).collect();
         if missing.is_empty() {
             return Ok(0);
         }
-        let is_missing = |list: &Path| matches!(list.symlink_metadata().if_there(), Ok(None));
+        let is_missing = |shard| matches!(plan.list(shard).stat().if_there(), Ok(None));
         let failed = attempt::shards_in(plan, FAILED)?;
         let cut_short = attempt::cut_short(plan)?;
         for shard in &missing {
             let is = |alive| running.contains(&(*shard, alive));
             let state = match () {
-                () if is_missing(&plan.list(*shard)) => "its list is missing; make a new plan",
+                () if is_missing(*shard) => "its list is missing; make a new plan",
                 () if is(true) => "it is being run",
                 () if outlived.contains(shard) => {
                     "another attempt died at it after it was recorded; run it again"
@@ -334,12 +334,11 @@ impl FinishJob {
         let Some(root) = &prepared.output.handle else { return Ok(()) };
         let (states, is_to_stop) = (StatesFile::default(), || observer.stop.is_requested());
         states.begin(root.try_clone()?, name.unfinished().states().into(), Vec::new());
-        let done = Dir::open(&self.plan.below(DONE))?;
+        let done = self.plan.below(DONE)?;
         for shard in 0..seal.shards {
-            let path = self.plan.states(shard);
-            let name = path.file_name().unwrap_or_default();
+            let name = self.plan.states(shard).name;
             // One that cannot be read is as good as none.
-            if let Ok(Some(side)) = SideFile::open_in(&done, name, MOST_RECORDS, &is_to_stop) {
+            if let Ok(Some(side)) = SideFile::open_in(&done, &name, MOST_RECORDS, &is_to_stop) {
                 states.carry_rest(&side);
             }
         }

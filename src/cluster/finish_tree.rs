@@ -10,11 +10,11 @@ use crate::{
     cluster::PlanDir, cluster::pack::EndEntry, cluster::pack::FINISH, cluster::pack::FurtherName,
     cluster::pack::LINKS, cluster::record_check, copy::First, copy::Link, copy::LinkOutcome,
     copy::Prepared, copy::hard_link, copy::links, error::Deed, error::Error, error::Result,
-    event::Done, event::Event, event::EventObserver, event::Gate, manifest::SummedReader,
-    path::DirPath, path::RelPath, path::Shown, sys, sys::Attributes, sys::Dir, sys::DirReader,
-    sys::stat::Kind, sys::stat::Stat, tree::Cleanup, tree::LabelChange, tree::OutputDir,
-    tree::Protected, tree::SourceDir, tree::SourceEntry, tree::UnknownParts, tree::Ways,
-    tree::cleanup, tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::first_unknown,
+    event::Done, event::Event, event::EventObserver, event::Gate, path::DirPath, path::RelPath,
+    path::Shown, sys, sys::Attributes, sys::Dir, sys::DirReader, sys::stat::Kind, sys::stat::Stat,
+    tree::Cleanup, tree::LabelChange, tree::OutputDir, tree::Protected, tree::SourceDir,
+    tree::SourceEntry, tree::UnknownParts, tree::Ways, tree::cleanup,
+    tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::first_unknown,
     tree::hand_over::lets_others_in, tree::names::walk::SINCE,
 };
 
@@ -95,7 +95,7 @@ impl<'a> FinishTree<'a> {
 
     /// Makes symbolic links, and the further names of files. What cannot be made is told.
     pub fn make_links(&mut self) -> Result<()> {
-        let mut links = self.list(LINKS)?;
+        let mut links = self.plan.end_list(LINKS).read()?;
         while let Some(record) = links.next_record()? {
             let Some(FurtherName { first, path, .. }) = FurtherName::parse(record) else {
                 return Err(links.torn("a name in it leads out of the tree, or is none"));
@@ -103,7 +103,7 @@ impl<'a> FinishTree<'a> {
             let made = self.further_name(&first, &path);
             self.told(&path, made, Done::Linked)?;
         }
-        let mut ends = self.list(FINISH)?;
+        let mut ends = self.plan.end_list(FINISH).read()?;
         while let Some(record) = ends.next_record()? {
             let (path, made, done) = match EndEntry::parse(record) {
                 Some(EndEntry::Dir { .. }) => continue,
@@ -124,7 +124,7 @@ impl<'a> FinishTree<'a> {
 
     /// Gives directories their attributes, and removes what dead attempts left there unless there were none.
     pub fn finish_directories(&mut self, is_clean: bool) -> Result<()> {
-        let mut ends = self.list(FINISH)?;
+        let mut ends = self.plan.end_list(FINISH).read()?;
         if !is_clean {
             let (source, output) = (&self.prepared.source, &self.prepared.output);
             self.clean_up(source, output, &mut DirReader::default());
@@ -255,10 +255,6 @@ impl<'a> FinishTree<'a> {
         let persisted =
             if handle.can_persist_all() { handle.persist_all() } else { handle.persist() };
         persisted.deed_at("make durable", || root.path())
-    }
-
-    fn list(&self, name: &str) -> Result<SummedReader> {
-        SummedReader::open(&self.plan.end_list(name), 0, &self.plan.end_header(name))
     }
 
     /// Opens a directory of both sides; no link on the way is followed at the output.

@@ -8,13 +8,12 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cluster::PlanDir, cluster::attempt, error::Error, error::Result, hash::Digest,
-    manifest::SummedWriter, manifest::Trailer, manifest::summed::SUM, path::RelPath,
-    staged::write_whole, sys::Dir, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time, tree::OutputDir, tree::PathRecord, tree::PlannedStat, tree::RecordReader,
-    tree::Sorter, tree::SourceDir, tree::SourceEntry, tree::Unclassified, tree::Walk,
-    tree::WalkEvent, tree::Ways, tree::by_words, tree::names::compare,
-    tree::names::walk::MOST_BEFORE_PATH,
+    cluster::PlanDir, cluster::attempt, cluster::plan_dir::SHARDS, error::Error, error::Result,
+    hash::Digest, manifest::SummedWriter, manifest::Trailer, manifest::summed::SUM, path::RelPath,
+    staged::write_whole, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    tree::OutputDir, tree::PathRecord, tree::PlannedStat, tree::RecordReader, tree::Sorter,
+    tree::SourceDir, tree::SourceEntry, tree::Unclassified, tree::Walk, tree::WalkEvent,
+    tree::Ways, tree::by_words, tree::names::compare, tree::names::walk::MOST_BEFORE_PATH,
 };
 
 /// A full shard: its filling is counted in these parts.
@@ -164,26 +163,23 @@ impl OpenShard {
 
     /// Writes the list, whose name appears when it is whole.
     fn write(mut self, plan: &PlanDir) -> Result<Trailer> {
-        let path = plan.list(self.number);
-        let fail = |error: io::Error| Error::io("write the list", &path, error);
+        let list = plan.list(self.number);
+        let fail = |error: io::Error| Error::io("write the list", list.path(), error);
         let at = |at: u32| at as usize;
         let text = &self.text;
         let name = |&[_, start, end]: &[u32; 3]| &text[at(start)..at(end)];
         self.spans.sort_unstable_by(|one, other| compare(name(one), name(other)));
-        let (Some(parent), Some(file_name)) = (path.parent(), path.file_name()) else {
-            return Err(fail(io::ErrorKind::InvalidInput.into()));
-        };
-        let dir = Dir::open(parent).map_err(fail)?;
+        let dir = plan.below(SHARDS).map_err(fail)?;
         let mut trailer = None;
         let fill = |file: &mut File| {
-            let mut writer = SummedWriter::new(file, 0, &plan.list_header(self.number))?;
+            let mut writer = SummedWriter::new(file, list.end, &list.header)?;
             for &[start, _, end] in &self.spans {
                 writer.add(&text[at(start)..at(end)])?;
             }
             trailer = Some(writer.finish(self.bytes)?);
             Ok(())
         };
-        write_whole(&dir, file_name, false, false, fill).map_err(fail)?;
+        write_whole(&dir, &list.name, false, false, fill).map_err(fail)?;
         trailer.ok_or_else(|| fail(io::ErrorKind::UnexpectedEof.into()))
     }
 }

@@ -11,12 +11,11 @@ use crate::{
     cluster::pack::FINISH, cluster::pack::FurtherName, cluster::pack::LINKS,
     cluster::pack::LinkedKind, cluster::pack::LinkedNames, cluster::pack::Packer,
     cluster::pack::walk_ahead, cluster::plan_dir::FrozenPlan, cluster::plan_dir::RootLabel,
-    cluster::plan_dir::Seal, cluster::plan_dir::list_name, copy::CopyJob, copy::OutputRun,
-    copy::Prepared, copy::Reservations, copy::before::open_source, error::Deed, error::Error,
-    error::Result, event::Event, event::EventObserver, manifest::SummedWriter, staged::StagedFile,
-    staged::write_whole, state::Unlisted, sys::Dir, transfer::FirstRead, tree::OutputDir,
-    tree::Patience, tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent,
-    tree::WalkItem,
+    cluster::plan_dir::Seal, copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations,
+    copy::before::open_source, error::Deed, error::Error, error::Result, event::Event,
+    event::EventObserver, manifest::SummedWriter, staged::StagedFile, staged::write_whole,
+    state::Unlisted, sys::Dir, transfer::FirstRead, tree::OutputDir, tree::Patience,
+    tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
 };
 
 /// A plan to be made.
@@ -73,7 +72,7 @@ impl PlanJob {
         job.refuse_other_layout()?;
         let prepared = job.prepare(false, patience)?;
         let plan = self.directory(&prepared)?;
-        let beat = Beat::begin(&plan.path).deed("write the plan", &plan.path)?;
+        let beat = Beat::begin(&plan.dir).deed("write the plan", &plan.path)?;
         if let Some(private) = &prepared.private {
             // Shards may begin while the walk goes on; only a run that wants to be alone is kept out.
             for dir in private.locked() {
@@ -155,14 +154,14 @@ impl PlanJob {
         root: Arc<OutputDir>,
     ) -> Result<Planner<'a>> {
         let fail = |error| Error::io("write the plan", &plan.path, error);
-        let dir = Dir::open(&plan.path).map_err(fail)?;
-        let staged = StagedFile::of(&dir, &list_name(FINISH), false, &|_| false).map_err(fail)?;
+        let list = plan.end_list(FINISH);
+        let staged = StagedFile::of(&plan.dir, &list.name, false, &|_| false).map_err(fail)?;
         let file = staged.file().and_then(File::try_clone).map_err(fail)?;
         Ok(Planner {
             observer,
             packer: Packer::new(plan, self.size),
             staged,
-            ends: SummedWriter::new(file, 0, &plan.end_header(FINISH)).map_err(fail)?,
+            ends: SummedWriter::new(file, list.end, &list.header).map_err(fail)?,
             linked: self.job.options.selection.hard_links.then(LinkedNames::new),
             seal: Seal { plan: plan.plan.plan, ..Seal::default() },
             at_once: root.handle.as_ref().is_some_and(Dir::can_persist_all),
@@ -283,11 +282,12 @@ impl Planner<'_> {
             (packed.shards, packed.files, packed.bytes);
         self.seal.shards_sum = packed.sum;
         self.seal.finish_sum = self.ends.finish(0).map_err(fail)?.sum.to_string();
-        let dir = Dir::open(&plan.path).map_err(fail)?;
-        let closed = self.staged.close(&dir, true);
-        closed.and_then(|it| it.publish(&dir, &list_name(FINISH), false)).map_err(fail)?;
+        let (dir, list) = (&plan.dir, plan.end_list(LINKS));
+        let closed = self.staged.close(dir, true);
+        let ends = plan.end_list(FINISH).name;
+        closed.and_then(|it| it.publish(dir, &ends, false)).map_err(fail)?;
         let fill = |file: &mut File| {
-            let mut links = SummedWriter::new(file, 0, &plan.end_header(LINKS))?;
+            let mut links = SummedWriter::new(file, list.end, &list.header)?;
             let mut reader = sorted.reader();
             while let Some(record) = reader.next_record()? {
                 links.add(record)?;
@@ -295,7 +295,7 @@ impl Planner<'_> {
             self.seal.links_sum = links.finish(0)?.sum.to_string();
             Ok(())
         };
-        write_whole(&dir, &list_name(LINKS), false, false, fill).map_err(fail)?;
+        write_whole(dir, &list.name, false, false, fill).map_err(fail)?;
         plan.write_seal(&self.seal)?;
         Ok(self.seal)
     }

@@ -4,15 +4,18 @@
 //! read from it is checked.
 
 use std::path::{Path, PathBuf};
-use std::{ffi::OsString, fs, io::Read, time::Duration, time::UNIX_EPOCH};
+use std::{
+    collections::BTreeSet, ffi::OsString, fs, fs::File, io, io::Read, sync::Arc, time::Duration,
+    time::UNIX_EPOCH,
+};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     cluster::attempt, cluster::done, cluster::done::DoneTotals, copy::CopyJob, error::Deed,
-    error::Error, error::Result, io::CopyOptions, path::directory_of, staged::write_whole, sys,
-    sys::Dir, sys::DirListing, sys::PlainUse, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time,
+    error::Error, error::Result, io::CopyOptions, manifest::ReadAhead, manifest::SummedReader,
+    path::directory_of, staged::write_whole, sys, sys::Dir, sys::DirListing, sys::Uninterrupted,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
 };
 
 /// The version of all formats in the directory.
@@ -21,7 +24,8 @@ const FORMAT: u32 = 8;
 /// No file but a list is longer; bytes.
 const MOST_JSON: u64 = 16 << 20;
 
-/// The directories in it.
+/// The directories of a plan: its own, and those in it.
+pub const TOP: &str = ".";
 pub const SHARDS: &str = "shards";
 pub const OPEN: &str = "open";
 pub const CLAIMED: &str = "claimed";
@@ -30,7 +34,7 @@ pub const RUNNING: &str = "running";
 pub const DONE: &str = "done";
 
 /// What ends a record of a list.
-pub const LIST_END: u8 = 0;
+const LIST_END: u8 = 0;
 
 pub const PLAN: &str = "plan.json";
 const SEALED: &str = "SEALED";
@@ -166,11 +170,56 @@ fn length_and_time(path: &Path) -> Option<(u64, u64)> {
     Some((found.len(), u64::try_from(changed.as_nanos()).ok()?))
 }
 
-/// The open directory of a plan.
+/// The directory of a plan. It is held: who owns the one above can put another in its place, and nothing is ever looked
+/// up by its path again.
 #[derive(Clone, Debug)]
 pub struct PlanDir {
+    /// For messages.
     pub path: PathBuf,
+    pub dir: Arc<Dir>,
     pub plan: FrozenPlan,
+}
+
+/// A file of a plan, which may not be there.
+#[derive(Clone, Debug)]
+pub struct PlanFile<'a> {
+    pub plan: &'a PlanDir,
+    /// The directory that it is in.
+    pub below: &'a str,
+    pub name: OsString,
+    /// The first record of a list or a record, …
+    pub header: String,
+    /// … and what ends each.
+    pub end: u8,
+}
+
+impl PlanFile<'_> {
+    /// Its path, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.plan.path_below(self.below).join(&self.name)
+    }
+
+    /// Opens it for reading, if it is a regular file.
+    pub fn open(&self) -> io::Result<File> {
+        self.plan.below(self.below)?.open_plain(&self.name)
+    }
+
+    /// Reads it from its first record on.
+    pub fn read(&self) -> Result<SummedReader> {
+        SummedReader::of_list(self.open(), &self.path(), self.end, &self.header)
+    }
+
+    /// The same where it is the next one that is read ahead.
+    pub fn read_next<'a>(
+        &self,
+        ahead: &'a mut ReadAhead,
+    ) -> Result<SummedReader<&'a mut ReadAhead>> {
+        SummedReader::open_next(ahead, &self.path(), self.end, &self.header)
+    }
+
+    pub fn stat(&self) -> io::Result<Stat> {
+        self.plan.below(self.below)?.stat(&self.name, false)
+    }
 }
 
 impl PlanDir {
@@ -206,8 +255,8 @@ impl PlanDir {
         for name in [SHARDS, OPEN, CLAIMED, FAILED, RUNNING, DONE] {
             dir.make_dir(name.as_ref(), true).map_err(fail)?;
         }
-        let it = Self { path: path.to_path_buf(), plan };
-        it.write_in(&dir, PLAN, &it.plan, false)?;
+        let it = Self { path: path.to_path_buf(), dir: dir.into(), plan };
+        it.write(PLAN, &it.plan, false)?;
         Ok(it)
     }
 
@@ -217,17 +266,17 @@ impl PlanDir {
     /// There is no plan, or it is not this user's alone.
     pub fn open(path: &Path) -> Result<Self> {
         let fail = |error| Error::io("open the plan", path, error);
-        if !Dir::open(path).map_err(fail)?.is_private().map_err(fail)? {
+        let dir = Dir::open(path).map_err(fail)?;
+        if !dir.is_private().map_err(fail)? {
             let finding =
                 "it is not a directory of this user's alone, so anyone may have changed it";
             return Err(Error::finding("open the plan", path, finding));
         }
-        let file = path.join(PLAN);
         let nothing = || {
             let finding = "there is no plan in it: `dircopy plan` makes one";
             Error::finding("open the plan", path, finding)
         };
-        let PlanVersion { format, version } = read_json(&file)?.ok_or_else(nothing)?;
+        let PlanVersion { format, version } = read_json(&dir, path, PLAN)?.ok_or_else(nothing)?;
         if format != FORMAT {
             let finding = format!(
                 "it is of format {format}, and this program knows {FORMAT}: finish it with the version that made it \
@@ -235,13 +284,13 @@ impl PlanDir {
             );
             return Err(Error::finding("open the plan", path, finding));
         }
-        let plan = read_json(&file).map_err(|error| {
+        let plan = read_json(&dir, path, PLAN).map_err(|error| {
             error.with_note(format!(
                 "; version {version} made it: finish it with that, or make a new plan"
             ))
         })?;
         let plan = plan.ok_or_else(nothing)?;
-        Ok(Self { path: path.to_path_buf(), plan })
+        Ok(Self { path: path.to_path_buf(), dir: dir.into(), plan })
     }
 
     /// A new plan with a random number.
@@ -254,7 +303,7 @@ impl PlanDir {
     /// # Errors
     /// It cannot be looked at.
     pub fn begun(&self) -> Result<Time> {
-        let looked = Dir::open(&self.path).and_then(|dir| dir.stat(PLAN.as_ref(), false));
+        let looked = self.dir.stat(PLAN.as_ref(), false);
         looked.map(|stat| stat.mtime).deed_at("look at", || self.path.join(PLAN))
     }
 
@@ -275,10 +324,10 @@ impl PlanDir {
 
     /// Reads a file that says by its number `of` which plan it is of, which is to be this one.
     fn read<T: DeserializeOwned>(&self, name: &str, of: fn(&T) -> u32) -> Result<Option<T>> {
-        let path = self.path.join(name);
-        match read_json(&path)? {
+        match read_json(&self.dir, &self.path, name)? {
             Some(value) if of(&value) != self.plan.plan => {
-                Err(Error::finding("open the plan", path, "it is of another plan"))
+                let finding = "it is of another plan";
+                Err(Error::finding("open the plan", self.path.join(name), finding))
             }
             read => Ok(read),
         }
@@ -301,73 +350,67 @@ impl PlanDir {
 
     /// Removes that note: the end has come, and left nothing.
     pub fn forget_ending(&self) -> Result<()> {
-        let removed = Dir::open(&self.path).and_then(|dir| dir.remove(ENDING.as_ref()));
-        removed.deed_at("remove", || self.path.join(ENDING))
+        self.dir.remove(ENDING.as_ref()).deed_at("remove", || self.path.join(ENDING))
     }
 
     /// Writes a file that appears whole.
     fn write(&self, name: &str, value: &impl Serialize, replaces: bool) -> Result<()> {
-        let dir = Dir::open(&self.path).deed_at("write", || self.path.join(name))?;
-        self.write_in(&dir, name, value, replaces)
-    }
-
-    fn write_in(
-        &self,
-        dir: &Dir,
-        name: &str,
-        value: &impl Serialize,
-        replaces: bool,
-    ) -> Result<()> {
         let fail = |error| Error::io("write", self.path.join(name), error);
         let text = serde_json::to_string_pretty(value).map_err(|error| fail(error.into()))?;
-        let fill = |file: &mut fs::File| sys::write_all(file, text.as_bytes());
-        write_whole(dir, name.as_ref(), true, replaces, fill).map_err(fail)
+        let fill = |file: &mut File| sys::write_all(file, text.as_bytes());
+        write_whole(&self.dir, name.as_ref(), true, replaces, fill).map_err(fail)
     }
 
-    /// Where the list of a shard is, …
-    pub fn list(&self, shard: u32) -> PathBuf {
-        self.path.join(SHARDS).join(format!("{shard:04}.list"))
+    /// The list of a shard.
+    pub fn list(&self, shard: u32) -> PlanFile<'_> {
+        let header = format!("# dircopy shard {FORMAT} {:08x} {shard}", self.plan.plan);
+        PlanFile { header, ..self.file(SHARDS, format!("{shard:04}.list")) }
     }
 
-    /// … and what it begins with.
-    pub fn list_header(&self, shard: u32) -> String {
-        format!("# dircopy shard {FORMAT} {:08x} {shard}", self.plan.plan)
-    }
-
-    /// Where it is recorded that a shard is done, …
-    pub fn done(&self, shard: u32) -> PathBuf {
-        self.path.join(DONE).join(format!("{shard:04}.sha256sum"))
-    }
-
-    /// … and what that begins with.
-    pub fn done_header(&self, shard: u32) -> String {
-        format!("# dircopy done {FORMAT} {:08x} {shard}", self.plan.plan)
+    /// The record that a shard is done.
+    pub fn done(&self, shard: u32) -> PlanFile<'_> {
+        let header = format!("# dircopy done {FORMAT} {:08x} {shard}", self.plan.plan);
+        let name = format!("{shard:04}.sha256sum");
+        PlanFile { header, end: done::LINE_END, ..self.file(DONE, name) }
     }
 
     /// Where the chains of the large files of a shard are, if it has any.
-    pub fn states(&self, shard: u32) -> PathBuf {
-        self.path.join(DONE).join(format!("{shard:04}.states"))
+    pub fn states(&self, shard: u32) -> PlanFile<'_> {
+        self.file(DONE, format!("{shard:04}.states"))
     }
 
-    /// Where the list `name` for the end of the plan is, …
-    pub fn end_list(&self, name: &str) -> PathBuf {
-        self.path.join(list_name(name))
+    /// The list `name` for the end of the plan.
+    pub fn end_list(&self, name: &str) -> PlanFile<'_> {
+        let header = format!("# dircopy {name} {FORMAT} {:08x}", self.plan.plan);
+        PlanFile { header, ..self.file(TOP, format!("{name}.list")) }
     }
 
-    /// … and what it begins with.
-    pub fn end_header(&self, name: &str) -> String {
-        format!("# dircopy {name} {FORMAT} {:08x}", self.plan.plan)
+    /// The file `name` of a directory of the plan.
+    pub fn file<'a>(&'a self, below: &'a str, name: impl Into<OsString>) -> PlanFile<'a> {
+        PlanFile { plan: self, below, name: name.into(), header: String::new(), end: LIST_END }
     }
 
-    /// A directory in it.
-    pub fn below(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+    /// Opens a directory of the plan. Anew each time: over NFS its server is asked then what other machines made in it.
+    pub fn below(&self, name: &str) -> io::Result<Dir> {
+        self.dir.open_dir(name.as_ref(), false)
+    }
+
+    /// Its path, for messages.
+    pub fn path_below(&self, name: &str) -> PathBuf {
+        if name == TOP { self.path.clone() } else { self.path.join(name) }
+    }
+
+    /// The names in a directory of the plan.
+    pub fn names(&self, deed: &'static str, below: &str) -> Result<Vec<String>> {
+        let names = self.below(below).and_then(|dir| names_in(&dir));
+        names.deed_at(deed, || self.path_below(below))
     }
 }
 
-/// The name of the list `name` for the end of the plan.
-pub fn list_name(name: &str) -> OsString {
-    format!("{name}.list").into()
+/// The names in a directory.
+pub fn names_in(dir: &Dir) -> io::Result<Vec<String>> {
+    let names = DirListing::of(dir)?.map(|entry| Ok(entry?.name.to_str().map(str::to_owned)));
+    names.filter_map(io::Result::transpose).collect()
 }
 
 /// The number of the shard that a file in the directory is of.
@@ -376,10 +419,9 @@ pub fn shard_number(name: &str) -> Option<u32> {
     name[..digits].parse().ok()
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let fail = |error| Error::io("read the plan", path, error);
-    // A FIFO in its place would be waited for.
-    let file = sys::open_plain(path, PlainUse::Read).if_there().map_err(fail)?;
+fn read_json<T: DeserializeOwned>(dir: &Dir, path: &Path, name: &str) -> Result<Option<T>> {
+    let fail = |error| Error::io("read the plan", path.join(name), error);
+    let file = dir.open_plain(name.as_ref()).if_there().map_err(fail)?;
     let Some(file) = file else { return Ok(None) };
     let mut text = String::new();
     Uninterrupted(file).take(MOST_JSON).read_to_string(&mut text).map_err(fail)?;
@@ -415,18 +457,18 @@ pub struct PlanStatus {
 pub fn status(plan: &PlanDir, dead: Duration) -> Result<PlanStatus> {
     let mut status = PlanStatus { seal: plan.seal()?, ..PlanStatus::default() };
     status.end = plan.finished()?;
-    status.listed = shards(&plan.below(SHARDS), "list")?.len() as u64;
-    let recorded = shards(&plan.below(DONE), "sha256sum")?;
+    status.listed = shards(plan, SHARDS, "list")?.len() as u64;
+    let recorded = recorded(plan)?;
     status.done = recorded.len() as u64;
-    let begun = fs::metadata(plan.below(PLAN)).and_then(|it| it.modified()).ok();
+    let begun = plan.begun().ok();
     for shard in &recorded {
-        let path = plan.done(*shard);
-        let DoneTotals { files, gone, bytes } = done::totals(&path).unwrap_or_default();
+        let record = plan.done(*shard);
+        let DoneTotals { files, gone, bytes } = done::totals(record.open()).unwrap_or_default();
         status.files += files;
         status.gone += gone;
         status.bytes = status.bytes.saturating_add(bytes);
-        let ended = fs::metadata(&path).and_then(|it| it.modified()).ok();
-        let took = begun.zip(ended).and_then(|(begun, ended)| ended.duration_since(begun).ok());
+        let ended = record.stat().ok();
+        let took = begun.zip(ended).map(|(begun, ended)| ended.mtime.since(begun));
         status.took = status.took.max(took.unwrap_or_default());
     }
     let running = attempt::running(plan, dead)?;
@@ -447,15 +489,14 @@ pub fn status(plan: &PlanDir, dead: Duration) -> Result<PlanStatus> {
     Ok(status)
 }
 
+/// The shards that are recorded as done.
+pub fn recorded(plan: &PlanDir) -> Result<BTreeSet<u32>> {
+    shards(plan, DONE, "sha256sum")
+}
+
 /// The numbers of the shards that have a file in a directory.
-fn shards(dir: &Path, extension: &str) -> Result<Vec<u32>> {
-    let fail = |error| Error::io("look at the plan in", dir, error);
-    let mut found = Vec::new();
-    for entry in DirListing::at(dir).map_err(fail)? {
-        let name = entry.map_err(fail)?.name;
-        if Path::new(&name).extension().is_some_and(|it| it == extension) {
-            found.extend(shard_number(&name.to_string_lossy()));
-        }
-    }
-    Ok(found)
+fn shards(plan: &PlanDir, below: &str, extension: &str) -> Result<BTreeSet<u32>> {
+    let names = plan.names("look at the plan in", below)?.into_iter();
+    let names = names.filter(|it| it.rsplit_once('.').is_some_and(|(_, it)| it == extension));
+    Ok(names.filter_map(|name| shard_number(&name)).collect())
 }

@@ -7,10 +7,10 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::cluster::done::{DoneFile, DoneReader, LINE_END, NextDone, Presence, SourceSearch};
 use crate::{
     cluster::PlanDir, cluster::pack::FurtherName, cluster::pack::LINKS, cluster::pack::sum_of_all,
-    cluster::plan_dir::LIST_END, cluster::plan_dir::Seal, error::Error, error::Result,
-    event::Event, event::EventObserver, hash::Digest, hash::Sha256, manifest::ManifestFile,
-    manifest::ReadAhead, manifest::SummedReader, manifest::lists, path::RelPath,
-    tree::names::compare, tree::names::walk::planned_size,
+    cluster::plan_dir::Seal, error::Error, error::Result, event::Event, event::EventObserver,
+    hash::Digest, hash::Sha256, manifest::ManifestFile, manifest::ReadAhead,
+    manifest::SummedReader, manifest::lists, path::RelPath, tree::names::compare,
+    tree::names::walk::planned_size,
 };
 
 /// The deed that fails where something is wrong.
@@ -53,8 +53,8 @@ impl RecordCheck<'_> {
     /// records are read and hashed, and lines written, by threads of their own.
     pub fn write_all(&mut self, seal: &Seal, manifest: &mut ManifestFile) -> Result<bool> {
         let plan = self.plan;
-        let (lists, records) =
-            ((0..seal.shards).map(|it| plan.list(it)), (0..seal.shards).map(|it| plan.done(it)));
+        let lists = (0..seal.shards).map(|shard| plan.list(shard).open());
+        let records = (0..seal.shards).map(|shard| plan.done(shard).open());
         let sums = scope(|scope| {
             let fail = |error| Error::io("start the threads for", &plan.path, error);
             let lists = ReadAhead::start(scope, lists).map_err(fail)?;
@@ -110,11 +110,10 @@ impl RecordCheck<'_> {
         links: &mut PlannedLinks,
     ) -> Result<Digest> {
         let list = self.plan.list(shard);
-        let header = self.plan.list_header(shard);
         // Both go on to their next file, also if one of them is not what it should be.
-        let planned = SummedReader::open_next(&mut ahead.lists, &list, LIST_END, &header);
-        let done = DoneReader::open_next(&mut ahead.done, self.plan, shard);
-        let (mut planned, mut done) = (planned?, done?);
+        let planned = list.read_next(&mut ahead.lists);
+        let done = self.plan.done(shard).read_next(&mut ahead.done);
+        let (mut planned, mut done) = (planned?, DoneReader::of(done?));
         let (mut bytes, mut last) = (0_u64, Vec::new());
         while planned.advance()? {
             let parsed = planned_size(planned.record());
@@ -151,7 +150,7 @@ impl RecordCheck<'_> {
         }
         if done.trailer().is_none_or(|trailer| trailer.bytes != bytes) {
             let finding = "its files have another size than planned";
-            return Err(Error::finding("find the record of", list, finding));
+            return Err(Error::finding("find the record of", list.path(), finding));
         }
         planned.trailer().map(|trailer| trailer.sum).ok_or_else(|| planned.torn("it has no end"))
     }
@@ -220,8 +219,7 @@ impl RecordCheck<'_> {
 
 impl PlannedLinks {
     fn open(plan: &PlanDir) -> Result<Self> {
-        let header = plan.end_header(LINKS);
-        let list = SummedReader::open(&plan.end_list(LINKS), LIST_END, &header)?;
+        let list = plan.end_list(LINKS).read()?;
         let mut names = Self { list, next: None };
         names.advance()?;
         Ok(names)

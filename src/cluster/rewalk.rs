@@ -10,11 +10,11 @@ use std::{
 
 use crate::{
     cluster::PlanDir, cluster::pack::EndEntry, cluster::pack::FINISH, cluster::pack::FurtherName,
-    cluster::pack::LINKS, cluster::plan_dir::RootLabel, cluster::plan_dir::Seal, copy::LinkOutcome,
-    copy::OutputRun, copy::Plan, copy::Prepared, copy::Reservations, copy::links, error::Deed,
-    error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm, io::Reflink,
-    manifest::SummedReader, path::RelPath, sys::Attributes, sys::Dir, sys::stat::Stat,
-    sys::stat::Time, transfer::BothFiles, transfer::FirstRead, tree::Decision,
+    cluster::pack::LINKS, cluster::plan_dir::PlanFile, cluster::plan_dir::RootLabel,
+    cluster::plan_dir::Seal, copy::LinkOutcome, copy::OutputRun, copy::Plan, copy::Prepared,
+    copy::Reservations, copy::links, error::Deed, error::Error, error::Result, event::Event,
+    event::EventObserver, hash::Algorithm, io::Reflink, path::RelPath, sys::Attributes, sys::Dir,
+    sys::stat::Stat, sys::stat::Time, transfer::BothFiles, transfer::FirstRead, tree::Decision,
     tree::DestinationStat, tree::LastDir, tree::OutputDir, tree::PathRecord, tree::Patience,
     tree::PlannedStat, tree::Policy, tree::SourceDir, tree::SourceEntry, tree::SourceStat,
     tree::WalkEvent, tree::WalkItem, tree::dirs::open_source_below, tree::overwrite::decide,
@@ -142,21 +142,18 @@ impl RewalkJob {
             }
         };
         for shard in 0..self.seal.shards {
-            let header = self.plan.list_header(shard);
-            self.each(self.plan.list(shard), &header, rewalk, &mut look, |record| {
+            self.each(&self.plan.list(shard), rewalk, &mut look, |record| {
                 let PathRecord { words, path } = PathRecord::of(record);
                 PlannedStat::parse(words)?;
                 RelPath::parse(path).ok()
             })?;
         }
-        let end = |name: &str| (self.plan.end_list(name), self.plan.end_header(name));
-        let (links, header) = end(LINKS);
-        self.each(links, &header, rewalk, &mut look, |record| {
+        self.each(&self.plan.end_list(LINKS), rewalk, &mut look, |record| {
             Some(FurtherName::parse(record)?.path)
         })?;
-        let (ends, header) = end(FINISH);
+        let ends = self.plan.end_list(FINISH);
         let labels_root = Cell::new(false);
-        self.each(ends, &header, rewalk, &mut look, |record| match EndEntry::parse(record)? {
+        self.each(&ends, rewalk, &mut look, |record| match EndEntry::parse(record)? {
             EndEntry::Dir { path, .. } => {
                 labels_root.set(labels_root.get() || path.is_root());
                 Some(path)
@@ -169,13 +166,12 @@ impl RewalkJob {
     /// Looks for each path of a list.
     fn each(
         &self,
-        list: std::path::PathBuf,
-        header: &str,
+        list: &PlanFile<'_>,
         rewalk: &mut Rewalk<'_>,
         look: &mut impl FnMut(RelPath, &mut Rewalk<'_>),
         path: impl Fn(&[u8]) -> Option<RelPath>,
     ) -> Result<()> {
-        let mut reader = SummedReader::open(&list, 0, header)?;
+        let mut reader = list.read()?;
         while let Some(record) = reader.next_record()? {
             let Some(path) = path(record) else {
                 return Err(reader.torn("a name in it leads out of the tree, or is none"));

@@ -13,14 +13,14 @@ use std::{
 use crate::cluster::done::{DoneFile, DoneWriter, Presence, SourceSearch, look_again};
 use crate::{
     cluster::Departed, cluster::PlanDir, cluster::attempt, cluster::attempt::Attempt,
-    cluster::done, cluster::done::DOUBTFUL, copy::CopyJob, copy::Counts, copy::Ending,
-    copy::Report, copy::ShardRole, error::Cause, error::Deed, error::Error, error::Result,
-    event::Event, event::EventObserver, event::Observer, event::Progress, hash::Sha256, io::Resume,
-    manifest::Entries, manifest::Entry, manifest::Parsed, manifest::SummedReader,
-    manifest::states_name, part::is_taken, path::RelPath, path::directory_of, staged::StagedFile,
-    sys, sys::Dir, sys::ShardTag, sys::Uninterrupted, tree::ChangedFiles, tree::Filter,
-    tree::JoinReader, tree::NameList, tree::PathRecord, tree::RecordReader, tree::SortedRecords,
-    tree::Sorter, tree::by_path, tree::names::compare, tree::names::walk::planned_size,
+    cluster::done, cluster::done::DOUBTFUL, cluster::plan_dir::DONE, copy::CopyJob, copy::Counts,
+    copy::Ending, copy::Report, copy::ShardRole, error::Cause, error::Deed, error::Error,
+    error::Result, event::Event, event::EventObserver, event::Observer, event::Progress,
+    hash::Sha256, io::Resume, manifest::Entries, manifest::Entry, manifest::Parsed,
+    manifest::states_name, part::is_taken, path::RelPath, staged::StagedFile, sys, sys::Dir,
+    sys::ShardTag, sys::Uninterrupted, tree::ChangedFiles, tree::Filter, tree::JoinReader,
+    tree::NameList, tree::PathRecord, tree::RecordReader, tree::SortedRecords, tree::Sorter,
+    tree::by_path, tree::names::compare, tree::names::walk::planned_size,
 };
 
 /// The deed that other roots than those of the plan prevent.
@@ -97,9 +97,9 @@ impl ShardJob {
         let dead = attempt::dead(&self.plan, shard, self.dead)?;
         let attempt = Attempt::begin(&self.plan, shard)?;
         let copy = || self.copy(&list, &attempt, &dead, observer);
-        let ran = attempt.beat.during(&attempt.dir, self.dead, copy);
+        let ran = attempt.beat.during(&attempt.path, self.dead, copy);
         let warn = |error: Error| (observer.listen)(&Event::Warning(&error));
-        attempt.end().err().into_iter().for_each(warn);
+        attempt.end(&self.plan).err().into_iter().for_each(warn);
         ran
     }
 
@@ -109,7 +109,7 @@ impl ShardJob {
     /// The plan is complete and has no such shard, or nobody completes it.
     fn wait_for_list(&self, shard: u32, observer: &EventObserver<'_>) -> Result<bool> {
         let mut told = false;
-        while !self.plan.list(shard).exists() {
+        while self.plan.list(shard).stat().is_err() {
             if let Some(seal) = self.plan.seal()? {
                 let finding = match shard < seal.shards {
                     true => format!("the list of shard {shard} is missing: make a new plan"),
@@ -137,12 +137,12 @@ impl ShardJob {
     /// The departed files of a shard that is recorded as done; `None` if it is not. A record that is torn is put aside,
     /// and so is one of files that are back.
     fn is_done(&self, shard: u32, observer: &EventObserver<'_>) -> Result<Option<Departed>> {
-        let path = self.plan.done(shard);
-        if std::fs::symlink_metadata(&path).is_err() {
+        let record = self.plan.done(shard);
+        if record.stat().is_err() {
             return Ok(None);
         }
-        let extension = match done::check(&self.plan, shard) {
-            Ok(_) if done::totals(&path).is_none_or(|totals| totals.gone == 0) => {
+        let extension = match record.read().and_then(|mut record| record.check()) {
+            Ok(_) if done::totals(record.open()).is_none_or(|totals| totals.gone == 0) => {
                 return Ok(Some(Departed::default()));
             }
             Ok(_) => match look_again(&self.plan, shard)? {
@@ -177,8 +177,7 @@ impl ShardJob {
 
     /// Reads a list through: nothing of one that is torn is copied.
     fn list(&self, shard: u32) -> Result<ShardList> {
-        let mut reader =
-            SummedReader::open(&self.plan.list(shard), 0, &self.plan.list_header(shard))?;
+        let mut reader = self.plan.list(shard).read()?;
         let start = reader.at();
         let mut last = Vec::new();
         while reader.advance()? {
@@ -210,8 +209,9 @@ impl ShardJob {
         job.workers = self.workers;
         job.limit_rate = self.limit_rate;
         job.names = Some(NameList::planned(list.records.clone()));
-        let (tag, dead, manifest) = (attempt.tag, dead.to_vec(), attempt.dir.clone());
-        job.shard = Some(ShardRole { tag, dead, manifest });
+        let (tag, dead) = (attempt.tag, dead.to_vec());
+        let (dir, path) = (Arc::clone(&attempt.dir), attempt.path.clone());
+        job.shard = Some(ShardRole { tag, dead, dir, path });
         job
     }
 
@@ -258,13 +258,14 @@ impl ShardJob {
                     ShardState::Incomplete
                 }
                 (Ending::Complete | Ending::Incomplete, Some(manifest)) => {
-                    self.keep_states(shard, &manifest, observer);
-                    match self.record(list, &job, &manifest, &mut departed, observer)? {
+                    self.keep_states(attempt, &manifest, observer);
+                    match self.record(list, &job, attempt, &manifest, &mut departed, observer)? {
                         // Of the same content, and maybe with an older label.
                         ShardState::DoneBefore if counts.replaced > 0 => {
                             let finding = "this attempt replaced files while another recorded the shard, so it is to be \
                                            run again";
-                            let error = Error::finding("record", self.plan.list(shard), finding);
+                            let list = self.plan.list(shard).path();
+                            let error = Error::finding("record", list, finding);
                             (observer.listen)(&Event::Failed(&error));
                             done::put_aside(&self.plan, shard, DOUBTFUL)?;
                             ShardState::Incomplete
@@ -300,14 +301,13 @@ impl ShardJob {
 
     /// Keeps the chains of large files for the end of the plan. Whose they are is of no weight: they need not be
     /// believed, and without them checks take longer.
-    fn keep_states(&self, shard: u32, manifest: &Path, observer: &EventObserver<'_>) {
-        let Some(name) = states_name(manifest) else { return };
-        match std::fs::rename(directory_of(manifest).join(name), self.plan.states(shard)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let error = Error::io("keep the states of", self.plan.list(shard), error);
-                (observer.listen)(&Event::Warning(&error));
-            }
-            _ => {}
+    fn keep_states(&self, attempt: &Attempt, manifest: &Path, observer: &EventObserver<'_>) {
+        let (Some(name), shard) = (states_name(manifest), attempt.tag.shard) else { return };
+        let kept = self.plan.states(shard).name;
+        let keep = |done: Dir| attempt.dir.rename(&name, &done, &kept);
+        if let Err(error) = self.plan.below(DONE).and_then(keep).if_there() {
+            let error = Error::io("keep the states of", self.plan.list(shard).path(), error);
+            (observer.listen)(&Event::Warning(&error));
         }
     }
 
@@ -316,16 +316,14 @@ impl ShardJob {
         &self,
         list: &ShardList,
         job: &CopyJob,
+        attempt: &Attempt,
         manifest: &Path,
         departed: &mut Departed,
         observer: &EventObserver<'_>,
     ) -> Result<ShardState> {
         let shard = list.shard;
-        let path = self.plan.done(shard);
-        let fail = |error| Error::io("record the shard in", &path, error);
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(fail(io::ErrorKind::InvalidInput.into()));
-        };
+        let record = self.plan.done(shard);
+        let fail = |error| Error::io("record the shard in", record.path(), error);
         let changed = job.names.as_ref().and_then(NameList::changed);
         let changed = changed.map(ChangedFiles::take).unwrap_or_default();
         if !changed.is_empty() {
@@ -333,28 +331,31 @@ impl ShardJob {
                 "{} of its files changed since it was planned, and were copied as they are now",
                 changed.len()
             );
-            let warning = Error::finding("copy as planned", self.plan.list(shard), finding);
+            let warning = Error::finding("copy as planned", self.plan.list(shard).path(), finding);
             (observer.listen)(&Event::Warning(&warning));
         }
-        let mut files = ShardFiles::new(&self.plan, &list.records, manifest, &changed)?;
-        let dir = Dir::open(parent).map_err(fail)?;
+        let name = manifest.file_name().unwrap_or_default();
+        let lines = attempt.dir.open_file(name, false).and_then(sorted_lines);
+        let lines = lines.deed("read the manifest of the shard", manifest)?;
+        let mut files = ShardFiles::new(&self.plan, &list.records, lines, &changed)?;
+        let dir = self.plan.below(DONE).map_err(fail)?;
         let mut lost = None;
         let fill = |file: &mut File| {
-            let mut writer = DoneWriter::new(file, &self.plan.done_header(shard))?;
+            let mut writer = DoneWriter::new(file, &record.header)?;
             files.write(&mut writer, |path| (observer.listen)(&Event::Gone(path.as_bytes())))?;
             match files.is_missing {
                 true => Err(io::ErrorKind::Other.into()),
                 false => writer.finish().map(drop),
             }
         };
-        let publish = |staged: &StagedFile| match staged.give_name(&dir, name, false) {
+        let publish = |staged: &StagedFile| match staged.give_name(&dir, &record.name, false) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                lost = Some(done::difference(&self.plan, shard, &parent.join(staged.name())));
+                lost = Some(done::difference(&self.plan, shard, staged.name()));
                 Err(error)
             }
             published => published,
         };
-        let written = StagedFile::of(&dir, name, false, &|_| false)
+        let written = StagedFile::of(&dir, &record.name, false, &|_| false)
             .and_then(|staged| staged.write(&dir, true, fill, publish));
         *departed = files.departed;
         match (lost, files.is_missing) {
@@ -388,15 +389,13 @@ pub struct ShardFiles<'a> {
 }
 
 impl<'a> ShardFiles<'a> {
-    /// Reads the manifest that an attempt at a shard left, whose list has these `records`.
+    /// The files of a shard whose list has these `records`, and the lines of the manifest that an attempt at it left.
     pub fn new(
         plan: &PlanDir,
         records: &SortedRecords,
-        manifest: &Path,
+        lines: JoinReader,
         changed: &'a BTreeMap<Vec<u8>, u64>,
     ) -> Result<Self> {
-        let lines = File::open(manifest).and_then(sorted_lines);
-        let lines = lines.deed("read the manifest of the shard", manifest)?;
         let (departed, search) = (Departed::default(), SourceSearch::new(plan)?);
         Ok(Self { list: records.reader(), lines, changed, search, departed, is_missing: false })
     }

@@ -109,7 +109,9 @@ pub(crate) struct ShardRole {
     /// Earlier attempts at the shard that are dead: what they left is removed.
     pub dead: Vec<ShardTag>,
     /// The directory that the manifest goes to.
-    pub manifest: PathBuf,
+    pub dir: Arc<Dir>,
+    /// Where that is.
+    pub path: PathBuf,
 }
 
 impl CopyJob {

@@ -7,7 +7,7 @@ use std::{fs::File, io, ops::Range, path::Path, path::PathBuf, thread::Builder, 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::error::{Deed, Error, Result};
-use crate::{hash::Algorithm, hash::Digest, hash::Hasher, sys, sys::PlainUse, sys::Uninterrupted};
+use crate::{hash::Algorithm, hash::Digest, hash::Hasher, sys, sys::Uninterrupted};
 
 // Summed files that a thread of its own reads and hashes, one after the other, while another thread looks at their
 // records.
@@ -42,13 +42,13 @@ impl ReadAhead {
     /// The thread cannot be started.
     pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
-        paths: impl Iterator<Item = PathBuf> + Send + 'scope,
+        files: impl Iterator<Item = io::Result<File>> + Send + 'scope,
     ) -> io::Result<Self> {
         let (sender, messages) = bounded(WAITING);
         let (used, empty) = bounded(WAITING + 2);
         let read = move || {
-            for path in paths {
-                if !send_file(&path, &sender, &empty) {
+            for file in files {
+                if !send_file(file, &sender, &empty) {
                     break;
                 }
             }
@@ -67,9 +67,9 @@ impl ReadAhead {
 }
 
 /// Sends a file; false if there is no receiver any more.
-fn send_file(path: &std::path::Path, sender: &Sender<Message>, empty: &Receiver<Vec<u8>>) -> bool {
-    let mut file = match SummedFile::open(path) {
-        Ok(file) => file,
+fn send_file(file: io::Result<File>, sender: &Sender<Message>, empty: &Receiver<Vec<u8>>) -> bool {
+    let mut file = match file {
+        Ok(file) => SummedFile::of(file),
         Err(error) => return sender.send(Message::Failed(error)).is_ok(),
     };
     loop {
@@ -141,15 +141,6 @@ pub struct SummedFile {
 }
 
 impl SummedFile {
-    /// Opens the file at `path`.
-    ///
-    /// # Errors
-    /// It cannot be opened, or is no plain file.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        // A FIFO in its place would be waited for.
-        sys::open_plain(path, PlainUse::Read).map(Self::of)
-    }
-
     /// A file that is open, from where it stands.
     fn of(file: File) -> Self {
         Self { file: Uninterrupted(file), hasher: SUM.start(), held: Vec::new(), sum: None }
@@ -232,18 +223,12 @@ pub struct SummedReader<B = SummedFile> {
 }
 
 impl SummedReader {
-    /// Opens a list of a plan at `path`, whose first record must be `header`.
-    pub fn open(path: &Path, end: u8, header: &str) -> Result<Self> {
-        Self::open_to(LIST, path, end, header)
+    /// Reads a list of a plan, which was `opened`; its first record must be `header`.
+    pub fn of_list(opened: io::Result<File>, path: &Path, end: u8, header: &str) -> Result<Self> {
+        Self::of(opened.deed(LIST, path)?, LIST, path, end, header)
     }
 
-    /// Opens any such file, to do this with it.
-    pub fn open_to(deed: &'static str, path: &Path, end: u8, header: &str) -> Result<Self> {
-        let blocks = SummedFile::open(path).deed(deed, path)?;
-        Self::begin(blocks, deed, path, end, header)
-    }
-
-    /// Reads such a file that is open, which is at `path`.
+    /// Reads any such file, which is open, to do this with it.
     pub fn of(file: File, deed: &'static str, path: &Path, end: u8, header: &str) -> Result<Self> {
         Self::begin(SummedFile::of(file), deed, path, end, header)
     }
@@ -487,7 +472,8 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         let read = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            SummedReader::open(&path, 0, "# head").and_then(|mut reader| reader.check())
+            SummedReader::of_list(File::open(&path), &path, 0, "# head")
+                .and_then(|mut reader| reader.check())
         };
         assert_eq!(read(&whole).unwrap(), trailer);
         assert_eq!((trailer.records, trailer.bytes), (3, 42));
@@ -500,7 +486,7 @@ mod tests {
             assert!(read(&other).is_err(), "changed at {at}");
         }
         assert!(read(&[&whole[..], b"x\0"].concat()).is_err());
-        assert!(SummedReader::open(&path, 0, "# other").is_err());
+        assert!(SummedReader::of_list(File::open(&path), &path, 0, "# other").is_err());
     }
 
     #[test]
@@ -515,7 +501,8 @@ mod tests {
             writer.add(&first).unwrap();
             writer.add(b"").unwrap();
             let trailer = writer.finish(1).unwrap();
-            let mut reader = SummedReader::open(&path, b'\n', "head").unwrap();
+            let mut reader =
+                SummedReader::of_list(File::open(&path), &path, b'\n', "head").unwrap();
             assert_eq!(reader.next_record().unwrap(), Some(&first[..]), "{more}");
             assert_eq!(reader.next_record().unwrap(), Some(&b""[..]), "{more}");
             assert_eq!(reader.next_record().unwrap(), None, "{more}");
@@ -537,7 +524,8 @@ mod tests {
             writer.finish(7).unwrap();
         }
         std::thread::scope(|scope| {
-            let mut ahead = ReadAhead::start(scope, paths.clone().into_iter()).unwrap();
+            let mut ahead =
+                ReadAhead::start(scope, paths.clone().into_iter().map(File::open)).unwrap();
             for (number, path) in paths.iter().enumerate() {
                 let opened = SummedReader::open_next(&mut ahead, path, 0, "head");
                 if number == 3 {

@@ -4,9 +4,25 @@
 use std::{ffi::OsStr, ffi::OsString, fs::File, io};
 
 use crate::sys::part_name::{PartOwner, under_part_name};
-use crate::sys::{Attributes, Dir, close_file, dir_listing::DirListing};
+use crate::sys::{Attributes, Dir, close_file, dir_listing::DirListing, stat::Kind};
+
+/// The error of what is used as a regular file and is none.
+pub(super) fn is_not_plain(kind: Kind) -> io::Error {
+    io::Error::other(format!("it is {}, and only a regular file is used", kind.name()))
+}
 
 impl Dir {
+    /// Opens the regular file `name` for reading, in a directory that is this user's alone.
+    ///
+    /// # Errors
+    /// It is something else: a FIFO would be waited for. Or the system's.
+    pub fn open_plain(&self, name: &OsStr) -> io::Result<File> {
+        match self.stat(name, false)?.kind {
+            Kind::File => self.open_file(name, false),
+            kind => Err(is_not_plain(kind)),
+        }
+    }
+
     /// True if there is an entry of exactly this name: on some systems a look at one finds an entry that is called
     /// otherwise.
     ///

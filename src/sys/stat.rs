@@ -1,6 +1,7 @@
 //! The metadata of an entry, in terms that do not depend on the system.
 
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,6 +87,13 @@ impl Time {
     pub fn may_be_of(self, now: Time) -> bool {
         const AHEAD: i64 = 24 * 60 * 60;
         (now..=now.later_by(AHEAD)).contains(&self) || now.may_be_stored_as(self)
+    }
+
+    /// How long this is after `earlier`; nothing if it is before.
+    pub fn since(self, earlier: Time) -> Duration {
+        let at = |it: Time| i128::from(it.secs) * i128::from(SECOND) + i128::from(it.nanos);
+        let nanos = (at(self) - at(earlier)).max(0);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     /// This time, so many seconds later.

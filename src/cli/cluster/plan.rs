@@ -353,7 +353,7 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
 
 /// True if a shard is recorded as done, with all of its files.
 fn is_whole(plan: &PlanDir, shard: u32) -> bool {
-    done::totals(&plan.done(shard)).is_some_and(|totals| totals.gone == 0)
+    done::totals(plan.done(shard).open()).is_some_and(|totals| totals.gone == 0)
 }
 
 /// The end of a shard's run with this exit.

@@ -338,7 +338,7 @@ pub fn begin(
     is_to_stop: &dyn Fn() -> bool,
 ) -> io::Result<()> {
     let place = match &job.shard {
-        Some(role) => Dir::open(&role.manifest)?,
+        Some(role) => role.dir.try_clone()?,
         None => root.try_clone()?,
     };
     let last = job.last_generation.as_ref().map(|last| &*last.dir);

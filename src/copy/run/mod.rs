@@ -28,7 +28,7 @@ use crate::{
     event::EventObserver, event::Gate, event::Progress, event::Stop, fanout::Slot, hash::Algorithm,
     io::Cache, io::Control, io::FurtherDigests, io::RateLimit, io::link_check::Helpers,
     io::read_back::Residency, manifest::ManifestFile, manifest::ManifestName, manifest::Readers,
-    parity::ParityAhead, state::Knowledge, sys, sys::Dir, sys::Durable, sys::VolumeDetails,
+    parity::ParityAhead, state::Knowledge, sys, sys::Durable, sys::VolumeDetails,
     transfer::Context, transfer::FirstRead, transfer::Shared, transfer::baseline::Baseline,
     transfer::kernel::CopyMethods, tree::NameCount, tree::NameList, tree::Patience, tree::Pattern,
     tree::Walk, tree::dirs::OTHERS_MAY_WRITE,
@@ -470,11 +470,11 @@ impl OutputRun<'_> {
         let (algorithm, root) = (self.job.options.algorithm, prepared.output.handle.as_ref());
         let Some(root) = root.filter(|_| algorithm != Algorithm::None) else { return Ok(None) };
         let (path, root) = match (&self.job.shard, &self.job.payload) {
-            (Some(shard), _) => (&shard.manifest, Dir::open(&shard.manifest)),
-            (None, Some(payload)) => (&payload.lists_path, payload.lists.try_clone()),
-            (None, None) => (&self.job.output, root.try_clone()),
+            (Some(shard), _) => (&shard.path, &*shard.dir),
+            (None, Some(payload)) => (&payload.lists_path, &*payload.lists),
+            (None, None) => (&self.job.output, root),
         };
-        let root = root.deed("open", path)?;
+        let root = root.try_clone().deed("open", path)?;
         let room = (!self.job.options.check_space).then(|| sys::room(&root));
         let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
         let (path, name) =

@@ -105,7 +105,7 @@ impl Dir {
     /// is there already is an error (`AlreadyExists`) and stays.
     pub fn publish(&self, part: &OsStr, name: &OsStr, replace: bool) -> io::Result<()> {
         if replace {
-            return Ok(rustix::fs::renameat(&self.0, part, &self.0, name)?);
+            return self.rename(part, self, name);
         }
         match rustix::fs::renameat_with(&self.0, part, &self.0, name, RenameFlags::NOREPLACE) {
             // File systems without the flag (FUSE, some network ones) say EINVAL, old kernels ENOSYS,
@@ -124,7 +124,7 @@ impl Dir {
         match self.stat(name, false) {
             Ok(_) => Err(Errno::EXIST.into()),
             Err(absent) if absent.kind() == io::ErrorKind::NotFound => {
-                Ok(rustix::fs::renameat(&self.0, part, &self.0, name)?)
+                self.rename(part, self, name)
             }
             Err(other) => Err(other),
         }
@@ -140,6 +140,11 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
+    /// Moves the entry `name` into `to` under the name `new`, in the place of what is there.
+    pub fn rename(&self, name: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.0, name, &to.0, new)?)
+    }
+
     /// Moves the entry `name`, a directory with everything in it, into `to` under the name `new`. An entry that is
     /// there already is an error (`AlreadyExists`) and stays.
     pub fn move_entry(&self, name: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
@@ -151,9 +156,7 @@ impl Dir {
         }
         match to.stat(new, false) {
             Ok(_) => Err(Errno::EXIST.into()),
-            Err(absent) if absent.kind() == io::ErrorKind::NotFound => {
-                Ok(rustix::fs::renameat(&self.0, name, &to.0, new)?)
-            }
+            Err(absent) if absent.kind() == io::ErrorKind::NotFound => self.rename(name, to, new),
             Err(other) => Err(other),
         }
     }

@@ -11,9 +11,10 @@ use std::{
 use rustix::{fs::CWD, fs::Mode, fs::OFlags, io::Errno};
 
 use crate::{
-    path::RelPath, path::directory_of, sys::Dir, sys::interrupted::uninterrupted, sys::stat::Kind,
-    sys::types::PlainUse, sys::unix::dir::DIRECTORY, sys::unix::dir::PRIVATE,
-    sys::unix::process::acting_as, sys::unix::system::ONLY_THROUGH, sys::unix::system::unopened,
+    path::RelPath, path::directory_of, sys::Dir, sys::dir::is_not_plain,
+    sys::interrupted::uninterrupted, sys::stat::Kind, sys::types::PlainUse,
+    sys::unix::dir::DIRECTORY, sys::unix::dir::PRIVATE, sys::unix::process::acting_as,
+    sys::unix::system::ONLY_THROUGH, sys::unix::system::unopened,
 };
 
 /// Where the names of what is open already, and of devices, stand; only root makes others there.
@@ -197,10 +198,6 @@ impl Dir {
 /// The system's.
 pub fn read_at(file: &File, room: &mut [u8], at: u64) -> io::Result<usize> {
     uninterrupted(|| FileExt::read_at(file, room, at))
-}
-
-fn is_not_plain(kind: Kind) -> io::Error {
-    io::Error::other(format!("it is {}, and only a regular file is used", kind.name()))
 }
 
 // Files that are obeyed: whoever can change one, or put another in its place, says what this user's program does.

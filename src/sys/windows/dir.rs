@@ -168,16 +168,30 @@ impl Dir {
     /// Gives the finished file `part` its final `name`, atomically. Unless `replace`, an entry that
     /// is there already is an error (`AlreadyExists`) and stays.
     pub fn publish(&self, part: &OsStr, name: &OsStr, replace: bool) -> io::Result<()> {
-        let to = new_component(name)?;
-        let part = component(part)?;
-        let part = patiently(|| nt::open(Some(self.as_handle()), &part, as_it_is(DELETE)))?;
+        self.rename_to(part, self, name, replace)
+    }
+
+    /// Moves the entry `name` into `to` under the name `new`, in the place of what is there.
+    pub fn rename(&self, name: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
+        self.rename_to(name, to, new, true)
+    }
+
+    /// Moves the entry `name`, a directory with everything in it, into `to` under the name `new`. An entry that is
+    /// there already is an error (`AlreadyExists`) and stays.
+    pub fn move_entry(&self, name: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
+        self.rename_to(name, to, new, false)
+    }
+
+    fn rename_to(&self, name: &OsStr, to: &Dir, new: &OsStr, replace: bool) -> io::Result<()> {
+        let (from, new_name) = (component(name)?, new_component(new)?);
+        let entry = patiently(|| nt::open(Some(self.as_handle()), &from, as_it_is(DELETE)))?;
         // POSIX semantics: also while a program has the old file open.
         let mut flags = FILE_RENAME_POSIX_SEMANTICS;
         if replace {
             flags |= FILE_RENAME_REPLACE_IF_EXISTS | FILE_RENAME_IGNORE_READONLY_ATTRIBUTE;
         }
         let rename =
-            |class, flags| nt::set_name(part.as_handle(), class, flags, self.as_handle(), &to);
+            |class, flags| nt::set_name(entry.as_handle(), class, flags, to.as_handle(), &new_name);
         match rename(FileRenameInformationEx, flags) {
             // Before Windows 10 1809, and on file systems other than NTFS.
             Err(error) if nt::is_unsupported(&error) => {}
@@ -186,7 +200,7 @@ impl Dir {
         match rename(FileRenameInformation, u32::from(replace)) {
             Err(error) if replace && nt::is_one_of(&error, &[ERROR_ACCESS_DENIED]) => {
                 // What is to give way may be read-only, which stops only this older call.
-                self.make_writable(name)?;
+                to.make_writable(new)?;
                 rename(FileRenameInformation, 1)
             }
             renamed => renamed,
@@ -239,19 +253,6 @@ impl Dir {
         let how = OpenHow { options, ..as_it_is(DELETE) };
         let entry = patiently(|| nt::open(Some(self.as_handle()), &component, how))?;
         remove_open(entry.as_handle())
-    }
-
-    /// Moves the entry `name`, a directory with everything in it, into `to` under the name `new`. An entry that is
-    /// there already is an error (`AlreadyExists`) and stays.
-    pub fn move_entry(&self, name: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
-        let (from, new) = (component(name)?, new_component(new)?);
-        let entry = patiently(|| nt::open(Some(self.as_handle()), &from, as_it_is(DELETE)))?;
-        let rename =
-            |class, flags| nt::set_name(entry.as_handle(), class, flags, to.as_handle(), &new);
-        match rename(FileRenameInformationEx, FILE_RENAME_POSIX_SEMANTICS) {
-            Err(error) if nt::is_unsupported(&error) => rename(FileRenameInformation, 0),
-            renamed => renamed,
-        }
     }
 
     /// Makes the directory `name`. It inherits the permissions of this one.

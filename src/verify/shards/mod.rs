@@ -3,7 +3,7 @@
 
 pub mod merge;
 
-use std::{fs::File, io, path::Path, path::PathBuf};
+use std::{fs::File, io, path::Path, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -176,12 +176,14 @@ pub struct ShardResult {
 #[derive(Debug)]
 pub struct ResultsDir {
     path: PathBuf,
-    dir: Dir,
+    dir: Arc<Dir>,
 }
 
 /// A result that was found, or why it is none.
 #[derive(Debug)]
 pub struct FoundResult {
+    /// The directory that it is in.
+    dir: Arc<Dir>,
     pub path: PathBuf,
     pub result: Result<ShardResult>,
 }
@@ -208,7 +210,7 @@ impl ResultsDir {
                 "it is not a directory of this user's alone, so anyone may have changed it";
             return Err(Error::finding("open the results in", path, finding));
         }
-        Ok(Self { path: path.to_path_buf(), dir })
+        Ok(Self { path: path.to_path_buf(), dir: dir.into() })
     }
 
     fn name(shard: CheckShard) -> String {
@@ -243,11 +245,12 @@ impl ResultsDir {
     pub fn all(&self) -> Result<Vec<FoundResult>> {
         let fail = |error| Error::io("look for results in", &self.path, error);
         let mut found = Vec::new();
-        for entry in DirListing::at(&self.path).map_err(fail)? {
+        for entry in DirListing::of(&self.dir).map_err(fail)? {
             let path = self.path.join(&*entry.map_err(fail)?.name);
             if path.extension().is_some_and(|ending| ending == ENDING) {
-                let result = read(&path, |_| Ok(()));
-                found.push(FoundResult { path, result });
+                let dir = Arc::clone(&self.dir);
+                let result = read(&dir, &path, |_| Ok(()));
+                found.push(FoundResult { dir, path, result });
             }
         }
         found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
@@ -258,7 +261,7 @@ impl ResultsDir {
 impl FoundResult {
     /// Reads it once more, and tells what it has of bad files of a target.
     pub fn tell(&self, target: &Target, mut tell: impl FnMut(Finding)) -> Result<()> {
-        read(&self.path, |record| {
+        read(&self.dir, &self.path, |record| {
             tell(finding(record, target).ok_or(())?);
             Ok(())
         })?;
@@ -268,14 +271,12 @@ impl FoundResult {
 
 /// Reads a result to its end; `bad` takes the records of bad files.
 fn read(
+    dir: &Dir,
     path: &Path,
     mut bad: impl FnMut(&[u8]) -> std::result::Result<(), ()>,
 ) -> Result<ShardResult> {
-    let is_file = std::fs::symlink_metadata(path).is_ok_and(|entry| entry.is_file());
-    if !is_file {
-        return Err(Error::finding(READ, path, "it is no regular file"));
-    }
-    let mut reader = SummedReader::open_to(READ, path, 0, HEADER)?;
+    let file = dir.open_plain(path.file_name().unwrap_or_default()).deed(READ, path)?;
+    let mut reader = SummedReader::of(file, READ, path, 0, HEADER)?;
     let first = match reader.next_record()? {
         Some(record) => serde_json::from_slice::<ShardResult>(record).ok(),
         None => None,

@@ -289,3 +289,69 @@ fn a_directory_of_a_plan_that_is_exchanged_for_a_link_leads_nowhere() {
     }
     assert!(is_met);
 }
+
+/// A plan with one shard, and another of the same shape, `planted`, which takes its place while a run is at work.
+fn planted() -> Cluster {
+    let cluster = Cluster::new(1);
+    cluster.plan_with(&["--hard-links"]).assert_code(0);
+    shell(&cluster.scene, "cp -a plan planted");
+    cluster
+}
+
+const EXCHANGE: &str = "mv plan aside && cp -a planted plan";
+
+/// Nothing in the planted directory has changed; the plan gets its name again.
+fn is_untouched(cluster: &Cluster) {
+    shell(&cluster.scene, "diff -r planted plan && rm -r plan planted && mv aside plan");
+}
+
+/// Who owns what the plan's directory is in exchanges it when a shard begins, and when the end does.
+#[test]
+fn a_directory_of_a_plan_that_is_exchanged_during_a_run_is_not_gone_by() {
+    need!(Strace);
+    let stops = [
+        ("shard", "mkdir,mkdirat", "ls plan/running | grep -q ^0000 &&"),
+        ("finish", Strace::RENAMES, "[ -e plan/ENDING ] &&"),
+    ];
+    for (verb, calls, is_at_work) in stops {
+        let cluster = planted();
+        if verb == "finish" {
+            cluster.shard(0).assert_code(0);
+            // What is recorded of each file is another's digest.
+            let other = "sed -E 's/^[0-9a-f]{8}/00000000/' plan/done/0000.sha256sum";
+            shell(&cluster.scene, &format!("{other} >planted/done/0000.sha256sum"));
+        }
+        let command = match verb {
+            "shard" => cluster.command(verb, &["--index", "0"]),
+            _ => cluster.command(verb, &[]),
+        };
+        let strace = Strace::inject(&cluster.scene, calls, "signal=SIGSTOP:when=1");
+        let exchange = || drop(shell(&cluster.scene, &format!("{is_at_work} {EXCHANGE}")));
+        strace.run_stopped(command, exchange).assert_code(0);
+        is_untouched(&cluster);
+        cluster.shard(0).assert_code(0).assert_prints(&["was done before"]);
+        cluster.finish().assert_code(0);
+        cluster.is_as_a_single_run();
+    }
+}
+
+/// A shard that waits for its list sees what others make in the directory that it opened, and only that.
+#[test]
+fn a_directory_of_a_plan_that_is_exchanged_while_a_shard_waits_is_not_gone_by() {
+    need!(Strace);
+    let cluster = planted();
+    let scene = &cluster.scene;
+    shell(scene, "mkdir apart && mv plan/SEALED plan/shards/0000.list apart");
+    let strace = Strace::watch(scene, &[Strace::OPENS, Strace::STATS].join(","));
+    let mut shard = strace.spawn(cluster.command("shard", &["--index", "0"]));
+    let looks = || strace.log().matches("SEALED").count();
+    shard.until("it waits", || looks() > 0);
+    shell(scene, EXCHANGE);
+    let before = looks();
+    shard.until("it looks again", || looks() > before + 1);
+    shell(scene, "mv apart/SEALED aside && mv apart/0000.list aside/shards");
+    shard.wait().assert_code(0);
+    is_untouched(&cluster);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
