@@ -273,20 +273,28 @@ impl Found {
         let (len, mut found, mut at) = (files.size(), Self::default(), 0);
         // Who plants packets that reach into each other gets no more reading than this.
         let mut most = len.saturating_mul(4);
-        let mut room = vec![0; CHUNK];
+        let (mut room, mut window, mut window_at) = (vec![0; CHUNK], Vec::new(), 0);
         while at + HEAD as u64 <= len {
             if is_to_stop() {
                 return Ok(None);
             }
-            let read = files.fill_at(&mut room, at)?;
-            let Some(magic) = memchr::memmem::find(&room[..read], MAGIC) else {
+            // Small packets are thousands: what was read is looked through to its end before more is read.
+            if at + HEAD as u64 > window_at + window.len() as u64 {
+                window.resize(CHUNK, 0);
+                let read = files.fill_at(&mut window, at)?;
+                window.truncate(read);
+                window_at = at;
+            }
+            let rest = window.get((at - window_at) as usize..).unwrap_or_default();
+            let read = rest.len();
+            let Some(magic) = memchr::memmem::find(rest, MAGIC) else {
                 found.has_gaps = true;
                 at += (read.saturating_sub(MAGIC.len() - 1) as u64).max(1);
                 continue;
             };
             found.has_gaps |= magic > 0;
             at += magic as u64;
-            let packet = long(&room[..read], magic + 8).filter(|packet| {
+            let packet = long(rest, magic + 8).filter(|packet| {
                 *packet >= HEAD as u64 && packet % 4 == 0 && *packet <= len - at && *packet <= most
             });
             let Some(packet) = packet else {

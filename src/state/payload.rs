@@ -26,8 +26,10 @@ pub enum SinceRecorded {
 #[derive(Debug)]
 pub struct RecordedPayload {
     known: Knowledge,
-    /// By which algorithm the list is.
+    /// By which algorithm the list is, …
     by: Algorithm,
+    /// … and all lists that the bag has.
+    listed_by: Vec<Algorithm>,
     /// The first of those that were last taken.
     taken: Option<RelPath>,
 }
@@ -55,14 +57,21 @@ impl RecordedPayload {
         FinishedManifest::last_named(&payload.private)?;
         let known = Knowledge::of_records(&payload.private, &payload.dir, is_to_stop);
         let (known, taken) = (known.proving_with(by), None);
-        known.has_records().then_some(Self { known, by, taken })
+        let is_there = |by: &Algorithm| {
+            bag.stat(format!("manifest-{}.txt", by.name()).as_ref(), false).is_ok()
+        };
+        let listed_by = Algorithm::listed().filter(is_there).collect();
+        known.has_records().then_some(Self { known, by, listed_by, taken })
     }
 
     /// Holds a line against it: the file at `path` below the payload has the `listed` digest.
     pub fn hold(&self, path: &[u8], listed: Digest) -> HeldLine {
         self.known.settle(path);
-        let recorded = self.known.digest(path, self.by).map(|(digest, _)| digest);
-        let contradiction = match recorded {
+        let by_list = self.known.digest(path, self.by).map(|(digest, _)| digest);
+        // Where the list that the runs made is gone, one by another algorithm proves nothing.
+        let is_not_listed = |digest: &Digest| !self.listed_by.contains(&digest.algorithm());
+        let recorded = by_list.or_else(|| self.known.any_digest(path).filter(is_not_listed));
+        let contradiction = match by_list {
             Some(recorded) if recorded != listed => Some(SinceRecorded::Changed),
             None if !self.known.lists(path) => Some(SinceRecorded::Added),
             _ => None,

@@ -29,8 +29,6 @@ pub enum Rival {
     Unrecorded(ManifestName),
     /// A later run finished it: what that run replaced is not as the given manifest says.
     Superseding(ManifestName),
-    /// This user's last run finished it, and it is gone: one with a later name is checked instead.
-    Gone(ManifestName),
     /// It has a later name, and is listed by another: it came from a source, and is not checked.
     Listed(ManifestName),
     /// It has a name of the future, and is not checked.
@@ -199,15 +197,17 @@ impl OwnManifests {
         (self.finished, self.unfinished) = all.into_iter().partition(ManifestName::is_finished);
     }
 
-    /// The one that holds, of the directory `dir`. An older one than the last that this user's runs finished does not.
+    /// The one that holds, of the directory `dir`. None but the one that this user's runs finished last does, nor does
+    /// one in what they made a bag.
     ///
     /// # Errors
     /// The manifests of the directory cannot be read.
     pub fn valid(&self, dir: &Path) -> Result<Option<ManifestName>> {
         Ok(match self.record {
-            Recorded::Manifest(name, _) if self.finished.contains(&name) => Some(name),
-            Recorded::Manifest(name, _) => self.later_than(name),
+            // Who may write there can remove it and put another in its place.
+            Recorded::Manifest(name, _) => Some(name).filter(|name| self.finished.contains(name)),
             Recorded::Unfinished => None,
+            Recorded::Nothing if self.is_bag && !self.is_declared => None,
             Recorded::Nothing => Dir::open(dir)
                 .and_then(|here| self.latest_unlisted(&here))
                 .deed("read the manifests in", dir)?,
@@ -242,8 +242,7 @@ impl OwnManifests {
                 rivals.extend(self.missing.map(Rival::NotAll));
                 rivals.extend(self.is_unlisted.then_some(Rival::Unlisted));
             }
-            Recorded::Manifest(recorded, _) => rivals.push(Rival::Gone(recorded)),
-            Recorded::Nothing | Recorded::Unfinished => {
+            Recorded::Manifest(..) | Recorded::Nothing | Recorded::Unfinished => {
                 let of_kind = |later: ManifestName| match later.is_ahead() {
                     true => Rival::Ahead(later),
                     false => Rival::Listed(later),
@@ -376,9 +375,13 @@ impl OwnManifests {
         }
         let unfinished = self.unfinished.iter().max();
         let finding = match (self.finished.first(), &self.record, unfinished) {
-            (Some(older), Recorded::Manifest(recorded, _), _) => format!(
-                "{recorded}, which the last run finished, is gone, and older ones may no longer hold; \
-                 run the copy again, or give {older} with --manifest"
+            (Some(other), Recorded::Manifest(recorded, _), _) => format!(
+                "{recorded}, which the last run finished, is gone, and others may not hold or not be yours; \
+                 run the copy again, or give {other} with --manifest"
+            ),
+            (Some(other), Recorded::Nothing, _) if self.is_bag && !self.is_declared => format!(
+                "your runs made it a bag, its bagit.txt is gone, and {other} is not theirs; run the copy again, or give that \
+                 one with --manifest"
             ),
             (Some(other), Recorded::Unfinished, _) => format!(
                 "no run of yours to it has come to its end, and {other} is not theirs; run the copy again, or give that \
@@ -484,14 +487,7 @@ pub fn has_own_manifest(dir: &Path, state: Option<&Path>) -> bool {
 pub fn own_manifest(dir: &Path, state: Option<&Path>) -> Result<PathBuf> {
     let mut own = OwnManifests::look(dir, state)?;
     own.misnamed.take().map_or(Ok(()), Err)?;
-    let valid = own.open_valid(dir)?;
-    let gone = |rival: &Rival| if let Rival::Gone(name) = rival { Some(*name) } else { None };
-    if let Some(name) = valid.rivals.iter().find_map(gone) {
-        let finding = "your last run finished it, and it is gone: who may write there may have put another in its place; \
-                       run the copy again, or give the list that counts with --expect";
-        return Err(Error::finding("prove it by", dir.join(name.to_string()), finding));
-    }
-    Ok(dir.join(valid.name.to_string()))
+    Ok(dir.join(own.open_valid(dir)?.name.to_string()))
 }
 
 /// The answer of the private record of the directory `here`. One that was copied there with its output counts if the

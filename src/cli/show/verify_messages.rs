@@ -334,9 +334,6 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
                             brought is not as listed; run that copy again, with a list"
                 .to_owned()
         }
-        Rival::Gone(name) => {
-            format!("{name}, which the last run finished, is gone; {manifest} is checked instead")
-        }
     }
 }
 

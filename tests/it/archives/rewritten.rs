@@ -118,3 +118,35 @@ fn a_bag_that_is_as_it_was_made_is_valid() {
     shell(&scene, "cp -a dst moved && rm -r dst && mv moved dst");
     is_valid(&scene);
 }
+
+/// A list by another algorithm than that of the runs says nothing against what they recorded.
+#[test]
+fn a_list_by_another_algorithm_does_not_count_for_the_one_that_is_gone() {
+    let scene = rewritten("true");
+    let seal = "cd dst && rm manifest-sha256.txt tagmanifest-sha256.txt &&
+        find data -type f | sort | xargs sha512sum > manifest-sha512.txt";
+    shell(&scene, seal);
+    verify(&scene, 0);
+    shell(
+        &scene,
+        "cd dst && printf ONE > data/a && find data -type f | sort | xargs sha512sum > manifest-sha512.txt",
+    );
+    let run = verify(&scene, 4);
+    run.assert_says("differs: dst/data/a");
+    assert!(!run.out().contains("valid bag"), "{}", run.out());
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(4).assert_says("dst/data/a");
+    assert!(!scene.path("back/a").exists(), "{}", run.err());
+}
+
+/// What the runs made a bag is none of the plain copies, whatever is taken away and put there.
+#[test]
+fn a_bag_does_not_become_a_plain_copy() {
+    let scene = rewritten("printf ONE > data/a");
+    shell(
+        &scene,
+        "cd dst && rm *.txt && find data -type f | xargs sha256sum > ../m && mv ../m dircopy-20261101T000000Z.sha256sum",
+    );
+    verify(&scene, 5).assert_says("your runs made it a bag, its bagit.txt is gone");
+    scene.bare(["restore", "dst", "back"]).run().assert_code(2);
+}

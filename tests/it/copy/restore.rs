@@ -469,8 +469,8 @@ fn a_manifest_that_is_gone_is_not_replaced_by_another() {
         }
         let run = scene.bare(["restore", "dst", "back"]).run();
         run.assert_code(2)
-            .assert_says("your last run finished it, and it is gone")
-            .assert_says("--expect");
+            .assert_says("which the last run finished, is gone")
+            .assert_says("--manifest");
         assert!(!scene.path("back").exists());
         scene.bare(["protect", "dst"]).run().assert_says("which the last run finished, is gone");
     }

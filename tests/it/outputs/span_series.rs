@@ -2,7 +2,7 @@
 //! were taken out, and a model of it. However it went, no file is lost without a word, and the newest index says where
 //! each is.
 //!
-//! `DIRCOPY_TEST_LONG=1` makes 300 of the model where 60 have to do otherwise.
+//! `DIRCOPY_TEST_LONG=1` makes 300 of the model where 12 have to do otherwise.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -467,7 +467,7 @@ impl Series {
 fn whatever_happens_between_disks_nothing_is_lost_without_a_word() {
     need!(Mount, Loop);
     Mount::privately();
-    let (all, mut on_several) = (if long() { 300 } else { 60 }, 0);
+    let (all, mut on_several) = (if long() { 300 } else { 12 }, 0);
     for salt in 0..all {
         let mut series = Series::new(salt);
         for _ in 0..3 + series.random.below(9) {
