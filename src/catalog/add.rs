@@ -10,9 +10,11 @@ use crate::{
     error::{Deed, Error, Result},
     event::EventObserver,
     hash::{Algorithm, Digest},
-    path::{RelPath, Shown},
-    sys::{self, Dir},
-    verify::{CoveredJob, DiffJob, Found, Proof, Tree, is_enough, time_of_list},
+    manifest::ManifestName,
+    path::{RelPath, Shown, directory_of},
+    state::{PrivateDir, private_dir::NAME},
+    sys::{self, Dir, PlainUse},
+    verify::{CoveredJob, DiffJob, Found, Proof, Tree, is_enough, refuse_index, time_of_list},
 };
 
 /// What is to be added.
@@ -126,7 +128,7 @@ impl Catalog {
                 self.connection.last_insert_rowid()
             }
         };
-        if at.list.is_none() {
+        if at.mount.is_some() {
             let mount = at.mount.as_deref().map(kept_path);
             let sql = "UPDATE place SET uuid = coalesce(?2, uuid), serial = coalesce(?3, serial), mount = ?4, seen = ?5 \
                        WHERE id = ?1";
@@ -198,17 +200,38 @@ fn of_tree(job: &AddJob) -> Result<Whereabouts> {
     })
 }
 
+/// The whereabouts of a list. A manifest that lies in its tree is of that, unless another place is named.
 fn of_list(job: &AddJob) -> Result<Whereabouts> {
     let path = job.path.canonicalize().deed("open the list", &job.path)?;
-    let name = path.file_name().unwrap_or_default();
+    let list = sys::open_plain(&path, PlainUse::Read).deed("open the list", &job.path)?;
+    refuse_index(&job.path, &list)?;
+    let (name, dir) = (path.file_name().unwrap_or_default(), directory_of(&path));
+    let time = Some(time_of_list(&path)).filter(|time| *time > 0);
+    if job.place.is_none() && ManifestName::of_any(name).is_some() && is_copied_to(dir) {
+        let at = of_tree(&AddJob { path: dir.to_path_buf(), ..job.clone() })?;
+        let below = match job.below.as_os_str().is_empty() {
+            true => at.below,
+            false => RelPath::of(&job.below).as_bytes().to_vec(),
+        };
+        return Ok(Whereabouts { below, time, list: Some(path), ..at });
+    }
     Ok(Whereabouts {
         name: job.place.clone().unwrap_or_else(|| Shown::path(Path::new(name)).to_string()),
         is_asked: job.place.is_some(),
         below: RelPath::of(&job.below).as_bytes().to_vec(),
-        time: Some(time_of_list(&path)).filter(|time| *time > 0),
+        time,
         list: Some(path),
         ..Whereabouts::default()
     })
+}
+
+/// True if runs copied to a directory.
+fn is_copied_to(dir: &Path) -> bool {
+    let looked = Dir::open(dir).and_then(|root| {
+        let private = root.open_dir(NAME.as_ref(), false)?;
+        Ok(PrivateDir::is_one(&private, &root.stat(NAME.as_ref(), false)?))
+    });
+    looked.unwrap_or(false)
 }
 
 fn now() -> u32 {

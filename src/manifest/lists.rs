@@ -3,11 +3,25 @@
 //! Each is a file of its own, called as the manifest but for its ending, and gets its lines when the manifest gets
 //! them. What a form cannot hold is not written into it, and the one who asks is told so.
 
+use std::{fs::File, io};
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hash::Algorithm, hash::Algorithms, hash::Digest, hash::Digests, manifest::read::escape,
+    hash::Algorithm, hash::Algorithms, hash::Digest, hash::Digests, manifest::read::escape, sys,
 };
+
+/// The index of a span begins so.
+pub const SPAN_HEAD: &str = "# dircopy span:";
+
+/// True if a list is the index of a span, whatever it is called: it says what is on other disks, and is of none itself.
+///
+/// # Errors
+/// It cannot be read.
+pub fn is_span_index(list: &File) -> io::Result<bool> {
+    let mut head = [0; SPAN_HEAD.len()];
+    Ok(sys::read_at(list, &mut head, 0)? == head.len() && head == *SPAN_HEAD.as_bytes())
+}
 
 /// The form of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use crate::{
     copy::CopyJob, error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
     hash::Algorithm, hash::Digest, hash::Hasher, manifest::Entries, manifest::ManifestName,
-    manifest::Parsed, manifest::Readers, manifest::lists, path::Shown, span::MOST_EXAMPLES,
-    span::disks::Disks, span::disks::FORGOTTEN, span::disks::Member, span::disks::SpanNote,
-    span::disks::member_of, span::disks::name_of, span::in_words, span::memory::Seen,
-    staged::write_whole, state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
-    sys, sys::Dir, sys::Uninterrupted, tree::PathRecord, tree::Patience, tree::SortedRecords,
-    tree::Sorter, tree::by_path,
+    manifest::Parsed, manifest::Readers, manifest::lists, manifest::lists::SPAN_HEAD, path::Shown,
+    span::MOST_EXAMPLES, span::disks::Disks, span::disks::FORGOTTEN, span::disks::Member,
+    span::disks::SpanNote, span::disks::member_of, span::disks::name_of, span::in_words,
+    span::memory::Seen, staged::write_whole, state::FinishedManifest, state::Missing, state::Note,
+    state::PrivateDir, sys, sys::Dir, sys::Uninterrupted, tree::PathRecord, tree::Patience,
+    tree::SortedRecords, tree::Sorter, tree::by_path,
 };
 
 const WRITE: &str = "write the index of the span to";
@@ -286,9 +286,8 @@ impl IndexWriting<'_> {
             }
         };
         let members: Vec<Member> = files.into_iter().enumerate().map(member).collect();
-        let mut head = String::from(
-            "# dircopy span: what is on which disk; the names begin with its number\n",
-        );
+        let mut head =
+            format!("{SPAN_HEAD} what is on which disk; the names begin with its number\n");
         for (number, member) in members.iter().enumerate() {
             head += &format!("# {}: {}\n", member.words(number), in_words(member.files));
         }

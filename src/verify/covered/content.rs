@@ -10,7 +10,7 @@ use crate::{
     event::{Event, EventObserver},
     hash::{Algorithm, Algorithms, Digest},
     io::{HashedFrom, ReadBack},
-    manifest::ManifestName,
+    manifest::{ManifestName, lists::is_span_index},
     path::RelPath,
     state::private_dir::{NAME, TRASH},
     state::{Belief, KeptPayload, Knowledge, Missing, PrivateDir, Row, plugs::KnownPlugs},
@@ -23,6 +23,10 @@ use crate::{
 };
 
 const DEED: &str = "take for covered";
+
+/// The error about an index.
+const INDEX: &str = "it is the index of a span, which says what is on other disks and is no place: give these disks, \
+                     or the manifest of each";
 
 /// What stopped a pass over a tree.
 enum Stopped {
@@ -532,9 +536,20 @@ impl<'a> FileReader<'a> {
 
 /// When the run began that made a list, by its name; 0 if that does not tell, or is still to come.
 pub fn time_of_list(list: &Path) -> u32 {
-    let name = list.file_name().and_then(ManifestName::parse);
+    let name = list.file_name().and_then(ManifestName::of_any);
     let time = name.filter(|name| !name.is_ahead()).map(|name| name.time().as_second());
     time.and_then(|time| u32::try_from(time).ok()).unwrap_or(0)
+}
+
+/// Refuses the index of a span as the list of a place: what it has is on other disks.
+///
+/// # Errors
+/// It is one, or cannot be read.
+pub fn refuse_index(list: &Path, file: &File) -> Result<()> {
+    match is_span_index(file).deed("read the list", list)? {
+        true => Err(Error::finding("take the list", list, INDEX)),
+        false => Ok(()),
+    }
 }
 
 /// The name of a list by its bytes.

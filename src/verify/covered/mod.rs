@@ -7,7 +7,7 @@
 
 mod content;
 
-pub use content::{Tree, time_of_list};
+pub use content::{Tree, refuse_index, time_of_list};
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -440,6 +440,7 @@ impl CoveredJob {
             return Err(Error::finding("take the list", list, finding));
         }
         let file = File::open(list).map_err(fail)?;
+        refuse_index(list, &file)?;
         let id = Dir::stat_file(&file).map_err(fail)?.id;
         disks.insert(format!("list {}:{}", id.dev, id.ino));
         if !self.lists_apart {

@@ -258,6 +258,35 @@ fn two_at_once_wait_and_a_run_that_cannot_add_says_so() {
     assert!(!scene.path("never").exists());
 }
 
+/// A manifest that lies in its tree is of that, and the index of a span is of no place.
+#[test]
+fn a_list_on_its_disk_is_no_further_place() {
+    let scene = Scene::new();
+    scene.src.file("x", "one").file("y", "two");
+    scene.bare(["-q", "src", "a"]).run().assert_code(0);
+    let manifest = shell(&scene, "ls a/dircopy-*sum").trim().to_owned();
+    let lacking = |scene: &Scene| {
+        catalog(scene, &["status"], 4).assert_says("2 of 2 contents at fewer than 2 places");
+    };
+    catalog(&scene, &["add", &manifest], 0);
+    lacking(&scene);
+    // What is known of a tree is as of a second.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    catalog(&scene, &["add", "a"], 0);
+    lacking(&scene);
+    // The record says more.
+    catalog(&scene, &["add", &manifest], 2).assert_says("is newer than the list");
+    catalog(&scene, &["find", "x"], 0).assert_prints(&["recorded"]);
+    lacking(&scene);
+    // Whoever names the place knows more.
+    catalog(&scene, &["add", &manifest, "--place", "disk 7"], 0);
+    catalog(&scene, &["status"], 0);
+
+    fs::write(scene.path("films"), format!("# dircopy span: 1 disk\n{}  1/x\n", "a".repeat(64)))
+        .unwrap();
+    catalog(&scene, &["add", "films"], 2).assert_says("it is the index of a span");
+}
+
 /// What is refused does not keep the others out, each is named, and the worst counts.
 #[test]
 fn an_add_goes_on_after_what_is_refused() {

@@ -416,3 +416,19 @@ fn a_card_with_something_mounted_on_it_is_refused() {
     run.assert_code(2).assert_says("something is mounted below it");
     mount.detach();
 }
+
+/// What the index of a span has is on the disks of the span, wherever the index lies.
+#[test]
+fn the_index_of_a_span_is_no_place() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    scene.bare(["-q", "src", "--span", "a", "b"]).run().assert_code(0);
+    shell(&scene, "cp a/dircopy-*.span films; cp a/dircopy-*sum of_a");
+    let on_b = shell(&scene, "ls b/dircopy-*.span").trim().to_owned();
+    for index in ["films", &on_b] {
+        covered(&scene, &["a", index, "--trust-lists"], 2)
+            .assert_says("it is the index of a span, which says what is on other disks");
+    }
+    covered(&scene, &["a", "of_a", "--trust-lists"], 4);
+    covered(&scene, &["a", "--copies", "1"], 0);
+}
