@@ -45,6 +45,17 @@ pub struct SpanEnd {
     pub catalog: Exit,
 }
 
+impl SpanEnd {
+    /// It was stopped with this code before the disk that is wanted had its turn: that is no end where files wait.
+    fn stop_before(&mut self, wanted: &NextDisk, code: usize) {
+        if let Some(Ok(report)) = self.reports.get_mut(wanted.output)
+            && matches!(report.ending, Ending::Complete | Ending::Incomplete)
+        {
+            report.ending = Ending::Interrupted(code);
+        }
+    }
+}
+
 /// A disk in a round.
 struct Place {
     job: CopyJob,
@@ -81,7 +92,10 @@ impl SpanCopy<'_> {
         while let Some(wanted) = next {
             let is_over = self.args.dry_run || stop.is_requested();
             if is_over || !answers.can_be_had() || !self.ask(&wanted, &mut places, &mut answers) {
-                end.next = Some(self.words(&wanted)).filter(|_| !stop.is_requested());
+                match stop.requested() {
+                    Some(code) => end.stop_before(&wanted, code),
+                    None => end.next = Some(self.words(&wanted)),
+                }
                 break;
             }
             next = match self.round(&places, &mut end) {

@@ -8,9 +8,10 @@ use std::{io, path::Path, path::PathBuf};
 
 use crate::{
     error::Deed, error::Error, error::Result, path::Shown, span::called, span::disks::Member,
-    span::disks::SpanNote, span::disks::name_of, span::index::read_list, state::FinishedManifest,
-    state::Missing, state::Note, state::PrivateDir, sys::Dir, tree::JoinReader, tree::PathRecord,
-    tree::SortedRecords, tree::Sorter, tree::by_path,
+    span::disks::SpanNote, span::disks::lists_in, span::disks::name_of, span::index::read_list,
+    state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
+    state::record::numbers, sys::Dir, tree::JoinReader, tree::PathRecord, tree::SortedRecords,
+    tree::Sorter, tree::by_path,
 };
 
 const HOLD: &str = "hold against the index of the span";
@@ -90,7 +91,7 @@ impl OpenSpan {
     /// True for a disk of the span that has got nothing yet, so that nothing is to be checked there.
     pub fn is_empty(&self, path: &Path) -> bool {
         let disk = self.here.iter().find(|disk| disk.path == path);
-        disk.is_some_and(|disk| FinishedManifest::last_named(&disk.private).is_none())
+        disk.is_some_and(HereDisk::is_untouched)
             && self.newest.members.iter().any(|member| member.files > 0)
     }
 
@@ -173,14 +174,22 @@ fn on(lines: &SortedRecords, note: &SpanNote, name: Option<&String>) -> io::Resu
     sorter.finish()
 }
 
-/// The first of those that are not listed so, and their number, in words.
-fn lacking(wanted: &SortedRecords, listed: &SortedRecords) -> io::Result<Option<String>> {
+fn same_digest(one: &str, other: &str) -> bool {
+    one == other
+}
+
+/// The first of those that are not listed as `is_as` will have it, and their number, in words.
+fn lacking(
+    wanted: &SortedRecords,
+    listed: &SortedRecords,
+    is_as: impl Fn(&str, &str) -> bool,
+) -> io::Result<Option<String>> {
     let (mut wanted, mut listed) = (wanted.reader(), JoinReader::of(listed)?);
     let (mut missing, mut examples) = (0_u64, Vec::new());
     while let Some(record) = wanted.next_record()? {
         let (digest, path) = PathRecord::told(record);
         let there = listed.last_of(path)?;
-        if there.as_deref().is_none_or(|there| PathRecord::told(there).0 != digest) {
+        if there.as_deref().is_none_or(|there| !is_as(PathRecord::told(there).0, digest)) {
             missing += 1;
             if examples.len() < super::MOST_EXAMPLES {
                 examples.push(path.to_vec());
@@ -192,6 +201,13 @@ fn lacking(wanted: &SortedRecords, listed: &SortedRecords) -> io::Result<Option<
 }
 
 impl HereDisk {
+    /// True if no run of any kind copied there: no list is there, and no record was begun.
+    fn is_untouched(&self) -> bool {
+        FinishedManifest::last_named(&self.private).is_none()
+            && lists_in(&self.root).is_ok_and(|lists| lists.is_empty())
+            && numbers(self.private.dir()).is_ok_and(|begun| begun.is_empty())
+    }
+
     /// Tells why it cannot be held against the index of the newest note, if so.
     fn refuse(&self, newest: &SpanNote, tell: &mut impl FnMut(FoundInIndex)) -> bool {
         let is_member = |name: &String| newest.members.iter().any(|member| member.name == *name);
@@ -234,7 +250,8 @@ impl HereDisk {
     ) -> Result<()> {
         let Some(own) = self.lines(note)? else { return Ok(()) };
         let name = self.name.as_ref();
-        let held = on(&own, note, name).and_then(|own| lacking(&own, &on(lines, newest, name)?));
+        let held = on(&own, note, name)
+            .and_then(|own| lacking(&own, &on(lines, newest, name)?, same_digest));
         tell(match held.deed(HOLD, &self.path)? {
             None => FoundInIndex::Earlier(self.path.clone()),
             Some(names) => {
@@ -265,12 +282,25 @@ impl HereDisk {
                 tell(FoundInIndex::Amiss(Error::finding(HOLD, &self.path, finding)));
                 return Ok(());
             }
+        } else if !self.is_untouched() {
+            let finding = "no run to it came to its end: run the same copy again";
+            tell(FoundInIndex::Amiss(Error::finding(HOLD, &self.path, finding)));
         }
-        let held = listed
-            .finish()
-            .and_then(|listed| lacking(&on(lines, newest, self.name.as_ref())?, &listed));
+        let listed = listed.finish().deed(HOLD, &self.path)?;
+        let held = on(lines, newest, self.name.as_ref())
+            .and_then(|wanted| lacking(&wanted, &listed, same_digest));
         if let Some(names) = held.deed(HOLD, &self.path)? {
             let finding = format!("its manifest does not list as the index does: {names}");
+            tell(FoundInIndex::Amiss(Error::finding(HOLD, &self.path, finding)));
+        }
+        // What a later copy of its own added is no matter of the span; but all of it is no addition.
+        let has_none = |it: &Member| Some(&it.name) == self.name.as_ref() && it.files == 0;
+        if newest.members.iter().any(has_none)
+            && let Some(names) = lacking(&listed, lines, |_, _| true).deed(HOLD, &self.path)?
+        {
+            let finding = format!(
+                "the index has nothing on it, and its manifest lists what is on no disk there: {names}"
+            );
             tell(FoundInIndex::Amiss(Error::finding(HOLD, &self.path, finding)));
         }
         Ok(())

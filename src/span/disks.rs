@@ -1,6 +1,6 @@
 //! The disks of a span: each has a number, and is known by the secret of its private directory, wherever it is mounted.
 
-use std::{ffi::OsStr, path::Path, path::PathBuf, sync::Arc};
+use std::{io, path::Path, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,8 @@ use crate::{
     event::EventObserver, manifest::ManifestName, path::Shown, span::SPAN, span::SpanDisk,
     span::called, span::in_words, span::memory::Memory, state::FinishedManifest, state::Missing,
     state::Note, state::PrivateDir, state::record::numbers, sys, sys::Dir, sys::DirListing,
-    sys::FreeSpace, sys::NoOwnMount, sys::stat::Identity, tree::OutputDir, tree::Patience,
+    sys::FreeSpace, sys::ListedEntry, sys::NoOwnMount, sys::stat::Identity, tree::OutputDir,
+    tree::Patience,
 };
 
 /// The remedy where there can be no private directory.
@@ -130,11 +131,17 @@ fn is_called(dir: &Dir, name: &str) -> bool {
     begins("LABEL=", label) || begins("UUID=", details.uuid)
 }
 
+/// The manifests that are there, also those that no run finished.
+pub fn lists_in(root: &Dir) -> io::Result<Vec<ManifestName>> {
+    let name = |entry: io::Result<ListedEntry>| {
+        entry.map(|entry| ManifestName::parse(&entry.name)).transpose()
+    };
+    DirListing::of(root)?.filter_map(name).collect()
+}
+
 /// True if a manifest is there that no run finished.
 fn has_begun_list(root: &Dir) -> bool {
-    let is_begun = |name: &OsStr| ManifestName::parse(name).is_some_and(|it| !it.is_finished());
-    let listed = DirListing::of(root).into_iter().flatten().map_while(std::io::Result::ok);
-    listed.into_iter().any(|entry| is_begun(&entry.name))
+    lists_in(root).is_ok_and(|lists| lists.iter().any(|it| !it.is_finished()))
 }
 
 impl Disk {

@@ -6,7 +6,8 @@
 //! digest, and then it is no more than a hint where a file was.
 
 use std::{
-    collections::BTreeMap, collections::BTreeSet, fs::File, io, io::Read, path::Path, path::PathBuf,
+    collections::BTreeMap, collections::BTreeSet, ffi::OsStr, fs::File, io, io::Read, path::Path,
+    path::PathBuf,
 };
 
 use jiff::Timestamp;
@@ -111,6 +112,8 @@ pub struct IndexWriting<'a> {
     pub job: &'a CopyJob,
     pub observer: &'a EventObserver<'a>,
     pub patience: Patience<'a>,
+    /// What the run wrote on each disk, if it wrote any.
+    pub manifests: Vec<Option<PathBuf>>,
 }
 
 /// The note of an index that is about to be written, so that one that a killed run left is known.
@@ -254,7 +257,14 @@ impl IndexWriting<'_> {
         let (indices, mut listed): (BTreeMap<_, _>, _) = (indices.collect(), BTreeSet::new());
         for (at, Target { number, root, path, private, .. }) in targets.iter().enumerate() {
             let Some(number) = number else { continue };
-            let Some(manifest) = FinishedManifest::last_named(private) else { continue };
+            let named = FinishedManifest::last_named(private);
+            if let Some(Some(written)) = self.manifests.get(at)
+                && named.as_ref().map(|it| OsStr::new(&it.name)) != written.file_name()
+            {
+                let finding = "the private record there could not be finished with it: make room, and run the same copy again";
+                return Err((at, Error::finding(TAKE, written, finding)));
+            }
+            let Some(manifest) = named else { continue };
             let list = path.join(&manifest.name);
             let fail = |error| (at, Error::io(TAKE, &list, error));
             let refuse = |why: &'static str| (at, Error::finding(TAKE, &list, why));

@@ -165,16 +165,18 @@ impl SpanRun<'_> {
             }
             Err(_) => false,
         };
-        let is_at_end = reports.iter().all(is_at_end);
+        let (is_at_end, mut is_written) = (reports.iter().all(is_at_end), true);
         if !job.dry_run && self.plan.is_any() && is_at_end {
-            for (at, error) in self.write_down(job) {
+            let failed = self.write_down(job, &reports);
+            is_written = failed.is_empty();
+            for (at, error) in failed {
                 let output = self.disks.each[at].output;
                 if let Ok(report) = &mut reports[output] {
                     report.ending = Ending::Stopped(error);
                 }
             }
         }
-        let next = if is_at_end { self.want_next(&mut reports)? } else { None };
+        let next = if is_at_end && is_written { self.want_next(&mut reports)? } else { None };
         Ok(Spanned { reports, next })
     }
 
@@ -203,9 +205,11 @@ impl SpanRun<'_> {
     }
 
     /// Writes the index, and what is to be remembered. The places of the disks that do not have it, and why.
-    fn write_down(&mut self, job: &CopyJob) -> Vec<(usize, Error)> {
+    fn write_down(&mut self, job: &CopyJob, reports: &[Result<Report>]) -> Vec<(usize, Error)> {
         let observer = self.given[0].output.observer;
-        let writing = IndexWriting { job, observer, patience: self.patience };
+        let manifest = |disk: &Disk| reports[disk.output].as_ref().ok()?.manifest.clone();
+        let manifests = self.disks.each.iter().map(manifest).collect();
+        let writing = IndexWriting { job, observer, patience: self.patience, manifests };
         let failed = writing.write(&self.disks, self.plan.rest.files);
         let Some(memory) = self.disks.memory.as_ref().filter(|_| failed.is_empty()) else {
             return failed;

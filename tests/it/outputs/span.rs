@@ -241,6 +241,29 @@ fn an_index_that_was_made_up_is_not_believed() {
     run.assert_code_in(&[4, 5]).assert_says("08");
 }
 
+/// An index and a private record that have nothing of a disk are no reason not to read what is listed on it.
+#[test]
+fn what_is_listed_on_a_disk_is_read_whatever_the_index_has() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    scene.src.file("a", content(500_000));
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    scene.src.file("b", content(500_000));
+    // As a run leaves it whose private record had no room.
+    scene.bare(["src", "d2", "--include", "b"]).run().assert_code(0);
+    shell(&scene, "rm d2/.dircopy/record; printf rot | dd of=d2/b bs=1 seek=9 conv=notrunc");
+    let run = scene.bare(["verify", "--span", "d1", "d2"]).run();
+    run.assert_code(4).assert_says("d2: no run to it came to its end").assert_says("d2/b");
+    // Where the record is whole, the index is behind.
+    shell(&scene, "rm d2/b");
+    scene.bare(["src", "d2", "--include", "b"]).run().assert_code(0);
+    let run = scene.bare(["verify", "--span", "d1", "d2"]).run();
+    run.assert_code(5).assert_says("its manifest lists what is on no disk there: b");
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    scene.bare(["verify", "--span", "d1", "d2"]).run().assert_code(0);
+}
+
 /// What has its changed version no room stays what it was, and is named.
 #[test]
 fn a_changed_file_without_room_is_named() {

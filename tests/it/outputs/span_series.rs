@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::harness::{Cmd, Mount, Random, Run, Scene, content, long, need, shell};
+use crate::harness::{Cmd, Mount, Random, Run, Scene, Strace, content, long, need, shell};
 
 /// A drive at `m`, and the disks that go into it: ext4 with the labels `sA` and on.
 struct Shelf {
@@ -285,6 +285,51 @@ fn at_a_terminal_it_is_asked_for() {
     assert!(told.starts_with("0\n") && told.contains("done: "), "{told}");
     let index = shelf.index();
     assert!(index.contains("  1/00\n") && index.contains("  2/15\n"), "{index}");
+}
+
+/// A stop behind the last copy of a run is no end where files wait for another disk.
+#[test]
+fn a_stop_while_files_wait_is_told() {
+    need!(Mount, Loop, Strace);
+    Mount::privately();
+    let mut shelf = Shelf::new(2, 8);
+    (0..16).for_each(|file| _ = shelf.scene.src.file(format!("{file:02}"), content(600_000)));
+    shelf.put('A');
+    // What is remembered comes when everything is copied.
+    let fault = Strace::inject(&shelf.scene, Strace::RENAMES, "signal=TERM");
+    let fault = fault.on(shelf.scene.path("data/dircopy/spans/1/.dircopy/seen"));
+    let run = fault.run(shelf.command(&[]));
+    assert!(fault.log().contains("SIGTERM"), "{}", fault.log());
+    run.assert_code(143).assert_prints(&["INTERRUPTED"]);
+    let run = shelf.run(&[]);
+    run.assert_code(7).assert_prints(&["next disk, please: LABEL=sB"]);
+}
+
+/// A disk whose private record could not be finished is in no index as one that has nothing, and is read by a check.
+#[test]
+fn a_disk_whose_record_is_not_finished_is_not_taken_for_empty() {
+    need!(Mount, Loop, Strace);
+    Mount::privately();
+    let mut shelf = Shelf::new(2, 8);
+    (0..16).for_each(|file| _ = shelf.scene.src.file(format!("{file:02}"), content(600_000)));
+    let at = shelf.put('A');
+    let mut fault = Strace::inject(&shelf.scene, Strace::WRITES, "error=ENOSPC:when=2+");
+    for name in ["record", "record.0", "record.1"] {
+        fault = fault.exactly_on(at.join(".dircopy").join(name));
+    }
+    let run = fault.run(shelf.command(&[]));
+    fault.fired(&run);
+    run.assert_code(3).assert_says("the private record there could not be finished with it");
+    shelf.put('B');
+    let run = shelf.run(&[]);
+    run.assert_code(7).assert_prints(&["LABEL=sA (a copy to it did not come to its end)"]);
+    assert!(shelf.has().is_empty());
+    shelf.put('A');
+    shelf.run(&[]).assert_code(7).assert_prints(&["next disk, please: LABEL=sB"]);
+    shelf.put('B');
+    shelf.run(&[]).assert_code(0);
+    let index = shelf.index();
+    assert!(index.contains("  1/00\n") && !index.contains(": 0 files"), "{index}");
 }
 
 /// A shelf of the model.
