@@ -22,7 +22,8 @@ use rusqlite::{
 use crate::{
     error::{Deed, Error, Result},
     event::Stop,
-    sys::{self, Dir, PlainUse},
+    path::Shown,
+    sys::{self, PlainUse},
 };
 
 const DEED: &str = "use the catalogue";
@@ -63,15 +64,18 @@ impl Catalog {
     /// # Errors
     /// There is none, or it cannot be used.
     pub fn open(path: &Path, stop: &Stop) -> Result<Self> {
+        let none =
+            || Error::finding(DEED, path, "there is none yet: dircopy catalog add TREE|MANIFEST");
         let looked = sys::open_plain(path, PlainUse::Read);
         looked.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                let finding = "there is none yet: dircopy catalog add TREE|MANIFEST";
-                Error::finding(DEED, path, finding)
-            }
+            io::ErrorKind::NotFound => none(),
             _ => Error::io(DEED, path, error),
         })?;
+        refuse_others(path)?;
         let catalog = Self::connect(path, stop)?;
+        if catalog.is_empty()? {
+            return Err(none());
+        }
         catalog.look()?;
         Ok(catalog)
     }
@@ -84,11 +88,10 @@ impl Catalog {
         if let Some(dir) = path.parent().filter(|_| Self::usual_path().as_deref() == Some(path)) {
             fs::create_dir_all(dir).deed("make the directory", dir)?;
         }
-        let file = sys::open_plain(path, PlainUse::Append).deed(DEED, path)?;
-        let is_empty = Dir::stat_file(&file).deed(DEED, path)?.size == 0;
-        drop(file);
+        refuse_others(path)?;
+        sys::open_plain(path, PlainUse::Append).deed(DEED, path)?;
         let catalog = Self::connect(path, stop)?;
-        if is_empty {
+        if catalog.is_empty()? {
             let marks = format!("PRAGMA application_id={MARK}; PRAGMA user_version={VERSION}");
             let make = || match catalog.number("SELECT count(*) FROM sqlite_schema")? {
                 0 => catalog.connection.execute_batch(&format!("{SCHEMA}{marks}")),
@@ -99,6 +102,12 @@ impl Catalog {
         }
         catalog.look()?;
         Ok(catalog)
+    }
+
+    /// True if nothing was ever done to it as a whole. Asking takes back what a killed program began.
+    fn is_empty(&self) -> Result<bool> {
+        let pages = self.number("PRAGMA page_count").map_err(|error| self.told(error))?;
+        Ok(pages == 0)
     }
 
     fn connect(path: &Path, stop: &Stop) -> Result<Self> {
@@ -182,6 +191,20 @@ impl Catalog {
     fn told(&self, error: rusqlite::Error) -> Error {
         refusal(&self.path, error)
     }
+}
+
+/// Refuses one that another user may change. He could also put a journal beside it, which is played into it when it is
+/// opened.
+fn refuse_others(path: &Path) -> Result<()> {
+    let Some(by) = sys::who_else_makes_beside(path).deed(DEED, path)? else {
+        return Ok(());
+    };
+    let finding = format!(
+        "another user may change {}: chown it and chmod go-w it if all there may be trusted, or give a FILE in a \
+         directory of your own (--catalog FILE)",
+        Shown::path(&by)
+    );
+    Err(Error::finding(DEED, path, finding))
 }
 
 /// What is to be done about one that cannot be used.

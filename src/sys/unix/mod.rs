@@ -23,7 +23,7 @@ mod volume;
 pub use attributes::Attributes;
 pub use dir::{Dir, LinkTarget, name_from_bytes, names_device, swallowed_quote, unusable};
 pub use leftover::{is_ours_alone, keep_locked, persist_content};
-pub use plain::{open_plain, read_at, who_else_changes};
+pub use plain::{open_plain, read_at, who_else_changes, who_else_makes_beside};
 pub use process::{
     Helper, Manager, address_space_left, data_directory, descriptors_are_wanted, heed_memory_limit,
     host_name, keep_own_permissions, may_give_away, on_interrupt, on_status_request,

@@ -12,7 +12,7 @@ use rustix::{fs::CWD, fs::Mode, fs::OFlags, io::Errno};
 
 use crate::{
     path::RelPath, path::directory_of, sys::Dir, sys::dir::is_not_plain,
-    sys::interrupted::uninterrupted, sys::stat::Kind, sys::types::PlainUse,
+    sys::interrupted::uninterrupted, sys::stat::Kind, sys::stat::Stat, sys::types::PlainUse,
     sys::unix::dir::DIRECTORY, sys::unix::dir::PRIVATE, sys::unix::process::acting_as,
     sys::unix::system::ONLY_THROUGH, sys::unix::system::unopened,
 };
@@ -236,6 +236,29 @@ pub fn who_else_changes(path: &Path, file: &File) -> io::Result<Option<PathBuf>>
         }
     }
     Ok(None)
+}
+
+/// The path that lets others than this user and root change the file at `path`, or make files beside it: the file,
+/// which may be missing, or its directory, also that of the target of a link. `None` if nothing does.
+///
+/// # Errors
+/// A directory cannot be looked at, or a link of another user leads there.
+pub fn who_else_makes_beside(path: &Path) -> io::Result<Option<PathBuf>> {
+    let is_roots = |stat: &Stat| stat.uid == 0 && stat.mode & OTHERS_WRITE == 0;
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    for path in [path, &target] {
+        let dir = directory_of(path);
+        let root = Dir::open_named(dir)?;
+        if !root.is_kept()? && !is_roots(&root.stat_self()?) {
+            return Ok(Some(dir.to_path_buf()));
+        }
+    }
+    let (root, name) = (Dir::open_named(directory_of(&target))?, target.file_name());
+    let is_open = |name: &OsStr| {
+        let found = root.stat(name, false).ok();
+        found.is_some_and(|stat| !root.keeps(name, &stat) && !is_roots(&stat))
+    };
+    Ok(name.is_some_and(is_open).then_some(target))
 }
 
 /// True for this user and for root.

@@ -36,6 +36,7 @@ pub use name::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use place::{Place, no_own_mount};
 pub use plain::{
     is_ours_alone, keep_locked, open_plain, persist_content, read_at, who_else_changes,
+    who_else_makes_beside,
 };
 pub use process::{
     Helper, Manager, address_space_left, data_directory, descriptors_are_wanted, heed_memory_limit,

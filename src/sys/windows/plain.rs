@@ -37,6 +37,11 @@ pub fn who_else_changes(_path: &Path, _file: &File) -> io::Result<Option<PathBuf
     Ok(None)
 }
 
+/// The path that lets others change the file at `path`, or make files beside it: the same.
+pub fn who_else_makes_beside(_path: &Path) -> io::Result<Option<PathBuf>> {
+    Ok(None)
+}
+
 /// Reads what a file has from `at` on, wherever others read it; 0 at its end.
 ///
 /// # Errors

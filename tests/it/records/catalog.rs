@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Mount, Need, Run, Scene, have, long, need, shell};
+use crate::harness::{Mount, Need, Run, Scene, Strace, have, long, need, shell};
 
 #[track_caller]
 fn catalog(scene: &Scene, args: &[&str], code: i32) -> Run {
@@ -285,6 +285,94 @@ fn a_list_on_its_disk_is_no_further_place() {
     fs::write(scene.path("films"), format!("# dircopy span: 1 disk\n{}  1/x\n", "a".repeat(64)))
         .unwrap();
     catalog(&scene, &["add", "films"], 2).assert_says("it is the index of a span");
+}
+
+/// Whoever may make files beside a catalogue can plant a journal, which is played into it by whoever opens it.
+#[test]
+fn a_catalogue_that_others_may_change_is_refused() {
+    need!(Root);
+    let scene = Scene::new();
+    for number in 0..100 {
+        scene.src.file(number.to_string(), number.to_string());
+    }
+    fs::create_dir(scene.path("cat")).unwrap();
+    scene.bare(["-q", "src", "a", "--catalog=cat/c.sqlite"]).run().assert_code(0);
+    shell(&scene, "ln -s cat/c.sqlite c.sqlite");
+    catalog(&scene, &["find", "7"], 0);
+    let kept = fs::read(scene.path("cat/c.sqlite")).unwrap();
+    // It says that there was one page before.
+    let mut journal = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7".to_vec();
+    for number in [0_u32, 0, 1, 512, 4096] {
+        journal.extend(number.to_be_bytes());
+    }
+    journal.resize(512, 0);
+    let uses: [&[&str]; 5] =
+        [&["find", "7"], &["status"], &["export"], &["forget", "x"], &["add", "a"]];
+    let refused = |name: &str| {
+        for args in uses {
+            let named = [&["catalog", args[0], "--catalog", name], &args[1..]].concat();
+            let run = scene.bare(named).run();
+            run.assert_code(2).assert_says("another user may change ");
+        }
+        assert!(fs::read(scene.path("cat/c.sqlite")).unwrap() == kept, "it was written to");
+    };
+    for (open, close) in [
+        ("chmod 777 cat", "chmod 755 cat"),
+        ("chmod 1777 cat", "chmod 755 cat"),
+        ("chown nobody cat", "chown root cat"),
+        ("chgrp nogroup cat; chmod 775 cat", "chgrp root cat; chmod 755 cat"),
+        ("chown nobody cat/c.sqlite", "chown root cat/c.sqlite"),
+        ("chmod 666 cat/c.sqlite", "chmod 600 cat/c.sqlite"),
+    ] {
+        shell(&scene, open);
+        let is_dir = !open.contains("c.sqlite");
+        if is_dir {
+            fs::write(scene.path("cat/c.sqlite-journal"), &journal).unwrap();
+        }
+        refused("cat/c.sqlite");
+        shell(&scene, close);
+        if is_dir {
+            fs::remove_file(scene.path("cat/c.sqlite-journal")).unwrap();
+        }
+        catalog(&scene, &["find", "7"], 0);
+    }
+    // By a link, and where none is yet: nothing is made there.
+    shell(&scene, "chmod 777 cat");
+    catalog(&scene, &["find", "7"], 2).assert_says("another user may change ");
+    let add = scene.bare(["catalog", "add", "--catalog", "cat/new", "a"]).run();
+    add.assert_code(2).assert_says("another user may change ");
+    assert!(!scene.path("cat/new").exists());
+}
+
+/// What a kill at the first add leaves is none yet, whenever it comes.
+#[test]
+fn a_first_add_that_is_killed_is_as_if_it_never_was() {
+    need!(Strace);
+    let scene = Scene::new();
+    fs::write(scene.path("list"), format!("{}  x\n", "a".repeat(64))).unwrap();
+    let mut halves = 0;
+    for when in (1..).step_by(2) {
+        shell(&scene, "rm -f c.sqlite*");
+        let strace = Strace::inject(&scene, "pwrite64", &format!("signal=KILL:when={when}"));
+        let run = strace.run(scene.bare(["catalog", "add", "--catalog", "c.sqlite", "list"]));
+        if run.code == Some(0) {
+            break;
+        }
+        let has_journal = scene.path("c.sqlite-journal").exists();
+        halves += u32::from(has_journal && fs::metadata(scene.path("c.sqlite")).unwrap().len() > 0);
+        let found = scene.bare(["catalog", "find", "--catalog", "c.sqlite", "x"]).run();
+        assert!(
+            [2, 4].contains(&found.code.unwrap()) && !found.err().contains("another file"),
+            "{when}: {}",
+            found.err()
+        );
+        catalog(&scene, &["add", "list"], 0);
+        catalog(&scene, &["find", "x"], 0);
+    }
+    assert!(halves > 0, "nothing was killed in between");
+    fs::write(scene.path("c.sqlite"), "").unwrap();
+    catalog(&scene, &["find", "x"], 2).assert_says("there is none yet");
+    catalog(&scene, &["add", "list"], 0);
 }
 
 /// What is refused does not keep the others out, each is named, and the worst counts.
