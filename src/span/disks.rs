@@ -8,9 +8,9 @@ use crate::{
     copy::CopyJob, copy::Prepared, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, manifest::ManifestName, path::Shown, span::SPAN, span::SpanDisk,
     span::called, span::in_words, span::memory::Memory, state::FinishedManifest, state::Missing,
-    state::Note, state::PrivateDir, state::record::numbers, sys, sys::Dir, sys::DirListing,
-    sys::FreeSpace, sys::ListedEntry, sys::NoOwnMount, sys::stat::Identity, tree::OutputDir,
-    tree::Patience,
+    state::Note, state::PrivateDir, state::SourceMark, state::record::numbers, sys, sys::Dir,
+    sys::DirListing, sys::FreeSpace, sys::ListedEntry, sys::NoOwnMount, sys::stat::Identity,
+    tree::OutputDir, tree::Patience,
 };
 
 /// The remedy where there can be no private directory.
@@ -18,6 +18,10 @@ const NEEDS_IT: &str = "; --span needs it (--state DIR keeps it elsewhere)";
 
 /// Why a disk may not stay away.
 pub const FORGOTTEN: &str = "it is not here, and nothing on this machine remembers what it has: connect all disks of the span at once";
+
+/// Why a disk with a name that is wanted is not taken.
+const OTHER_SOURCE: &str = "a run of yours copied another source there, and it is no disk of this span: connect the \
+                            right one, or, to fill this one up, name it by its place";
 
 /// What each disk notes of its span. All have the same when a run is at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +81,8 @@ pub struct Disk {
     pub was_used: bool,
     /// … and if the last one did not come to its end.
     pub was_cut_short: bool,
+    /// True if it was found by its name, and the last run there copied another source.
+    has_other: bool,
     /// True if no disk is mounted there.
     is_of_system: bool,
     /// By what it is known, and what it noted.
@@ -148,7 +154,7 @@ impl Disk {
     fn open(given: &SpanDisk<'_>, output: usize, patience: Patience<'_>) -> Result<Self> {
         let job = given.output.job;
         let path = &job.output;
-        let Prepared { output: dir, parent, .. } = job.prepare(true, patience)?;
+        let Prepared { source, output: dir, parent, .. } = job.prepare(true, patience)?;
         let at = dir.handle.as_ref().or(parent.as_ref());
         let at = at.ok_or_else(|| Error::finding(SPAN, path, "it cannot be opened"))?;
         if given.name.is_some_and(|name| !is_called(at, name)) {
@@ -164,6 +170,11 @@ impl Disk {
         let is_begun = |private: &PrivateDir| !numbers(private.dir()).is_ok_and(|it| it.is_empty());
         let was_cut_short = private.as_ref().is_some_and(is_begun)
             || dir.handle.as_ref().is_some_and(has_begun_list);
+        let is_of_other = |private: &PrivateDir| {
+            let mark = SourceMark::read(private);
+            mark.is_some_and(|mark| mark.is_known() && !mark.is_of(&source.handle))
+        };
+        let has_other = given.name.is_some() && private.as_ref().is_some_and(is_of_other);
         let is_finished = |private: &PrivateDir| FinishedManifest::last_named(private).is_some();
         Ok(Self {
             number: 0,
@@ -173,6 +184,7 @@ impl Disk {
             free,
             was_used: was_cut_short || private.as_ref().is_some_and(is_finished),
             was_cut_short,
+            has_other,
             is_of_system: matches!(sys::no_own_mount(at), Ok(Some(NoOwnMount::System))),
             name: private.as_ref().and_then(name_of),
             note: private.as_ref().and_then(SpanNote::read),
@@ -338,12 +350,16 @@ impl Numbering<'_> {
             let known = known.filter(|member| !member.name.is_empty());
             if let Some(at) = self.here.iter().position(|disk| disk.output == output) {
                 let disk = Disk { number, ..self.here.remove(at) };
-                if let Some(member) = known.filter(|it| disk.name.as_ref() != Some(&it.name)) {
-                    let name = series.names.get(&number);
-                    let is_begun = series.begun.contains(&number)
-                        && name.is_none_or(|name| disk.name.as_ref() == Some(name));
-                    disk.refuse_in_place_of(&member, is_same_name && !is_begun)?;
+                let name = series.names.get(&number);
+                let is_begun = series.begun.contains(&number)
+                    && name.is_none_or(|name| disk.name.as_ref() == Some(name));
+                let is_it = |it: &Member| disk.name.as_ref() == Some(&it.name);
+                if let Some(member) = known.as_ref().filter(|it| !is_it(it)) {
+                    disk.refuse_in_place_of(member, is_same_name && !is_begun)?;
                     replaced.push(number);
+                }
+                if disk.has_other && !is_begun && !known.as_ref().is_some_and(is_it) {
+                    return Err(Error::finding(SPAN, &disk.path, OTHER_SOURCE));
                 }
                 each.push(disk);
                 continue;

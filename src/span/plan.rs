@@ -445,6 +445,10 @@ impl Joining<'_> {
         let same_time = source.mtime == there.mtime;
         let destination = Some(DestinationStat { stat: &there, same_time });
         let decision = match source.kind {
+            // It came from there: what is replaced at every run (`always`) would be wanted again for ever.
+            Kind::File if there.kind == Kind::File && there.size == source.size && same_time => {
+                Decision::Keep
+            }
             Kind::File => decide(self.job.options.policy, SourceStat(&source), destination),
             Kind::Dir if there.kind == Kind::Dir => Decision::Keep,
             kind if kind == there.kind && source.size == there.size => Decision::Keep,

@@ -269,7 +269,9 @@ impl CopySummary<'_> {
             true => " written, which may not all be on it",
             false => "",
         };
-        let there = match self.total() {
+        // Each disk of a span has files of its own to do.
+        let total = if self.args.span { report.total } else { self.total() };
+        let there = match total {
             Some(total) => format!("{there} of {}{doubt}", count(total, noun)),
             // Not all were found yet.
             None => format!("{}{doubt}", count(there, noun)),

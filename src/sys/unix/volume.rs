@@ -111,6 +111,19 @@ pub fn may_lack_owners(at: impl AsFd) -> bool {
     fs_kind(at).is_none_or(|kind| KINDS.contains(&kind))
 }
 
+/// Number of blocks that are counted as free and that nobody gets, not even root: ext4 keeps a fiftieth of all for its
+/// own lists, 4,096 at most. Together with what is kept for root they are what others do not get.
+fn kept_from_all(at: impl AsFd, volume: &rustix::fs::StatVfs) -> u64 {
+    const MOST: u64 = 4096;
+    match is_one_of(at, &[EXT]) {
+        true => {
+            let kept = volume.f_bfree.saturating_sub(volume.f_bavail);
+            kept.min(MOST).min(volume.f_blocks.div_ceil(50))
+        }
+        false => 0,
+    }
+}
+
 /// The free space of the file system that `at` lies on; an error where it does not tell.
 pub fn room(at: impl AsFd) -> io::Result<FreeSpace> {
     let at = at.as_fd();
@@ -121,7 +134,7 @@ pub fn room(at: impl AsFd) -> io::Result<FreeSpace> {
     }
     // Some of it may be kept for root.
     let (blocks, files) = match is_root() {
-        true => (volume.f_bfree, volume.f_ffree),
+        true => (volume.f_bfree.saturating_sub(kept_from_all(at, &volume)), volume.f_ffree),
         false => (volume.f_bavail, volume.f_favail),
     };
     Ok(FreeSpace {

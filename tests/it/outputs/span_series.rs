@@ -332,6 +332,60 @@ fn a_disk_whose_record_is_not_finished_is_not_taken_for_empty() {
     assert!(index.contains("  1/00\n") && !index.contains(": 0 files"), "{index}");
 }
 
+/// The only copy of another source is not touched because its disk has a label that is wanted.
+#[test]
+fn a_disk_with_a_copy_of_another_source_is_not_taken_for_a_new_one() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = Shelf::new(2, 8);
+    (0..16).for_each(|file| _ = shelf.scene.src.file(format!("{file:02}"), content(600_000)));
+    shelf.put('A');
+    shelf.run(&[]).assert_code(7);
+    shell(&shelf.scene, "mkdir other; echo other >other/15");
+    shelf.put('B');
+    shelf.scene.bare(["other", "m"]).run().assert_code(0);
+    for more in [&[][..], &["-n"], &["--overwrite-policy", "update"]] {
+        let run = shelf.run(more);
+        run.assert_code(2).assert_says("a run of yours copied another source there");
+    }
+    assert_eq!(shell(&shelf.scene, "cat m/15; ls m/*.span 2>&1 | wc -l"), "other\n1\n");
+    // One of the same source is filled up.
+    shelf.make('B', 8);
+    shelf.put('B');
+    shelf.scene.bare(["src", "m", "--include", "15"]).run().assert_code(0);
+    shelf.run(&[]).assert_code(0);
+}
+
+/// What would be replaced at every run is no reason to ask for a disk that has it already.
+#[test]
+fn it_comes_to_an_end_where_all_is_replaced() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = Shelf::new(2, 8);
+    (0..16).for_each(|file| _ = shelf.scene.src.file(format!("{file:02}"), content(600_000)));
+    for (name, code) in [('A', 7), ('B', 0), ('B', 0)] {
+        shelf.put(name);
+        shelf.run(&["--overwrite-policy", "always"]).assert_code(code);
+    }
+}
+
+/// The room that ext4 gives nobody is no room for what is planned.
+#[test]
+fn a_disk_is_filled_as_planned() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = Shelf::new(1, 1);
+    shell(&shelf.scene, "rm A.img; truncate -s 100M A.img; mkfs.ext4 -q -L sA A.img");
+    (1..160_usize).for_each(|file| {
+        _ = shelf.scene.src.file(format!("{file:03}"), content(600_000 + file * 1000));
+    });
+    shelf.names.push('B');
+    shelf.put('A');
+    let run = shelf.run(&[]);
+    run.assert_code(7).assert_prints(&["next disk, please: LABEL=sB"]);
+    assert!(!run.err().contains("o space left"), "{}", run.err());
+}
+
 /// A shelf of the model.
 struct Series {
     shelf: Shelf,
