@@ -22,8 +22,8 @@ use rusqlite::{
 use crate::{
     error::{Deed, Error, Result},
     event::Stop,
-    path::Shown,
-    sys::{self, PlainUse},
+    path::{Shown, directory_of},
+    sys::{self, Dir, PlainUse},
 };
 
 const DEED: &str = "use the catalogue";
@@ -86,7 +86,7 @@ impl Catalog {
     /// It cannot be made or used.
     pub fn open_or_make(path: &Path, stop: &Stop) -> Result<Self> {
         if let Some(dir) = path.parent().filter(|_| Self::usual_path().as_deref() == Some(path)) {
-            fs::create_dir_all(dir).deed("make the directory", dir)?;
+            make_private(dir).deed("make the directory", dir)?;
         }
         refuse_others(path)?;
         sys::open_plain(path, PlainUse::Append).deed(DEED, path)?;
@@ -190,6 +190,16 @@ impl Catalog {
 
     fn told(&self, error: rusqlite::Error) -> Error {
         refusal(&self.path, error)
+    }
+}
+
+/// Makes a directory for its owner alone, whatever others get by default, unless it is there.
+fn make_private(dir: &Path) -> io::Result<()> {
+    let (above, name) = (directory_of(dir), dir.file_name().unwrap_or_default());
+    fs::create_dir_all(above)?;
+    match Dir::open_named(above)?.make_dir(name, true) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
     }
 }
 

@@ -336,6 +336,12 @@ fn a_catalogue_that_others_may_change_is_refused() {
         }
         catalog(&scene, &["find", "7"], 0);
     }
+    // The usual directory is made so that it can be used, whatever new ones get.
+    shell(&scene, "chgrp nogroup . && chmod g+s .");
+    let add = scene.bare(["catalog", "add", "a"]);
+    add.under(["sh", "-c", "umask 002; XDG_DATA_HOME=$PWD/data exec \"$@\"", "sh"])
+        .run()
+        .assert_code(0);
     // By a link, and where none is yet: nothing is made there.
     shell(&scene, "chmod 777 cat");
     catalog(&scene, &["find", "7"], 2).assert_says("another user may change ");
