@@ -6,11 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::CopyJob, copy::Prepared, error::Deed, error::Error, error::Result, event::Event,
-    event::EventObserver, manifest::ManifestName, path::Shown, span::SPAN, span::SpanDisk,
-    span::called, span::in_words, span::memory::Memory, state::FinishedManifest, state::Missing,
-    state::Note, state::PrivateDir, state::SourceMark, state::record::numbers, sys, sys::Dir,
-    sys::DirListing, sys::FreeSpace, sys::ListedEntry, sys::NoOwnMount, sys::stat::Identity,
-    tree::OutputDir, tree::Patience,
+    manifest::ManifestName, path::Shown, span::SPAN, span::SpanDisk, span::called, span::in_words,
+    span::memory::Memory, state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
+    state::SourceMark, state::record::numbers, sys, sys::Dir, sys::DirListing, sys::FreeSpace,
+    sys::ListedEntry, sys::NoOwnMount, sys::stat::Identity, tree::OutputDir, tree::Patience,
 };
 
 /// The remedy where there can be no private directory.
@@ -275,19 +274,21 @@ impl Disks {
         Ok(())
     }
 
-    /// Tells which disks take the place of others.
-    pub fn tell_replaced(&self, observer: &EventObserver<'_>) {
+    /// Tells which of the `given` disks take the place of others.
+    pub fn tell_replaced(&self, given: &[SpanDisk<'_>]) {
         let members = self.noted.iter().flat_map(|noted| noted.members.iter().enumerate());
         for (number, member) in members.filter(|(number, _)| self.replaced.contains(number)) {
             let here = self.each.iter().find(|disk| disk.number == number);
             let absent = self.absent.iter().find(|disk| disk.number == number);
-            let path = here.map(|disk| &*disk.path).or(absent.map(|it| Path::new(&it.member.path)));
+            let here = here.map(|disk| (disk.output, &*disk.path));
+            let absent = absent.map(|disk| (disk.output, Path::new(&disk.member.path)));
+            let Some((output, path)) = here.or(absent) else { continue };
             let text = format!(
                 "it takes the place of {}, which is not here, and gets what was on that: {}",
                 member.words(number),
                 in_words(member.files)
             );
-            (observer.listen)(&Event::Limits(path.unwrap_or(Path::new("")), &text));
+            (given[output].output.observer.listen)(&Event::Limits(path, &text));
         }
     }
 }

@@ -101,7 +101,7 @@ pub fn span_over(given: &[SpanDisk<'_>], order: SpanOrder) -> Result<Spanned> {
     if let Some(next) = disks.wanted_first() {
         return Ok(Spanned { reports: given.iter().map(|_| Ok(untouched(0))).collect(), next });
     }
-    disks.tell_replaced(observer);
+    disks.tell_replaced(given);
     let (reservations, read) = (&Reservations::default(), &FirstRead::default());
     let run = OutputRun { job, observer, slot: None, reservations, read, beside: None };
     let plan = Plan::make(&run, &disks, order, patience)?;

@@ -126,8 +126,12 @@ impl CopySummary<'_> {
         let outputs = outputs.filter_map(|(called, report)| Some((called, report.as_ref().ok()?)));
         let each: Vec<_> =
             outputs.map(|(called, report)| (called, self.output_rows(report))).collect();
-        let is_common =
-            |line: &&str| each.iter().all(|(_, rows)| rows.lines().any(|other| other == *line));
+        // Each disk of a span has files of its own, also where it has as many as the others.
+        let may_be_common = |line: &str| !self.args.span || line.starts_with("proof ");
+        let is_common = |line: &&str| {
+            may_be_common(line)
+                && each.iter().all(|(_, rows)| rows.lines().any(|other| other == *line))
+        };
         let mut all = Rows::default();
         if let Some((_, first)) = each.first() {
             all.add(first.lines().filter(is_common));

@@ -188,7 +188,7 @@ fn a_dead_disk_is_copied_anew_alone() {
     let run = span(&scene, &["d1", "d3"]);
     run.assert_code(2).assert_says("disk 2, ").assert_says("is not given: name it too");
     let run = span(&scene, &["d1", "d4", "d3"]);
-    run.assert_code(0).assert_says("d4: it takes the place of disk 2, ");
+    run.assert_code(0).assert_says("dircopy: d4: it takes the place of disk 2, ");
     assert_eq!((has(&scene, "d1"), has(&scene, "d4"), has(&scene, "d3")), before);
     assert_eq!(shell(&scene, "stat -c '%n %z %i' d1/0* d3/1*"), times);
     span(&scene, &["d1", "d3", "d4"]).assert_code(0);
@@ -239,6 +239,20 @@ fn an_index_that_was_made_up_is_not_believed() {
     scene.bare(["src", "d2", "--include", "late"]).run();
     let run = scene.bare(["verify", "--span", "d1", "d2"]).run();
     run.assert_code_in(&[4, 5]).assert_says("08");
+}
+
+/// What each disk gets is said of each, also where it is as much.
+#[test]
+fn a_dry_run_says_of_each_disk_what_it_gets() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    (0..6).for_each(|file| _ = scene.src.file(format!("{file}"), content(1_000_000)));
+    let run = span(&scene, &["d1", "d2", "-n"]);
+    run.assert_code(0);
+    for disk in ["d1", "d2"] {
+        run.assert_prints(&["to copy ", disk, "  3 files, 2.86 MiB"]);
+    }
 }
 
 /// An index and a private record that have nothing of a disk are no reason not to read what is listed on it.
