@@ -32,7 +32,7 @@ const CODES: &str = "\
 Exit codes:
   0    done, found, or everything is well
   1    add: files that no record knows were left out
-  2    usage error, or refused; add: one of several was, and the others are added
+  2    usage error, or refused; add: one of several at least was refused
   4    find: it is not there; status: too few copies, or not verified
   5    add: a line of a list cannot be read
 
