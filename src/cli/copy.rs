@@ -14,14 +14,14 @@ use crate::{
     cli::session::Session, cli::session::Setup, cli::show, cli::show::Console, cli::show::Detail,
     cli::show::Reporter, cli::show::copy_messages::Gathered, cli::show::copy_summary::CopySummary,
     cli::show::rows::files, cli::show::rows::size, cli::show::stream_summary::summary,
-    cli::show::stream_summary::verdict, cli::span::SpanCopy, cli::span::SpanEnd,
-    cli::verify::protect_copied, cli::words, copy::CopyJob, copy::Ending, copy::GenerationSet,
-    copy::LostNames, copy::OutputJob, copy::Report, copy::generations::set::discard,
-    copy::generations::set::hold, copy::generations::set::path_of, copy::run::means::count,
-    copy::run::outputs::copy_to_all, error::Deed, error::Error, error::Result, event::Event,
-    event::Progress, event::Stop, heal::ProtectJob, path::Shown, state::DatedName,
-    state::GenerationNote, stream::Endpoint, stream::StreamEnding, stream::StreamJob, sys,
-    sys::Dir, sys::PlainUse, tree::NameEnd, tree::NameList, verify::VerifyReport, verify::near,
+    cli::show::stream_summary::verdict, cli::span::SpanCopy, cli::verify::protect_copied,
+    cli::words, copy::CopyJob, copy::Ending, copy::GenerationSet, copy::LostNames, copy::OutputJob,
+    copy::Report, copy::generations::set::discard, copy::generations::set::hold,
+    copy::generations::set::path_of, copy::run::means::count, copy::run::outputs::copy_to_all,
+    error::Deed, error::Error, error::Result, event::Event, event::Progress, event::Stop,
+    heal::ProtectJob, path::Shown, state::DatedName, state::GenerationNote, stream::Endpoint,
+    stream::StreamEnding, stream::StreamJob, sys, sys::Dir, sys::PlainUse, tree::NameEnd,
+    tree::NameList, verify::VerifyReport, verify::near,
 };
 
 /// Copies the source to every output.
@@ -70,7 +70,7 @@ pub fn copy(
         false => run(&args, &jobs, unknown, this, &reporters),
     });
     reporters.iter().for_each(Reporter::rest);
-    let SpanEnd { reports, protected, next, is_any_absent, catalog: of_catalog } = match ran {
+    let CopyEnd { reports, protected, next, is_any_absent, catalog: of_catalog, .. } = match ran {
         Ok(ran) => ran,
         Err(refused) => {
             let begin = outputs.iter().zip(&called).map(|it| begin_of_named(it.0, it.1)).next();
@@ -156,7 +156,7 @@ fn run(
     unknown: Vec<Option<Error>>,
     session: &Session<'_>,
     reporters: &[Reporter<'_>],
-) -> Result<SpanEnd> {
+) -> Result<CopyEnd> {
     let progress: Vec<Arc<Progress>> = jobs.iter().map(|_| Arc::default()).collect();
     let observers: Vec<_> = reporters
         .iter()
@@ -186,7 +186,7 @@ fn run(
         None => ran.next().map(Ok),
     });
     let reports = reports.collect::<Result<_>>()?;
-    Ok(SpanEnd { reports, protected, ..SpanEnd::default() })
+    Ok(CopyEnd { reports, protected, ..CopyEnd::default() })
 }
 
 /// Gives the report of each tree what became of its parity.
@@ -197,6 +197,22 @@ pub fn note_parity(protected: &[ProtectedTree], ran: &mut [Result<Report>]) {
             report.parity = made.as_ref().ok().and_then(|it| it.parity).or(report.parity);
         }
     }
+}
+
+/// What became of a copy, also of a span.
+#[derive(Default)]
+pub struct CopyEnd {
+    pub reports: Vec<Result<Report>>,
+    pub protected: Vec<ProtectedTree>,
+    /// For each disk of a span the number of entries that could not be copied in the last round because it was not
+    /// here.
+    pub kept_away: Vec<u64>,
+    /// The disk of a span that is wanted next, what for, and what to type.
+    pub next: Option<String>,
+    /// True if a disk of a span was not here.
+    pub is_any_absent: bool,
+    /// What adding to the catalogue makes of the exit.
+    pub catalog: Exit,
 }
 
 /// A tree that was copied, and what became of its parity.

@@ -9,12 +9,11 @@ use std::{
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 
 use crate::{
-    cli::args::copy::CopyArgs, cli::catalog::add_copied, cli::copy::ProtectedTree,
-    cli::copy::note_parity, cli::copy::protect, cli::exit::Exit, cli::session::Session,
-    cli::show::Reporter, cli::show::rows::typed, cli::words::OutputName,
-    cli::words::is_on_named_disk, copy::CopyJob, copy::Ending, copy::OutputJob, copy::Report,
-    error::Error, error::Result, event::Progress, event::Stop, path::Shown, span::NextDisk,
-    span::SpanDisk, span::Spanned, span::span_over,
+    cli::args::copy::CopyArgs, cli::catalog::add_copied, cli::copy::CopyEnd,
+    cli::copy::note_parity, cli::copy::protect, cli::session::Session, cli::show::Reporter,
+    cli::show::rows::typed, cli::words::OutputName, cli::words::is_on_named_disk, copy::CopyJob,
+    copy::Ending, copy::OutputJob, copy::Report, error::Error, error::Result, event::Progress,
+    event::Stop, path::Shown, span::NextDisk, span::SpanDisk, span::Spanned, span::span_over,
 };
 
 /// The interval of looks at whether the run is to end while an answer is waited for.
@@ -32,20 +31,7 @@ pub struct SpanCopy<'a> {
     pub command: &'a [OsString],
 }
 
-/// What became of a copy, also of one that is no span.
-#[derive(Default)]
-pub struct SpanEnd {
-    pub reports: Vec<Result<Report>>,
-    pub protected: Vec<ProtectedTree>,
-    /// The disk that is wanted next, what for, and what to type.
-    pub next: Option<String>,
-    /// True if a disk was not here.
-    pub is_any_absent: bool,
-    /// What adding to the catalogue makes of the exit.
-    pub catalog: Exit,
-}
-
-impl SpanEnd {
+impl CopyEnd {
     /// It was stopped with this code before the disk that is wanted had its turn: that is no end where files wait.
     fn stop_before(&mut self, wanted: &NextDisk, code: usize) {
         if let Some(Ok(report)) = self.reports.get_mut(wanted.output)
@@ -74,7 +60,7 @@ impl SpanCopy<'_> {
         jobs: &[CopyJob],
         unknown: Vec<Option<Error>>,
         absent: &[bool],
-    ) -> Result<SpanEnd> {
+    ) -> Result<CopyEnd> {
         let mut places = Vec::new();
         for (((job, given), unknown), is_absent) in
             jobs.iter().zip(self.given).zip(unknown).zip(absent)
@@ -86,7 +72,7 @@ impl SpanCopy<'_> {
             }
         }
         let is_any_absent = places.iter().any(|place| !place.is_here);
-        let mut end = SpanEnd { is_any_absent, ..SpanEnd::default() };
+        let mut end = CopyEnd { is_any_absent, ..CopyEnd::default() };
         let (mut answers, stop) = (Answers::default(), &self.session.stop);
         let mut next = self.round(&places, &mut end)?;
         while let Some(wanted) = next {
@@ -107,11 +93,14 @@ impl SpanCopy<'_> {
                 }
             };
         }
+        for (report, failed) in end.reports.iter_mut().zip(&end.kept_away) {
+            report.iter_mut().for_each(|report| report.fail(*failed));
+        }
         Ok(end)
     }
 
     /// Copies to the disks that are here. The one that is wanted next.
-    fn round(&self, places: &[Place], end: &mut SpanEnd) -> Result<Option<NextDisk>> {
+    fn round(&self, places: &[Place], end: &mut CopyEnd) -> Result<Option<NextDisk>> {
         let progress: Vec<Arc<Progress>> = places.iter().map(|_| Arc::default()).collect();
         let stop = &self.session.stop;
         let observers = self.reporters.iter().zip(&progress);
@@ -133,7 +122,8 @@ impl SpanCopy<'_> {
             .collect();
         let order = self.args.span_order;
         let spanned = self.session.run(&progress, None, || span_over(&disks, order))?;
-        let Spanned { mut reports, next } = spanned;
+        let Spanned { mut reports, kept_away, next } = spanned;
+        end.kept_away = kept_away;
         let protected = protect(self.args, here(places, &reports), self.session);
         note_parity(&protected, &mut reports);
         end.protected.extend(protected);

@@ -174,10 +174,6 @@ fn on(lines: &SortedRecords, note: &SpanNote, name: Option<&String>) -> io::Resu
     sorter.finish()
 }
 
-fn same_digest(one: &str, other: &str) -> bool {
-    one == other
-}
-
 /// The first of those that are not listed as `is_as` will have it, and their number, in words.
 fn lacking(
     wanted: &SortedRecords,
@@ -250,8 +246,8 @@ impl HereDisk {
     ) -> Result<()> {
         let Some(own) = self.lines(note)? else { return Ok(()) };
         let name = self.name.as_ref();
-        let held = on(&own, note, name)
-            .and_then(|own| lacking(&own, &on(lines, newest, name)?, same_digest));
+        let held =
+            on(&own, note, name).and_then(|own| lacking(&own, &on(lines, newest, name)?, str::eq));
         tell(match held.deed(HOLD, &self.path)? {
             None => FoundInIndex::Earlier(self.path.clone()),
             Some(names) => {
@@ -288,7 +284,7 @@ impl HereDisk {
         }
         let listed = listed.finish().deed(HOLD, &self.path)?;
         let held = on(lines, newest, self.name.as_ref())
-            .and_then(|wanted| lacking(&wanted, &listed, same_digest));
+            .and_then(|wanted| lacking(&wanted, &listed, str::eq));
         if let Some(names) = held.deed(HOLD, &self.path)? {
             let finding = format!("its manifest does not list as the index does: {names}");
             tell(FoundInIndex::Amiss(Error::finding(HOLD, &self.path, finding)));

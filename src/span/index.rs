@@ -359,7 +359,10 @@ fn take_absent(
         true => sorter.add(format!("{number:09} {digest}"), path),
         false => Ok(()),
     });
-    taken.map(drop).map_err(|error| (0, Error::io(TAKE, &target.path, error)))
+    match taken.map_err(|error| (0, Error::io(TAKE, &target.path, error)))? {
+        true => Ok(()),
+        false => Err((0, Error::finding(TAKE, &*noted.index, "it was changed while it was read"))),
+    }
 }
 
 impl NewIndex {

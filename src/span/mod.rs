@@ -61,10 +61,12 @@ pub struct NextDisk {
 }
 
 /// What became of a span.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Spanned {
     /// For each disk that was given its report, or why it was refused. One that is not here has an empty one.
     pub reports: Vec<Result<Report>>,
+    /// For each the number of entries that could not be copied because it is not here; none if none has any.
+    pub kept_away: Vec<u64>,
     /// What is wanted for what is left.
     pub next: Option<NextDisk>,
 }
@@ -79,7 +81,7 @@ pub fn span_over(given: &[SpanDisk<'_>], order: SpanOrder) -> Result<Spanned> {
     // One of a disk that is not here would be refused.
     let one = given.iter().find(|disk| disk.is_here).or(given.first());
     let Some(OutputJob { job, observer }) = one.map(|disk| disk.output) else {
-        return Ok(Spanned { reports: Vec::new(), next: None });
+        return Ok(Spanned::default());
     };
     let here = given.iter().filter(|disk| disk.is_here);
     let jobs: Vec<CopyJob> = here.map(|disk| disk.output.job.clone()).collect();
@@ -89,7 +91,7 @@ pub fn span_over(given: &[SpanDisk<'_>], order: SpanOrder) -> Result<Spanned> {
     let nothing = || job.of_nothing(Instant::now(), &observer.stop);
     if nothing()?.is_some() {
         let reports = given.iter().map(|_| nothing().map(Option::unwrap_or_default).map(Ok));
-        return Ok(Spanned { reports: reports.collect::<Result<_>>()?, next: None });
+        return Ok(Spanned { reports: reports.collect::<Result<_>>()?, ..Spanned::default() });
     }
     let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
     let (wait, stop) = (job.wait && !job.dry_run, &observer.stop.of_one());
@@ -99,7 +101,8 @@ pub fn span_over(given: &[SpanDisk<'_>], order: SpanOrder) -> Result<Spanned> {
     }
     let disks = Disks::open(given, patience)?;
     if let Some(next) = disks.wanted_first() {
-        return Ok(Spanned { reports: given.iter().map(|_| Ok(untouched(0))).collect(), next });
+        let reports = given.iter().map(|_| Ok(untouched(0))).collect();
+        return Ok(Spanned { reports, next: Some(next), ..Spanned::default() });
     }
     disks.tell_replaced(given);
     let (reservations, read) = (&Reservations::default(), &FirstRead::default());
@@ -116,15 +119,14 @@ fn untouched(output_device: u64) -> Report {
 impl Disks {
     /// The disk that is wanted before anything is copied: one of which it is not known what it has; or any, if none is
     /// here.
-    fn wanted_first(&self) -> Option<Option<NextDisk>> {
-        let wants = |disk: &AbsentDisk, why: &str| {
-            Some(Some(NextDisk { output: disk.output, why: why.into() }))
-        };
+    fn wanted_first(&self) -> Option<NextDisk> {
+        let wants =
+            |disk: &AbsentDisk, why: &str| NextDisk { output: disk.output, why: why.into() };
         if let Some(begun) = self.absent.iter().find(|disk| disk.is_begun) {
-            return wants(begun, "a copy to it did not come to its end");
+            return Some(wants(begun, "a copy to it did not come to its end"));
         }
         let any = self.absent.iter().find(|disk| disk.is_new()).or(self.absent.first());
-        any.filter(|_| self.each.is_empty()).and_then(|any| wants(any, "none is here"))
+        any.filter(|_| self.each.is_empty()).map(|any| wants(any, "none is here"))
     }
 }
 
@@ -139,7 +141,7 @@ struct SpanRun<'a> {
 impl SpanRun<'_> {
     fn run(mut self) -> Result<Spanned> {
         let Some(OutputJob { job, observer }) = self.given.first().map(|disk| disk.output) else {
-            return Ok(Spanned { reports: Vec::new(), next: None });
+            return Ok(Spanned::default());
         };
         if !job.dry_run && !observer.stop.is_requested() {
             self.disks.need_private(job)?;
@@ -176,8 +178,9 @@ impl SpanRun<'_> {
                 }
             }
         }
-        let next = if is_at_end && is_written { self.want_next(&mut reports)? } else { None };
-        Ok(Spanned { reports, next })
+        let (kept_away, next) =
+            if is_at_end && is_written { self.want_next()? } else { (Vec::new(), None) };
+        Ok(Spanned { reports, kept_away, next })
     }
 
     /// Notes on this machine to which disks it begins to copy.
@@ -229,9 +232,9 @@ impl SpanRun<'_> {
     }
 
     /// The disk that is wanted after this run: a new one for what has no room, or one on which a changed file is. Names
-    /// these, and counts them with that disk.
-    fn want_next(&self, reports: &mut [Result<Report>]) -> Result<Option<NextDisk>> {
-        let mut next = None;
+    /// these, and counts them by the disks that were given.
+    fn want_next(&self) -> Result<(Vec<u64>, Option<NextDisk>)> {
+        let (mut next, mut kept_away) = (None, vec![0; self.given.len()]);
         let rest = self.plan.rest;
         if rest.files > 0 {
             let mut absent = self.disks.absent.iter();
@@ -244,9 +247,8 @@ impl SpanRun<'_> {
             next = new.map(|disk| NextDisk { output: disk.output, why });
         }
         for disk in &self.disks.absent {
-            let Ok(report) = &mut reports[disk.output] else { continue };
             let (observer, words) = (self.given[disk.output].output.observer, disk.words());
-            let (mut wanted, mut failed) = (0, 0);
+            let mut wanted = 0;
             self.each_blocked(&disk.number.to_string(), |path, why| {
                 let finding = match why {
                     "" => format!("it was changed since it was copied to {words}: connect that"),
@@ -254,15 +256,15 @@ impl SpanRun<'_> {
                 };
                 let path = path.full_path(&self.given[disk.output].output.job.source);
                 (observer.listen)(&Event::Failed(&Error::finding("copy", path, finding)));
-                (failed, wanted) = (failed + 1, wanted + u64::from(why.is_empty()));
+                kept_away[disk.output] += 1;
+                wanted += u64::from(why.is_empty());
             })?;
-            report.fail(failed);
             if wanted > 0 && next.is_none() {
                 let why = format!("{} on it changed", in_words(wanted));
                 next = Some(NextDisk { output: disk.output, why });
             }
         }
-        Ok(next)
+        Ok((kept_away, next))
     }
 
     /// Hands out the changed files that this one keeps from being copied, and why.
@@ -327,7 +329,7 @@ impl SpanRun<'_> {
 
 impl Report {
     /// Counts so many entries more that could not be copied.
-    fn fail(&mut self, entries: u64) {
+    pub fn fail(&mut self, entries: u64) {
         self.total = self.total.map(|total| total + entries);
         self.counts.seen += entries;
         self.counts.failed += entries;

@@ -8,7 +8,7 @@ use std::{io, path::Path};
 
 use crate::{
     hash::Algorithm, hash::Digest, path::RelPath, state::FinishedManifest, state::Knowledge,
-    state::Missing, state::PrivateDir, sys::Dir,
+    state::Missing, state::PrivateDir, sys::Dir, sys::stat::Kind,
 };
 
 /// What became of a list of a bag since this user's runs recorded the payload.
@@ -57,10 +57,11 @@ impl RecordedPayload {
         FinishedManifest::last_named(&payload.private)?;
         let known = Knowledge::of_records(&payload.private, &payload.dir, is_to_stop);
         let (known, taken) = (known.proving_with(by), None);
-        let is_there = |by: &Algorithm| {
-            bag.stat(format!("manifest-{}.txt", by.name()).as_ref(), false).is_ok()
+        let is_list = |by: &Algorithm| {
+            let list = bag.stat(format!("manifest-{}.txt", by.name()).as_ref(), false);
+            list.is_ok_and(|it| it.kind == Kind::File)
         };
-        let listed_by = Algorithm::listed().filter(is_there).collect();
+        let listed_by = Algorithm::of_bags().filter(is_list).collect();
         known.has_records().then_some(Self { known, by, listed_by, taken })
     }
 

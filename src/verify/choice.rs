@@ -232,7 +232,7 @@ impl OwnManifests {
         let mut file = opened.map_err(cannot)?;
         let mut rivals = Vec::new();
         match self.record {
-            Recorded::Manifest(recorded, digest) if recorded == name => {
+            Recorded::Manifest(_, digest) => {
                 if digest_of(&mut file).map_err(cannot)? != digest {
                     let finding = "it is not what the last run wrote: it was changed or replaced since; run the copy \
                                    again, or give it with --manifest";
@@ -242,7 +242,7 @@ impl OwnManifests {
                 rivals.extend(self.missing.map(Rival::NotAll));
                 rivals.extend(self.is_unlisted.then_some(Rival::Unlisted));
             }
-            Recorded::Manifest(..) | Recorded::Nothing | Recorded::Unfinished => {
+            Recorded::Nothing | Recorded::Unfinished => {
                 let of_kind = |later: ManifestName| match later.is_ahead() {
                     true => Rival::Ahead(later),
                     false => Rival::Listed(later),
@@ -256,8 +256,7 @@ impl OwnManifests {
         let here = Dir::open(dir);
         let unfinished = here.and_then(|here| self.later_unfinished(&here, name));
         let unfinished = unfinished.deed("read the manifests in", dir)?;
-        let is_recorded =
-            matches!(self.record, Recorded::Manifest(recorded, _) if recorded == name);
+        let is_recorded = matches!(self.record, Recorded::Manifest(..));
         Ok(ValidManifest { name, file, is_recorded, unfinished, rivals })
     }
 

@@ -20,6 +20,7 @@ use crate::{
     verify::covered::{Contents, CoveredJob, CoveredReport, Found, Proof, Standing},
     verify::list_diff::is_own,
     verify::scrub::Verified,
+    verify::target::BELOW_PAYLOAD,
 };
 
 const DEED: &str = "take for covered";
@@ -250,7 +251,7 @@ impl<'a> Tree<'a> {
         let private = PrivateDir::open(&root, path, job.state.as_deref(), Missing::Leave);
         if let Ok(Some(private)) = private {
             if let Some(KeptPayload { dir, path, private }) = private.payload(&root, path) {
-                known.push(KnownTree::load(b"data/", &private, &dir, &path));
+                known.push(KnownTree::load(BELOW_PAYLOAD, &private, &dir, &path));
             }
             known.push(KnownTree::load(b"", &private, &root, path));
         }

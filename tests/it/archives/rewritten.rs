@@ -137,6 +137,11 @@ fn a_list_by_another_algorithm_does_not_count_for_the_one_that_is_gone() {
     let run = scene.bare(["restore", "dst", "back"]).run();
     run.assert_code(4).assert_says("dst/data/a");
     assert!(!scene.path("back/a").exists(), "{}", run.err());
+    // Nor does what only has the name of the one that is gone.
+    shell(&scene, "rm -rf back && mkdir dst/manifest-sha256.txt");
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(4).assert_says("dst/data/a");
+    assert!(!scene.path("back/a").exists(), "{}", run.err());
 }
 
 /// What the runs made a bag is none of the plain copies, whatever is taken away and put there.

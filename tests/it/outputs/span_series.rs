@@ -57,6 +57,20 @@ impl Shelf {
         self.command(args).run()
     }
 
+    /// Runs it at a terminal, and at the second question for the disk B does what `end` says. The exit code, and what is
+    /// told.
+    fn at_a_terminal(&self, end: &str) -> String {
+        let program = std::env::var_os("DIRCOPY_BIN");
+        let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_dircopy").into());
+        let line = format!(
+            "set +e; export XDG_DATA_HOME=$PWD/data; mkfifo in; script -qefc '{} src --span LABEL=sA LABEL=sB' out <in >/dev/null & exec 3>in; \
+             asked() {{ for i in $(seq 200); do test $(grep -c 'please: LABEL=sB' out) -ge $1 && return; sleep .05; done; exit 1; }}; \
+             asked 1; echo >&3; asked 2; {end}; wait $!; echo $?; rm in; cat out",
+            Path::new(&program).display()
+        );
+        shell(&self.scene, &line)
+    }
+
     /// The names on the disk that is in.
     fn has(&self) -> Vec<String> {
         files(&self.scene.path("m"))
@@ -265,26 +279,30 @@ fn at_a_terminal_it_is_asked_for() {
     let mut shelf = Shelf::new(2, 8);
     (0..16).for_each(|file| _ = shelf.scene.src.file(format!("{file:02}"), content(600_000)));
     shelf.put('A');
-    let program =
-        std::env::var_os("DIRCOPY_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_dircopy").into());
-    let line = |end: &str| {
-        format!(
-            "set +e; export XDG_DATA_HOME=$PWD/data; mkfifo in; script -qefc '{} src --span LABEL=sA LABEL=sB' out <in >/dev/null & exec 3>in; \
-             asked() {{ for i in $(seq 200); do test $(grep -c 'please: LABEL=sB' out) -ge $1 && return; sleep .05; done; exit 1; }}; \
-             asked 1; echo >&3; asked 2; {end}; wait $!; echo $?; rm in; cat out",
-            Path::new(&program).display()
-        )
-    };
-    let told = shell(&shelf.scene, &line("echo q >&3"));
+    let told = shelf.at_a_terminal("echo q >&3");
     assert!(
         told.starts_with("7\n") && told.contains("Enter when it is there, q to stop"),
         "{told}"
     );
     assert!(told.contains("no disk is here that was not before; LABEL=sB is wanted"), "{told}");
-    let told = shell(&shelf.scene, &line("umount m; mount -o loop B.img m; echo >&3"));
+    let told = shelf.at_a_terminal("umount m; mount -o loop B.img m; echo >&3");
     assert!(told.starts_with("0\n") && told.contains("done: "), "{told}");
     let index = shelf.index();
     assert!(index.contains("  1/00\n") && index.contains("  2/15\n"), "{index}");
+}
+
+/// What a disk that was taken out keeps from being copied is a failure, though that disk was complete in its own round.
+#[test]
+fn what_fails_because_a_disk_was_taken_out_counts_at_a_terminal_too() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = Shelf::new(2, 8);
+    (0..16).for_each(|file| _ = shelf.scene.src.file(format!("{file:02}"), content(600_000)));
+    shelf.put('A');
+    let end = "umount m; mount -o loop B.img m; echo other >src/00; echo >&3";
+    let told = shelf.at_a_terminal(end);
+    assert!(told.contains("cannot copy ") && told.contains("that is on disk 1"), "{told}");
+    assert!(told.starts_with("1\n") && told.contains("(exit 1): LABEL=sA: 1 entry"), "{told}");
 }
 
 /// A stop behind the last copy of a run is no end where files wait for another disk.
