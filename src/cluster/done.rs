@@ -299,8 +299,7 @@ pub struct SourceSearch {
 impl SourceSearch {
     /// Opens the source.
     pub fn new(plan: &PlanDir) -> Result<Self> {
-        let source = &plan.plan.source;
-        let root = Dir::open(source).deed("open", source)?;
+        let (root, _) = plan.plan.open_source()?;
         Ok(Self { root, follow_links: plan.plan.options.selection.follow_links, last: None })
     }
 

@@ -67,7 +67,7 @@ impl FinishJob {
         let mut report = FinishReport { seal: seal.clone(), ..FinishReport::default() };
         // What failed is tried again; what could not be planned is in no list.
         let end = plan.finished()?.filter(|end| end.missing <= seal.failed);
-        if let Some(lost) = end.as_ref().and_then(PlanEnd::lost_manifest) {
+        if let Some(lost) = end.as_ref().and_then(|end| end.lost_manifest(&plan.plan)) {
             let finding = format!("the plan was finished, and this manifest {LOST_MANIFEST}");
             return Err(Error::finding("find the manifest", lost, finding));
         }
@@ -97,7 +97,7 @@ impl FinishJob {
             Ok(()) if is_cut_short(&report) || report.unfinished > 0 => {}
             Ok(()) => {
                 let (missing, manifest) = (report.missing, report.manifest.clone());
-                plan.write_finished(&PlanEnd::new(seal.plan, missing, manifest))?;
+                plan.write_finished(&PlanEnd::new(&plan.plan, missing, manifest))?;
                 plan.forget_ending()?;
             }
         }
@@ -193,11 +193,6 @@ impl FinishJob {
         let patience = Patience { wait: self.wait, deed: DEED, tell: &tell, stop };
         // What a dry look finds must be what the plan was made with; only then anything is made.
         let found = job.prepare(true, patience)?;
-        let is_output = found.output_id.is_some_and(|id| id.ino == plan.output_inode);
-        if found.source_id.ino != plan.source_inode || !is_output {
-            let finding = "source or output is not the directory that the plan was made with";
-            return Err(Error::finding(DEED, &self.plan.path, finding));
-        }
         let source = found.source.handle.stat_self().deed("look at", &plan.source)?;
         plan.check_source_label(DEED, &source)?;
         self.refuse_later_runs(&found)?;

@@ -5,17 +5,17 @@
 
 use std::path::{Path, PathBuf};
 use std::{
-    collections::BTreeSet, ffi::OsString, fs, fs::File, io, io::Read, sync::Arc, time::Duration,
-    time::UNIX_EPOCH,
+    collections::BTreeSet, ffi::OsString, fs::File, io, io::Read, sync::Arc, time::Duration,
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    cluster::attempt, cluster::done, cluster::done::DoneTotals, copy::CopyJob, error::Deed,
-    error::Error, error::Result, io::CopyOptions, manifest::ReadAhead, manifest::SummedReader,
-    path::directory_of, staged::write_whole, sys, sys::Dir, sys::DirListing, sys::Uninterrupted,
-    sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    cluster::attempt, cluster::done, cluster::done::DoneTotals, copy::CopyJob, copy::PlannedRoots,
+    copy::refuse_other_root, error::Deed, error::Error, error::Result, io::CopyOptions,
+    manifest::ReadAhead, manifest::SummedReader, path::directory_of, staged::write_whole, sys,
+    sys::Dir, sys::DirListing, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat,
+    sys::stat::Time,
 };
 
 /// The version of all formats in the directory.
@@ -95,8 +95,35 @@ impl FrozenPlan {
     /// A copy as it was planned; what else it is to be is for who runs it to say.
     pub fn job(&self) -> CopyJob {
         let (options, state) = (self.options.clone(), self.state.clone());
-        CopyJob { options, state, ..CopyJob::new(&self.source, &self.output) }
+        let planned = PlannedRoots { source: self.source_inode, output: self.output_inode };
+        let planned = Some(planned);
+        CopyJob { options, state, planned, ..CopyJob::new(&self.source, &self.output) }
     }
+
+    /// Opens the source, and refuses what is not the directory that was planned.
+    pub fn open_source(&self) -> Result<(Dir, Stat)> {
+        open_planned(&self.source, self.source_inode)
+    }
+
+    /// The same of the output.
+    pub fn open_output(&self) -> Result<(Dir, Stat)> {
+        open_planned(&self.output, self.output_inode)
+    }
+
+    /// The length of a manifest in the output in bytes, and when it was written, in nanoseconds.
+    fn length_and_time(&self, manifest: &Path) -> Option<(u64, u64)> {
+        let (output, _) = self.open_output().ok()?;
+        let found = output.stat(manifest.file_name()?, false).ok()?;
+        let written = found.mtime.since(Time::default()).as_nanos();
+        (found.kind == Kind::File).then_some((found.size, u64::try_from(written).ok()?))
+    }
+}
+
+fn open_planned(path: &Path, inode: u64) -> Result<(Dir, Stat)> {
+    let dir = Dir::open_named(path).deed("open", path)?;
+    let found = dir.stat_self().deed("look at", path)?;
+    refuse_other_root(path, &found, inode)?;
+    Ok((dir, found))
 }
 
 /// What every version writes down of a plan.
@@ -151,23 +178,16 @@ pub struct PlanEnd {
 
 impl PlanEnd {
     /// An end that left so much, and this manifest.
-    pub fn new(plan: u32, missing: u64, manifest: Option<PathBuf>) -> Self {
-        let written = manifest.as_deref().and_then(length_and_time);
-        Self { plan, manifest, missing, written }
+    pub fn new(plan: &FrozenPlan, missing: u64, manifest: Option<PathBuf>) -> Self {
+        let written = manifest.as_deref().and_then(|path| plan.length_and_time(path));
+        Self { plan: plan.plan, manifest, missing, written }
     }
 
     /// The manifest, if it is not as it was written.
-    pub fn lost_manifest(&self) -> Option<&Path> {
-        let is_lost = |path: &&Path| length_and_time(path) != self.written;
+    pub fn lost_manifest(&self, plan: &FrozenPlan) -> Option<&Path> {
+        let is_lost = |path: &&Path| plan.length_and_time(path) != self.written;
         self.manifest.as_deref().filter(|_| self.written.is_some()).filter(is_lost)
     }
-}
-
-/// Those of a regular file.
-fn length_and_time(path: &Path) -> Option<(u64, u64)> {
-    let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
-    let changed = found.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    Some((found.len(), u64::try_from(changed.as_nanos()).ok()?))
 }
 
 /// The directory of a plan. It is held: who owns the one above can put another in its place, and nothing is ever looked
@@ -451,12 +471,16 @@ pub struct PlanStatus {
     /// From the first list to the last record.
     pub took: Duration,
     pub end: Option<PlanEnd>,
+    /// The manifest that the end left, if it is [lost](PlanEnd::lost_manifest).
+    pub lost: Option<PathBuf>,
 }
 
 /// Looks how far a plan is; an attempt that was silent for so long is `dead`.
 pub fn status(plan: &PlanDir, dead: Duration) -> Result<PlanStatus> {
     let mut status = PlanStatus { seal: plan.seal()?, ..PlanStatus::default() };
     status.end = plan.finished()?;
+    let lost = status.end.as_ref().and_then(|end| end.lost_manifest(&plan.plan));
+    status.lost = lost.map(Path::to_path_buf);
     status.listed = shards(plan, SHARDS, "list")?.len() as u64;
     let recorded = recorded(plan)?;
     status.done = recorded.len() as u64;

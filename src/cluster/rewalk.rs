@@ -70,11 +70,6 @@ impl RewalkJob {
         let (slot, reservations, read) = (None, &Reservations::default(), &FirstRead::default());
         let run = OutputRun { job: &job, observer, slot, reservations, read, beside: None };
         let prepared = job.prepare(true, patience)?;
-        let is_output = prepared.output_id.is_some_and(|id| id.ino == frozen.output_inode);
-        if prepared.source_id.ino != frozen.source_inode || !is_output {
-            let finding = "source or output is not the directory that the plan was made with";
-            return Err(Error::finding("walk once more for", &self.plan.path, finding));
-        }
         let walk = run.walk(&prepared, true, None);
         let Prepared { source, output, .. } = prepared;
         let follow = self.plan.plan.options.selection.follow_links;

@@ -160,19 +160,8 @@ impl ShardJob {
     /// Refuses roots that are not those of the plan: a disk that is not mounted on this machine, for one.
     fn check_roots(&self) -> Result<()> {
         let plan = &self.plan.plan;
-        for (path, inode) in [(&plan.source, plan.source_inode), (&plan.output, plan.output_inode)]
-        {
-            let found = Dir::open(path).and_then(|dir| dir.stat_self()).deed("open", path)?;
-            if found.id.ino != inode {
-                let finding = "it is not the directory that the plan was made with: is its file system \
-                               mounted here?";
-                return Err(Error::finding(DEED, path, finding));
-            }
-            if *path == plan.source {
-                plan.check_source_label(DEED, &found)?;
-            }
-        }
-        Ok(())
+        plan.check_source_label(DEED, &plan.open_source()?.1)?;
+        plan.open_output().map(drop)
     }
 
     /// Reads a list through: nothing of one that is torn is copied.

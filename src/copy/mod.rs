@@ -16,6 +16,7 @@ mod record;
 mod report;
 pub mod run;
 
+pub(crate) use before::{PlannedRoots, refuse_other_root};
 pub use before::{Prepared, space::Reservations};
 pub use generations::{prune::KeepRule, set::GenerationSet};
 pub use hard_link::{First, Link};
@@ -87,6 +88,8 @@ pub struct CopyJob {
     pub workers: Option<usize>,
     /// The output's directory where the run has it open already: what its path leads to meanwhile is of no weight.
     pub(crate) held: Option<Arc<Dir>>,
+    /// The roots of the plan that it is a part of, if it is of one.
+    pub(crate) planned: Option<PlannedRoots>,
     /// The last generation, if this run makes one.
     pub(crate) last_generation: Option<HeldTree>,
     /// What the record lists and is gone was removed on purpose before the run.

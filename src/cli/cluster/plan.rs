@@ -212,6 +212,7 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
         cut_short,
         took,
         end,
+        lost,
     } = found;
     let all = match &seal {
         Some(seal) => format!("{} shards", seal.shards),
@@ -247,8 +248,8 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
     if gone > 0 {
         follower.say(&format!("{gone} files had left the source"));
     }
-    if let Some(lost) = end.as_ref().and_then(PlanEnd::lost_manifest) {
-        follower.say(&format!("finished, but the manifest {} {LOST_MANIFEST}", Shown::path(lost)));
+    if let Some(lost) = lost {
+        follower.say(&format!("finished, but the manifest {} {LOST_MANIFEST}", Shown::path(&lost)));
         return follower.exit(Exit::Incomplete);
     }
     let is_done = seal.as_ref().is_some_and(|seal| u64::from(seal.shards) == done);

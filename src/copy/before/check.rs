@@ -69,6 +69,7 @@ impl CopyJob {
                 }
             },
             held: self.held.as_deref(),
+            planned: self.planned,
             dry,
             durable: self.options.sync,
             // A look at the room before a run counts what the run finds out.

@@ -66,6 +66,8 @@ pub struct Demands<'a> {
     pub longest_name: usize,
     /// The output's directory where the run has it open already: then its path is for messages alone.
     pub held: Option<&'a Dir>,
+    /// The roots that a plan was made with: others are refused.
+    pub planned: Option<PlannedRoots>,
     /// Nothing is made.
     pub dry: bool,
     /// True if entries are made durable before anything relies on them.
@@ -78,6 +80,32 @@ pub struct Demands<'a> {
     pub private: PrivatePlace<'a>,
     /// An output where there can be none is refused.
     pub must_be_private: bool,
+}
+
+/// The inode numbers of the roots of a plan. The numbers of their devices differ from machine to machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlannedRoots {
+    pub source: u64,
+    pub output: u64,
+}
+
+impl PlannedRoots {
+    fn refuse_others(self, pair: &Pair<'_>, output: &Opened) -> Result<()> {
+        refuse_other_root(pair.from, pair.source_stat, self.source)?;
+        // A directory that it would be made in is not it.
+        let found = output.dir().stat_self().map_err(|error| cannot_look(pair.to, error))?;
+        refuse_other_root(pair.to, &found, self.output)
+    }
+}
+
+/// Refuses a root that has another inode number than when it was planned.
+pub(crate) fn refuse_other_root(path: &Path, found: &Stat, planned: u64) -> Result<()> {
+    if found.id.ino == planned {
+        return Ok(());
+    }
+    let finding =
+        "it is not the directory that the plan was made with: is its file system mounted here?";
+    Err(Error::finding("open", path, finding))
 }
 
 /// Opens the source and the output, makes the output's directory if it is missing, and refuses a pair that is not
@@ -97,6 +125,7 @@ pub fn prepare(
     };
     let pair = Pair { from, to, source: &source, source_stat: &source_stat };
     pair.refuse_overlap(&opened, file.is_some())?;
+    demands.planned.map_or(Ok(()), |planned| planned.refuse_others(&pair, &opened))?;
     refuse_short_names(opened.dir(), to, demands.longest_name)?;
     if !demands.restore && file.is_none() {
         pair.refuse_exchange(&opened, private)?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Cluster;
-use crate::harness::{Scene, content, shell};
+use crate::harness::{Scene, Strace, content, need, shell};
 
 /// A plan of which all shards are done.
 fn done() -> (Cluster, u32) {
@@ -181,6 +181,30 @@ fn a_plan_that_others_may_write_to_is_refused() {
     cluster.claim().assert_code(0);
     cluster.finish().assert_code(0);
     cluster.is_as_a_single_run();
+}
+
+/// Who owns the directory above may put another in the place of a root once a shard has looked at both: what the copy
+/// opens then is looked at, too.
+#[test]
+fn a_root_that_is_exchanged_while_a_shard_begins_is_refused() {
+    need!(Strace);
+    for root in ["src", "out"] {
+        let cluster = Cluster::new(2);
+        cluster.plan();
+        let swap = |from: &str, to: &str| {
+            shell(&cluster.scene, &format!("mv {root} {from} && cp -a {from} {to}"));
+        };
+        let strace = Strace::inject(&cluster.scene, "mkdirat", "signal=SIGSTOP:when=1");
+        let shard = cluster.command("shard", &["--index", "0"]);
+        let run = strace.run_stopped(shard, || swap("aside", root));
+        run.assert_code(2).assert_says("not the directory that the plan was made with");
+        let copied = format!("find {root} -newer plan/SEALED -type f | wc -l");
+        assert_eq!(shell(&cluster.scene, &copied).trim(), "0", "{root}");
+        shell(&cluster.scene, &format!("rm -r {root} && mv aside {root}"));
+        cluster.claim().assert_code(0);
+        cluster.finish().assert_code(0);
+        cluster.is_as_a_single_run();
+    }
 }
 
 #[test]
