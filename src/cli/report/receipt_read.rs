@@ -1,8 +1,8 @@
 //! A receipt as it is read again: the JSON that `--report` wrote, as far as a page shows it.
 
-use std::{io, io::BufReader, io::Read, path::Path};
+use std::{collections::BTreeMap, fmt, io, io::BufReader, io::Read, path::Path};
 
-use serde::Deserialize;
+use serde::{Deserialize, de::Deserializer, de::IgnoredAny, de::MapAccess, de::Visitor};
 
 use crate::cli::record::{
     covered::CoveredSection, log::JsonName, proof::Proof, report::ManifestSection,
@@ -10,8 +10,8 @@ use crate::cli::record::{
 };
 use crate::{
     cli::report::receipt::AtMost, cli::report::receipt::ClippedText,
-    cli::report::receipt::VolumeSection, copy::Counts, error::Error, error::Result, sys,
-    sys::PlainUse, sys::Uninterrupted, verify::Checked,
+    cli::report::receipt::VolumeSection, copy::Counts, error::Error, error::Result,
+    hash::Algorithm, sys, sys::PlainUse, sys::Uninterrupted, verify::Checked,
 };
 
 /// A receipt that is larger is refused; bytes. One has 200 bytes for each entry about which something is amiss.
@@ -106,35 +106,32 @@ pub struct ReceiptSequencePlace {
     pub perhaps: AtMost<ClippedText, 64>,
 }
 
-/// The digests of a stream, by the names of their algorithms.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ReceiptDigests {
-    pub sha512: Option<ClippedText>,
-    pub c4: Option<ClippedText>,
-    pub blake3: Option<ClippedText>,
-    pub sha1: Option<ClippedText>,
-    pub md5: Option<ClippedText>,
-    pub xxh128: Option<ClippedText>,
-    pub xxh3: Option<ClippedText>,
-    pub xxh64: Option<ClippedText>,
-}
+/// The digests of a stream by the algorithms that are known here, but for SHA-256, which has a place of its own.
+#[derive(Clone, Debug, Default)]
+pub struct ReceiptDigests(pub BTreeMap<Algorithm, ClippedText>);
 
-impl ReceiptDigests {
-    /// The digests that there are, each behind the name of its algorithm.
-    pub fn named(&self) -> impl Iterator<Item = (&'static str, &ClippedText)> {
-        let Self { sha512, c4, blake3, sha1, md5, xxh128, xxh3, xxh64 } = self;
-        let all = [
-            ("SHA-512", sha512),
-            ("C4", c4),
-            ("BLAKE3", blake3),
-            ("SHA-1", sha1),
-            ("MD5", md5),
-            ("XXH128", xxh128),
-            ("XXH3", xxh3),
-            ("XXH64", xxh64),
-        ];
-        all.into_iter().filter_map(|(name, digest)| Some((name, digest.as_ref()?)))
+impl<'de> Deserialize<'de> for ReceiptDigests {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Known;
+        impl<'de> Visitor<'de> for Known {
+            type Value = ReceiptDigests;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("digests")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut known = BTreeMap::new();
+                while let Some(name) = map.next_key::<ClippedText>()? {
+                    match Algorithm::named(&name.0).filter(|it| *it != Algorithm::Sha256) {
+                        Some(algorithm) => drop(known.insert(algorithm, map.next_value()?)),
+                        None => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(ReceiptDigests(known))
+            }
+        }
+        deserializer.deserialize_map(Known)
     }
 }
 

@@ -426,7 +426,7 @@ fn stream(receipt: &Receipt) -> Markup {
                     dt { "Bytes" } dd { (size(bytes)) ", " (rate(bytes as f64, receipt.elapsed_seconds)) }
                 }
                 @if let Some(digest) = &receipt.sha256 { dt { "SHA-256" } dd .digest { (text(&digest.0)) } }
-                @for (name, digest) in receipt.digests.named() { dt { (name) } dd .digest { (text(&digest.0)) } }
+                @for (algorithm, digest) in &receipt.digests.0 { dt { (algorithm.shown()) } dd .digest { (text(&digest.0)) } }
             }
         }
     }
