@@ -4,13 +4,13 @@ use std::{convert::Infallible, ffi::OsStr, io};
 
 use crate::{
     error::Error, event::Stop, hash::Algorithms, manifest::ListFormat, manifest::ManifestName,
-    manifest::archive::bag::DECLARATION, manifest::archive::mhl::CHAIN,
-    manifest::archive::mhl::HISTORY, path::RelPath, path::Shown, state::Missing, state::PrivateDir,
-    state::Rescues, state::notes::is_kept_in_the_open, state::private_dir::NAME,
-    state::private_dir::TRASH, sys, sys::Dir, sys::DirListing, sys::stat::Identity,
-    sys::stat::Kind, sys::stat::Stat, tree::EntryBelow, tree::pass::each_below, verify::Finding,
-    verify::NameHasher, verify::SeenNames, verify::Target, verify::lines::seen::ListedRoot,
-    verify::own_lists::OwnLists,
+    manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
+    manifest::archive::mhl::CHAIN, manifest::archive::mhl::HISTORY, path::RelPath, path::Shown,
+    state::Missing, state::PrivateDir, state::Rescues, state::notes::is_kept_in_the_open,
+    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Dir, sys::DirListing,
+    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, tree::EntryBelow,
+    tree::pass::each_below, verify::Finding, verify::NameHasher, verify::SeenNames, verify::Target,
+    verify::lines::seen::ListedRoot, verify::own_lists::OwnLists,
 };
 
 /// The names that count as listed.
@@ -54,6 +54,7 @@ pub fn search(
     let keeps_trash = trash.is_ok_and(|trash| trash.is_private().unwrap_or(false));
     let own = OwnLists::find(listed, known.key);
     let mut left_out = LeftOutFiles::default();
+    let is_bag = target.part.bag().is_some();
     let is_whole = each_below(root, stop, &mut |found| {
         let EntryBelow { dir, above, name, path, kind } = match found {
             Ok(entry) => entry,
@@ -65,6 +66,8 @@ pub fn search(
         };
         let is_in_root = above.is_root();
         match kind {
+            // Beside its payload a bag may have what is on no list.
+            _ if is_bag && is_in_root && *name != *PAYLOAD => {}
             Kind::Dir if is_in_root && *name == *NAME && keeps_private => {}
             Kind::Dir if is_in_root && *name == *TRASH && keeps_trash => {}
             Kind::Dir => return Ok(!has_history(known, dir, name)),

@@ -372,6 +372,30 @@ fn bags_are_healed_whole() {
     scene.bare(["verify", "A", "B"]).run().assert_code(0);
 }
 
+/// A bag of another program need have no list of its text files, and may have files that are on none.
+#[test]
+fn bags_without_a_list_of_their_text_files_are_healed_whole() {
+    let scene = Scene::new();
+    scene
+        .tree("A")
+        .file("data/a", "one")
+        .file("data/dir/b", "two")
+        .file("readme", "no list has it");
+    let declaration =
+        "printf 'BagIt-Version: 1.0\\nTag-File-Character-Encoding: UTF-8\\n' > bagit.txt";
+    let list = "find data -type f | xargs sha256sum > manifest-sha256.txt";
+    shell(&scene, &format!("cd A && {declaration} && {list} && cp -a . ../B"));
+    scene.bare(["verify", "A"]).run().assert_code(0).assert_prints(&["A is a valid bag"]);
+    heal(&scene, &["A", "B"]).assert_code(0);
+    shell(&scene, "rm A/data/a && printf x > B/data/dir/b");
+    heal(&scene, &["A", "B"]).assert_code(0);
+    shell(&scene, "diff -r --exclude=.dircopy A B && cd A && sha256sum -c manifest-sha256.txt");
+    heal(&scene, &["A", "B"]).assert_code(0);
+    // All of the payload must be listed.
+    shell(&scene, "printf x > A/data/dir/new");
+    heal(&scene, &["A", "B"]).assert_code(4).assert_says("not listed: A/data/dir/new");
+}
+
 /// Two trees of which none has a file of the other were good together, and that they are no copies was not said.
 #[test]
 fn trees_that_share_nothing_are_named() {
