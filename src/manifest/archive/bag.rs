@@ -105,6 +105,14 @@ pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// True for the path of a text file that runs write beside the payload.
+pub fn is_text_file(path: &[u8]) -> bool {
+    let is_list = |name: &str| !name.contains('/') && manifest_name(name).is_some();
+    path == DECLARATION.as_bytes()
+        || path == INFO.as_bytes()
+        || std::str::from_utf8(path).is_ok_and(is_list)
+}
+
 /// The algorithm of a manifest by its name, `manifest-sha512.txt`, and whether it is one of tag files; the
 /// algorithm is an error where it is none that is known here.
 pub fn manifest_name(name: &str) -> Option<(bool, Result<Algorithm, &str>)> {

@@ -10,7 +10,7 @@ use crate::{
     event::{Event, EventObserver},
     hash::{Algorithm, Algorithms, Digest},
     io::{HashedFrom, ReadBack},
-    manifest::{ManifestName, lists::is_span_index},
+    manifest::{ManifestName, archive::bag, lists::is_span_index},
     path::RelPath,
     state::private_dir::{NAME, TRASH},
     state::{Belief, KeptPayload, Knowledge, Missing, PrivateDir, Row, plugs::KnownPlugs},
@@ -277,7 +277,7 @@ impl<'a> Tree<'a> {
             let is_again = self.job.read && stat.links > 1 && !inodes.insert(stat.id);
             if !is_again
                 && !self.add(place, entry, stat, &mut reader, contents)?
-                && !is_own(entry.path.as_bytes())
+                && !self.is_own(entry.path.as_bytes())
             {
                 unknown += 1;
             }
@@ -351,11 +351,17 @@ impl<'a> Tree<'a> {
             observer.progress.entries.fetch_add(1, Relaxed);
             match self.ours(entry, stat) {
                 Some(ours) => see(entry.path.as_bytes(), stat.size, &self.recorded(ours, entry))?,
-                None => unknown += u64::from(!is_own(entry.path.as_bytes())),
+                None => unknown += u64::from(!self.is_own(entry.path.as_bytes())),
             }
             Ok(())
         })?;
         Ok(unknown)
+    }
+
+    /// True for what runs leave there beside the copy, or the payload of a bag.
+    fn is_own(&self, path: &[u8]) -> bool {
+        let is_bag = || self.known.iter().any(|known| known.below == BELOW_PAYLOAD);
+        is_own(path) || bag::is_text_file(path) && is_bag()
     }
 
     /// What this user's runs know of a file.

@@ -399,6 +399,21 @@ fn an_add_goes_on_after_what_is_refused() {
     catalog(&scene, &["find", "torn"], 0);
 }
 
+/// The text files of a bag say what is in it, as manifests do.
+#[test]
+fn a_bag_is_added_as_any_output() {
+    let scene = Scene::new();
+    scene.src.file("a", "one").file("dir/b", "two");
+    scene.copy(&["--bag", "--hash", "sha256,md5"]).assert_code(0);
+    let run = catalog(&scene, &["add", "dst"], 0);
+    assert!(run.stderr.is_empty(), "{}", run.err());
+    catalog(&scene, &["find", "a"], 0).assert_prints(&["dst/data/a"]);
+    // What the runs did not leave there is told, whatever it is called.
+    scene.output().file("manifest-of/x.txt", "").file("note.txt", "");
+    let run = catalog(&scene, &["add", "dst"], 1);
+    run.assert_says("left out 2 files");
+}
+
 /// What an add takes out is many rows in one statement: that ends too when a signal asks for it.
 #[test]
 fn an_interrupted_add_ends_at_once() {
