@@ -5,13 +5,13 @@
 //! there from a source. What a later run believes therefore stands in a directory that only this user can
 //! open, and speaks of this output and no other; see `docs/design/private-record.md`.
 
+mod bag;
 mod belief;
 pub mod closing;
 mod generation;
 mod knowledge;
 mod note;
 pub mod notes;
-mod payload;
 pub mod plugs;
 pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
@@ -27,15 +27,15 @@ mod source_mark;
 /// The link in an output of generations to the newest one.
 pub const LATEST: &str = "latest";
 
+pub use bag::{BagNote, HeldLine, RecordedPayload, RemovedFile, SinceRecorded};
 pub use belief::{Belief, Remembered, RowPlace, Unsettled};
 pub use closing::FinishedManifest;
 pub use generation::{DatedName, GenerationNote};
 pub use knowledge::Knowledge;
 pub use note::Note;
 pub use notes::{
-    BagNote, Departing, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir, OtherOutputs, Unlisted,
+    Departing, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir, OtherOutputs, Unlisted,
 };
-pub use payload::{HeldLine, RecordedPayload, RemovedFile, SinceRecorded};
 pub use private_dir::{KeptPayload, Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptSequence};
 pub use record::RecordFile;

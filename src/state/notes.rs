@@ -363,18 +363,6 @@ impl Note for NewRoot {
     const HEAD: &str = "dircopy new root 1";
 }
 
-// That the directory is a bag of this user's runs, begun or finished.
-
-/// The note.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct BagNote;
-
-impl Note for BagNote {
-    const FILE: &str = "bag";
-    const HEAD: &str = "dircopy bag 1";
-    const BOUND: Bound = Bound::Directory;
-}
-
 // What the last run did not bring over, for checks: its manifest lists only what is there, and all of that may be good.
 
 /// The note of a run that came to its end and left entries out. A complete one removes it.

@@ -16,9 +16,9 @@ use crate::{
     copy::before::check::FitRules, copy::mirror::search::DepartureSearch, copy::run::OutputRun,
     error::Error, error::Result, event::Event, event::Stop, hash::Algorithm, hash::Algorithms,
     io::CopyOptions, io::States, manifest::InfoTag, manifest::archive::bag::DECLARATION,
-    manifest::archive::bag::PAYLOAD, path::Shown, state::CountedRun, state::Missing,
-    state::PrivateDir, sys, sys::Attributes, sys::Dir, sys::stat::Identity, tree::Patience,
-    tree::walk::most_levels,
+    manifest::archive::bag::PAYLOAD, manifest::archive::bag::payload_list, path::Shown,
+    state::CountedRun, state::Missing, state::PrivateDir, sys, sys::Attributes, sys::Dir,
+    sys::stat::Identity, tree::Patience, tree::walk::most_levels,
 };
 
 // A run that makes a bag: what it refuses first, the copy of the payload, and what becomes of the bag after it.
@@ -213,10 +213,7 @@ impl BagRun<'_> {
 
     /// The manifest that has what the run proves with.
     fn manifest(&self) -> PathBuf {
-        self.tree
-            .job
-            .output
-            .join(format!("manifest-{}.txt", self.tree.job.options.algorithm.name()))
+        self.tree.job.output.join(payload_list(self.tree.job.options.algorithm))
     }
 
     /// The job that copies the payload, whose directory is this.

@@ -4,7 +4,8 @@ use std::{io, io::Read, path::Path};
 
 use jiff::Timestamp;
 
-use crate::manifest::archive::bag::{DECLARATION, DECLARED, INFO, PAYLOAD, escaped, unescaped};
+use crate::manifest::archive::bag::{DECLARATION, DECLARED, INFO, PAYLOAD};
+use crate::manifest::archive::bag::{escaped, payload_list, tag_list, unescaped};
 use crate::{
     copy::CopyJob, copy::bag::BagOptions, copy::bag::place::BagRoot, copy::bag::place::WrittenTag,
     copy::list_file::ListWriting, error::Deed, error::Error, error::Result, event::Stop,
@@ -56,7 +57,7 @@ impl BagSeal<'_> {
         }
         tags.sort_by(|one, other| one.name.cmp(&other.name));
         for algorithm in algorithms.iter() {
-            let name = format!("tagmanifest-{}.txt", algorithm.name());
+            let name = tag_list(algorithm);
             let mut file = self.root.begin_tag(with, &name)?;
             for tag in &tags {
                 let digest = tag.digests.of(algorithm);
@@ -124,7 +125,7 @@ impl BagSeal<'_> {
                 return Ok(None);
             };
             found.check(&records, &root.path)?;
-            let tag = format!("manifest-{}.txt", algorithm.name());
+            let tag = payload_list(algorithm);
             let mut file = root.begin_tag(with, &tag)?;
             // As closed as the list of the copy, which knows what it lists.
             let of_list = dir.stat(name.as_ref(), false).map_or(u32::MAX, |list| list.mode);
@@ -181,7 +182,7 @@ pub fn tags_there(
     let tags = tags.and_then(|text| InfoTag::read_all(&text));
     let tags = tags.map_err(|why| keep(format!("{why}; mend it, or remove it")))?;
     for algorithm in algorithms.iter() {
-        let name = format!("tagmanifest-{}.txt", algorithm.name());
+        let name = tag_list(algorithm);
         let listed = read_file(root, &name)?.unwrap_or_default();
         let of_info = format!("  {INFO}").into_bytes();
         let mut listed =

@@ -105,6 +105,16 @@ pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The name of the manifest of the payload by this algorithm.
+pub fn payload_list(by: Algorithm) -> String {
+    format!("manifest-{}.txt", by.name())
+}
+
+/// The name of the manifest of the tag files by this algorithm.
+pub fn tag_list(by: Algorithm) -> String {
+    format!("tag{}", payload_list(by))
+}
+
 /// True for the path of a text file that runs write beside the payload.
 pub fn is_text_file(path: &[u8]) -> bool {
     let is_list = |name: &str| !name.contains('/') && manifest_name(name).is_some();

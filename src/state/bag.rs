@@ -1,4 +1,5 @@
-//! What the private record says of the payload of a bag, beside what the lists of the bag say.
+//! What this user's runs keep of a bag: that it is theirs, and what the private record says of its payload, beside what
+//! the lists of the bag say.
 //!
 //! The lists of a bag lie in the open, and no list of ours is beside them whose digest the record has. Who may write
 //! there can write data and lists anew, and all agrees. So each line of a list is held against the record of the runs
@@ -6,10 +7,25 @@
 
 use std::{io, path::Path};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    hash::Algorithm, hash::Digest, path::RelPath, state::FinishedManifest, state::Knowledge,
-    state::Missing, state::PrivateDir, sys::Dir, sys::stat::Kind,
+    hash::Algorithm, hash::Digest, manifest::archive::bag, path::RelPath, state::FinishedManifest,
+    state::Knowledge, state::Missing, state::Note, state::PrivateDir, state::note::Bound, sys::Dir,
+    sys::stat::Kind,
 };
+
+/// That the directory is a bag of this user's runs, begun or finished.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BagNote;
+
+impl Note for BagNote {
+    const FILE: &str = "bag";
+    const HEAD: &str = "dircopy bag 1";
+    const BOUND: Bound = Bound::Directory;
+}
+
+// The payload.
 
 /// What became of a list of a bag since this user's runs recorded the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +74,7 @@ impl RecordedPayload {
         let known = Knowledge::of_records(&payload.private, &payload.dir, is_to_stop);
         let (known, taken) = (known.proving_with(by), None);
         let is_list = |by: &Algorithm| {
-            let list = bag.stat(format!("manifest-{}.txt", by.name()).as_ref(), false);
+            let list = bag.stat(bag::payload_list(*by).as_ref(), false);
             list.is_ok_and(|it| it.kind == Kind::File)
         };
         let listed_by = Algorithm::of_bags().filter(is_list).collect();
