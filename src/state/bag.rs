@@ -1,18 +1,24 @@
-//! What this user's runs keep of a bag: that it is theirs, and what the private record says of its payload, beside what
-//! the lists of the bag say.
+//! What this user's runs keep of a bag: that it is theirs, its tag manifests as the last run wrote them, and the record
+//! of its payload.
 //!
 //! The lists of a bag lie in the open, and no list of ours is beside them whose digest the record has. Who may write
-//! there can write data and lists anew, and all agrees. So each line of a list is held against the record of the runs
-//! that made the bag. A bag that was moved with its record, or made by others, has none that counts.
+//! there can write data and lists anew, and all agrees. So each line of a list of the payload is held against the
+//! record of the runs that made the bag, and the tag manifests, which list all other text files, against their digests.
+//!
+//! A record is known by the directory that it was made of. That does not tell a copy of a bag from one in which
+//! somebody put another directory in the place of the payload; and on some file systems directories have other numbers
+//! after each mount. So contents decide: a record of another directory counts against the lists of a bag, and never for
+//! them.
 
-use std::{io, path::Path};
+use std::{collections::BTreeMap, io, io::Read, path::Path};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hash::Algorithm, hash::Digest, manifest::archive::bag, path::RelPath, state::FinishedManifest,
-    state::Knowledge, state::Missing, state::Note, state::PrivateDir, state::note::Bound, sys::Dir,
-    sys::stat::Kind,
+    error::Error, hash::Algorithm, hash::Digest, hash::Sha256, manifest::archive::bag,
+    path::RelPath, state::FinishedManifest, state::KeptPayload, state::Knowledge, state::Missing,
+    state::Note, state::PrivateDir, state::note::Bound, sys::Dir, sys::DirListing,
+    sys::Uninterrupted, sys::stat::Kind,
 };
 
 /// That the directory is a bag of this user's runs, begun or finished.
@@ -25,7 +31,133 @@ impl Note for BagNote {
     const BOUND: Bound = Bound::Directory;
 }
 
+// The tag manifests.
+
+/// More is not read of a tag manifest, in bytes.
+const MOST_TAG_LIST: u64 = 4 << 20;
+
+/// The tag manifests of a bag, each with the digest of its text.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagLists(BTreeMap<String, String>);
+
+impl Note for TagLists {
+    const FILE: &str = "tag-lists";
+    const HEAD: &str = "dircopy tag lists 1";
+}
+
+/// The remark on a tag manifest that is not what this user's last run wrote.
+pub const TAGS_CHANGED: &str = "your last run wrote it otherwise: it was changed since, or a text file that it lists, as bag-info.txt; if it was \
+     you, the same copy again keeps the tags and lists them anew (or remove the bag's .dircopy)";
+
+impl TagLists {
+    /// Adds the one called `name`, which has this text.
+    pub fn add(&mut self, name: String, text: &[u8]) {
+        self.0.insert(name, Sha256::of(&[text]).to_string());
+    }
+
+    /// Those that are in the directory `bag`; of what cannot be read the digest is empty.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
+    fn in_bag(bag: &Dir) -> io::Result<Self> {
+        let mut found = Self::default();
+        for listed in DirListing::of(bag)? {
+            let name = listed?.name;
+            let Some(name) = name.to_str() else { continue };
+            if let Some((true, _)) = bag::manifest_name(name) {
+                let digest = digest_in(bag, name).map_or_else(String::new, |it| it.to_string());
+                found.0.insert(name.to_owned(), digest);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The names of those that are otherwise in the directory `bag`, or only there or only here. Where that cannot be
+    /// listed, who asks finds that out.
+    pub fn changed_in(&self, bag: &Dir) -> Vec<String> {
+        let there = Self::in_bag(bag).map_or_else(|_| BTreeMap::new(), |there| there.0);
+        let mut changed: Vec<_> = self.0.keys().chain(there.keys()).cloned().collect();
+        changed.retain(|name| self.0.get(name) != there.get(name));
+        changed.sort_unstable();
+        changed.dedup();
+        changed
+    }
+
+    /// Notes it for later runs, on the device if `durable`; nothing where that is noted.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn update(&self, private: &PrivateDir, durable: bool) -> io::Result<()> {
+        match Self::read(private).as_ref() == Some(self) {
+            true => Ok(()),
+            false => self.write(private, durable),
+        }
+    }
+}
+
+/// The digest of a regular file that is no longer than a tag manifest can be.
+fn digest_in(bag: &Dir, name: &str) -> Option<Sha256> {
+    bag.stat(name.as_ref(), false).ok().filter(|stat| stat.kind == Kind::File)?;
+    let file = Uninterrupted(bag.open_file(name.as_ref(), false).ok()?);
+    let mut text = Vec::new();
+    file.take(MOST_TAG_LIST + 1).read_to_end(&mut text).ok()?;
+    (text.len() as u64 <= MOST_TAG_LIST).then(|| Sha256::of(&[&text]))
+}
+
+/// What became of a bag since this user's runs finished it, beside the lines of its payload's lists.
+#[derive(Debug, Default)]
+pub struct BagSince {
+    /// The names of tag manifests that are not what the last run wrote.
+    pub tag_lists: Vec<String>,
+    /// Why its record does not count for it.
+    pub unlike: Option<Error>,
+}
+
+impl BagSince {
+    /// Looks at the bag whose root is `bag`, at `path`; its private directory is below `state`, if that is given.
+    pub fn look(bag: &Dir, path: &Path, state: Option<&Path>) -> Self {
+        let private = PrivateDir::open(bag, path, state, Missing::Leave).ok().flatten();
+        let Some(private) = private else { return Self::default() };
+        let noted = TagLists::read(&private);
+        let tag_lists = noted.map_or_else(Vec::new, |noted| noted.changed_in(bag));
+        let is_ours = BagNote::read(&private).is_some();
+        let payload = private.payload(bag, path);
+        let recorded = payload.filter(|it| FinishedManifest::last_named(&it.private).is_some());
+        let why = match recorded {
+            Some(it) if is_ours && FinishedManifest::is_of_here(&it.private) => None,
+            Some(_) => {
+                Some("it is of another directory (the bag was copied, or its payload exchanged)")
+            }
+            None => is_ours.then_some("no run of yours recorded the payload to its end"),
+        };
+        let unlike = why.map(|why| {
+            let remedy = match is_ours {
+                true => "the same copy again records the payload that is there",
+                false => "remove it if this is a copy that was changed since",
+            };
+            let finding = format!(
+                "{why}, so the bag's own lists alone prove it, and what is recorded otherwise is named; {remedy}"
+            );
+            Error::finding("go by the private record in", private.path(), finding)
+        });
+        Self { tag_lists, unlike }
+    }
+
+    /// The same as what is to be told of the bag at `path`.
+    pub fn told(self, path: &Path) -> Vec<Error> {
+        let changed = |name| Error::finding("rely on", path.join(name), TAGS_CHANGED);
+        self.tag_lists.into_iter().map(changed).chain(self.unlike).collect()
+    }
+}
+
 // The payload.
+
+impl KeptPayload {
+    /// What is recorded of it, whatever directory that was.
+    pub fn known(&self, is_to_stop: &dyn Fn() -> bool) -> Knowledge {
+        Knowledge::of_records(&self.private, &self.dir, is_to_stop).of_any_directory()
+    }
+}
 
 /// What became of a list of a bag since this user's runs recorded the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +203,7 @@ impl RecordedPayload {
         let payload = private.payload(bag, path)?;
         // Until a run has finished one, the lists are not of it.
         FinishedManifest::last_named(&payload.private)?;
-        let known = Knowledge::of_records(&payload.private, &payload.dir, is_to_stop);
-        let (known, taken) = (known.proving_with(by), None);
+        let (known, taken) = (payload.known(is_to_stop).proving_with(by), None);
         let is_list = |by: &Algorithm| {
             let list = bag.stat(bag::payload_list(*by).as_ref(), false);
             list.is_ok_and(|it| it.kind == Kind::File)

@@ -152,6 +152,18 @@ impl FinishedManifest {
         lines.next().filter(|_| is_sum).and_then(read_name_line)
     }
 
+    /// True if the finished record in `private` is of the directory that is there now, by its first line.
+    pub fn is_of_here(private: &PrivateDir) -> bool {
+        let read = || {
+            let file = private.dir().open_file(FINISHED.as_ref(), false).ok()?;
+            let head = format!("{HEAD} {}\n", private.mark().of_file(&file).text());
+            let mut start = Vec::new();
+            FileRange::new(&file, 0, head.len() as u64).read_to_end(&mut start).ok()?;
+            Some(start == head.as_bytes())
+        };
+        read().unwrap_or(false)
+    }
+
     /// True if it is in this directory, as it was written.
     pub fn is_in(&self, root: &Dir) -> bool {
         self.lines_in(root).is_some()

@@ -27,7 +27,10 @@ mod source_mark;
 /// The link in an output of generations to the newest one.
 pub const LATEST: &str = "latest";
 
-pub use bag::{BagNote, HeldLine, RecordedPayload, RemovedFile, SinceRecorded};
+pub use bag::{
+    BagNote, BagSince, HeldLine, RecordedPayload, RemovedFile, SinceRecorded, TAGS_CHANGED,
+    TagLists,
+};
 pub use belief::{Belief, Remembered, RowPlace, Unsettled};
 pub use closing::FinishedManifest;
 pub use generation::{DatedName, GenerationNote};

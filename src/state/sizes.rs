@@ -58,7 +58,6 @@ impl RecordedTree<'_> {
         if !is_bag {
             return Some(Knowledge::of_records(&private, root, &|| false));
         }
-        let payload = private.payload(root, path)?;
-        Some(Knowledge::of_records(&payload.private, &payload.dir, &|| false))
+        Some(private.payload(root, path)?.known(&|| false))
     }
 }

@@ -49,8 +49,8 @@ pub struct Baseline {
     /// The sizes that this user's runs recorded of the listed files, and the tree whose runs these are, if any count.
     sizes: RecordedSizes,
     tree: Option<RecordedPlace>,
-    /// Number of lines of a bag's manifest in whose place the record of this user's runs counts.
-    changed: u64,
+    /// What is to be told of a bag beside that.
+    of_bag: Vec<Error>,
 }
 
 /// The tree whose records count.
@@ -112,14 +112,14 @@ impl Baseline {
         let stat = Dir::stat_file(&file).map_err(fail)?;
         let read = (stat.size, stat.mtime);
         let own_name = path.file_name().and_then(ManifestName::parse);
-        let (mut payload, mut changed) = (None, 0);
+        let (mut payload, mut told) = (None, Vec::new());
         let (list, named) = match bag_list::as_list(path, &file, source)? {
             Some(mut list) => {
                 // Who names the manifest itself says that it counts.
-                if of_bag.is_some()
-                    && let Some(recorded) = RecordedList::of(&list, bag, state, is_to_stop)?
-                {
-                    (list.file, changed) = (recorded.file, recorded.differing);
+                if of_bag.is_some() {
+                    let recorded = RecordedList::of(&list, path, bag, state, is_to_stop)?;
+                    list.file = recorded.file.unwrap_or(list.file);
+                    told = recorded.told;
                 }
                 payload = Some(list.payload);
                 (list.file, Some(list.algorithm))
@@ -156,7 +156,7 @@ impl Baseline {
             recorded: None,
             sizes: RecordedSizes::default(),
             tree: of_bag.is_some().then(|| RecordedPlace::open(bag, state, true)).flatten(),
-            changed,
+            of_bag: told,
         })
     }
 
@@ -326,14 +326,9 @@ impl Baseline {
         Some(Error::finding("hold all of the payload against", &self.path, finding))
     }
 
-    /// The message if the record of this user's runs counts in the place of lines.
-    pub fn told_changed(&self) -> Option<Error> {
-        let finding = format!(
-            "{} of its lines were changed, added or taken out since your last run recorded the bag: what that recorded \
-             counts",
-            self.changed
-        );
-        (self.changed > 0).then(|| Error::finding("rely on", &self.path, finding))
+    /// What is to be told of a bag, because its lists are not what this user's runs recorded, or may not be.
+    pub fn told_of_bag(&self) -> &[Error] {
+        &self.of_bag
     }
 
     /// The message if nothing that is listed is in the source.

@@ -7,11 +7,11 @@ use crate::{
     error::Deed, error::Error, event::Stop, manifest::Declaration, manifest::Encoding,
     manifest::LineEnds, manifest::Scanner, manifest::Text, manifest::Utf16Reader,
     manifest::archive::bag, manifest::archive::bag::DECLARATION, manifest::archive::bag::INFO,
-    manifest::read::is_utf16, path::RelPath, path::Shown, sys::Dir, sys::DirListing,
-    sys::stat::Kind, tree::pass::each_below, verify::Bag, verify::Expanded, verify::Finding,
-    verify::ManifestAt, verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target,
-    verify::TargetSpec, verify::history::BagPart, verify::lines::seen::ListedRoot,
-    verify::lines::seen::NamesOf,
+    manifest::read::is_utf16, path::RelPath, path::Shown, state::BagSince, sys::Dir,
+    sys::DirListing, sys::stat::Kind, tree::pass::each_below, verify::Bag, verify::Expanded,
+    verify::Finding, verify::ManifestAt, verify::NameHasher, verify::PartOf, verify::SeenNames,
+    verify::Target, verify::TargetSpec, verify::Witness, verify::history::BagPart,
+    verify::lines::seen::ListedRoot, verify::lines::seen::NamesOf,
 };
 
 /// Greatest length of `bagit.txt`; bytes.
@@ -64,6 +64,14 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
         Ok(declaration) => {
             bag.declaration = declaration;
             BagDir { root: &root, dir: &dir, declaration }.look(spec, &mut bag, expanded);
+            let BagSince { tag_lists, unlike } = BagSince::look(&dir, &root, spec.state.as_deref());
+            let changed = |name: String| Finding::Contradicts {
+                line: 0,
+                path: RelPath::root().join(name.as_ref()),
+                by: Witness::TagList,
+            };
+            let found = tag_lists.into_iter().map(changed).chain(unlike.map(Finding::Notice));
+            found.for_each(|finding| expanded.found(&bag.target, finding));
         }
         Err(error) => expanded.unusable(&bag.target, error),
     }

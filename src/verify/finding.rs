@@ -51,6 +51,8 @@ pub enum Witness {
     LaterGeneration,
     /// This user's runs recorded otherwise what the bag holds.
     Record(SinceRecorded),
+    /// It is a tag manifest of a bag, and this user's last run wrote it otherwise.
+    TagList,
 }
 
 /// A file that is bad in one of several directories that are copies of each other. Directories are as they

@@ -7,7 +7,7 @@ use humansize::{BINARY, format_size};
 use crate::cli::progress::{Charset, columns as width, path_end};
 use crate::{
     chain::Damage, cli::exit::Exit, cli::show::count, io::HashedFrom, path::Shown,
-    state::SinceRecorded, verify::Comparison, verify::Witness,
+    state::SinceRecorded, state::TAGS_CHANGED, verify::Comparison, verify::Witness,
 };
 
 /// The room for the name of a row; characters.
@@ -243,6 +243,7 @@ pub fn contradiction(by: Witness) -> &'static str {
         Witness::LaterGeneration => {
             "a later generation has another digest of it, so one of the two is wrong, whatever the file is"
         }
+        Witness::TagList => TAGS_CHANGED,
         Witness::Record(SinceRecorded::Changed) => {
             "its digest there was changed since your last run recorded it, and it is held against the recorded one"
         }

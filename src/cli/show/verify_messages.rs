@@ -13,7 +13,7 @@ use crate::{
     manifest::OtherName, parity::ParityReport, path::RelPath, path::Shown, sys, verify::Checked,
     verify::Coverage, verify::Finding, verify::ManifestAt, verify::Rival, verify::ShardCoverage,
     verify::Target, verify::TreeVerdict, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
-    verify::has_own_manifest,
+    verify::Witness, verify::has_own_manifest,
 };
 
 /// The remark on a name that trees list differently.
@@ -120,11 +120,12 @@ impl VerifyMessages {
                 }
             }
             Finding::Contradicts { line, path, by } => {
-                let at = match line {
-                    0 => format!("in {manifest}"),
-                    line => format!("line {line} of {manifest}"),
+                let at = match (line, by) {
+                    (_, Witness::TagList) => String::new(),
+                    (0, _) => format!(" (in {manifest})"),
+                    (line, _) => format!(" (line {line} of {manifest})"),
                 };
-                self.err(&format!("contradicted: {} ({at}): {}", shown(path), contradiction(*by)))
+                self.err(&format!("contradicted: {}{at}: {}", shown(path), contradiction(*by)))
             }
             _ => None,
         }

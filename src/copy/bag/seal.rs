@@ -12,9 +12,9 @@ use crate::{
     hash::Algorithm, hash::Algorithms, manifest::Entries, manifest::InfoTag,
     manifest::ManifestName, manifest::Parsed, manifest::archive::bag_list::AGENT,
     manifest::archive::bag_list::DATE, manifest::archive::bag_list::OXUM, path::RelPath,
-    path::Shown, sys, sys::Dir, sys::PartOwner, sys::Uninterrupted, sys::stat::Kind,
-    tree::JoinReader, tree::PathRecord, tree::RecordReader, tree::SortedRecords, tree::Sorter,
-    tree::by_bytes, tree::pass::each_below,
+    path::Shown, state::Note, state::TagLists, sys, sys::Dir, sys::PartOwner, sys::Uninterrupted,
+    sys::stat::Kind, tree::JoinReader, tree::PathRecord, tree::RecordReader, tree::SortedRecords,
+    tree::Sorter, tree::by_bytes, tree::pass::each_below,
 };
 
 /// More is not read of a text file that is there.
@@ -56,6 +56,7 @@ impl BagSeal<'_> {
             tags.push(WrittenTag { name: DECLARATION.to_owned(), digests, is_new: true });
         }
         tags.sort_by(|one, other| one.name.cmp(&other.name));
+        let mut written = TagLists::default();
         for algorithm in algorithms.iter() {
             let name = tag_list(algorithm);
             let mut file = self.root.begin_tag(with, &name)?;
@@ -64,6 +65,7 @@ impl BagSeal<'_> {
                 digest.iter().for_each(|digest| digest.write(&mut file.text));
                 file.text.extend_from_slice(format!("  {}\n", tag.name).as_bytes());
             }
+            written.add(name, &file.text);
             if WrittenTag::finish(file, sys::new_file_mode())?.is_none() {
                 return Ok(false);
             }
@@ -71,6 +73,10 @@ impl BagSeal<'_> {
         self.persist()?;
         if self.stop.is_requested() {
             return Ok(false);
+        }
+        if let Some(private) = &self.root.private {
+            let noted = written.update(private, self.job.options.sync);
+            noted.deed("note the tag manifests of", &self.root.path)?;
         }
         if self.root.write_tag(with, DECLARATION, DECLARED.as_bytes())?.is_none() {
             return Ok(false);
@@ -177,6 +183,13 @@ pub fn tags_there(
 ) -> Result<Vec<InfoTag>> {
     let path = root.path.join(INFO);
     let keep = |why: String| Error::finding("keep the tags in", &path, why);
+    let noted = root.private.as_deref().and_then(TagLists::read);
+    let changed = noted.map_or_else(Vec::new, |noted| noted.changed_in(&root.dir));
+    warnings.extend(changed.iter().map(|name| {
+        let finding = "it is not as your last run wrote it, unless that was cut short: the tags that are there stay, and \
+                       are listed anew";
+        Error::finding("rely on", root.path.join(name), finding)
+    }));
     let Some(text) = read_file(root, INFO)? else { return Ok(Vec::new()) };
     let tags = String::from_utf8(text.clone()).map_err(|_| "it is not UTF-8".to_owned());
     let tags = tags.and_then(|text| InfoTag::read_all(&text));

@@ -520,8 +520,8 @@ impl Committer<'_> {
         }
         let unlisted = expected.told_unlisted().filter(|_| !stop.is_requested());
         accounting.counts.unheld = unlisted.is_some().into();
-        let changed = expected.told_changed();
-        let warnings = unusable.into_iter().chain(changed).chain(foreign).chain(unlisted);
+        expected.told_of_bag().iter().for_each(|warning| accounting.warn(warning));
+        let warnings = unusable.into_iter().chain(foreign).chain(unlisted);
         let like_sha512 = expected.told_like_sha512(accounting.counts.rotten);
         let warnings = warnings.chain(expected.told_alike()).chain(like_sha512);
         warnings.for_each(|warning| accounting.warn(&warning));

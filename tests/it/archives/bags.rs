@@ -305,6 +305,7 @@ fn what_makes_no_sense_is_refused_and_nothing_is_touched() {
     shell(&scene, "cp -a dst other");
     let run = scene.command_to(scene.src.root(), scene.path("other"), ["--bag"]).run();
     run.assert_code(2).assert_says("it is not empty");
+    shell(&scene, "rm -r other/.dircopy");
     is_valid(&scene, "other");
 }
 

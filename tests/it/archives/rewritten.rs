@@ -1,7 +1,7 @@
 //! A bag that another user may write to: data and lists that were written anew agree with each other, and not with what
 //! the runs recorded that made the bag.
 
-use crate::harness::{Run, Scene, shell};
+use crate::harness::{Need, Run, Scene, have, shell};
 
 /// Writes the lists of the bag in this directory anew, as a program for bags would.
 const SEAL: &str = "find data -type f | sort | xargs -d '\\n' sha256sum > manifest-sha256.txt
@@ -114,9 +114,148 @@ fn a_bag_that_is_as_it_was_made_is_valid() {
         shell(&scene, "rm -r dst");
     }
     scene.copy(&["--bag"]).assert_code(0);
-    // Also where it is moved, or copied with its record, which says nothing there.
-    shell(&scene, "cp -a dst moved && rm -r dst && mv moved dst");
+    // Also where it is moved.
+    shell(&scene, "mkdir there && mv dst there && mv there/dst dst");
     is_valid(&scene);
+}
+
+const OF_ANOTHER: &str =
+    "it is of another directory (the bag was copied, or its payload exchanged)";
+
+/// The record is known by its directory, and the one that is there now is another.
+#[test]
+fn another_payload_is_held_against_the_record_all_the_same() {
+    let exchanged = "mv data ../aside && cp -r ../aside data";
+    let scene = rewritten(&format!("{exchanged} && printf ONE > data/a && rm data/c"));
+    let run = verify(&scene, 4);
+    run.assert_says("contradicted: dst/data/a").assert_says("differs: dst/data/a");
+    run.assert_says("missing: dst/data/c").assert_says(OF_ANOTHER);
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(4).assert_says("dst/data/a").assert_says(OF_ANOTHER);
+    assert!(!scene.path("back/a").exists() && scene.path("back/dir/b").exists(), "{}", run.err());
+    scene.bare(["protect", "dst"]).run().assert_code(4).assert_says(OF_ANOTHER);
+    let run = scene.bare(["heal", "dst", "--from-tree", "src"]).run();
+    run.assert_code(4).assert_says(OF_ANOTHER);
+    // With the same content nothing is wrong, but that it is another is said, until a run recorded it.
+    let scene = Scene::new();
+    scene.src.file("a", "one").file("dir/b", "two");
+    scene.copy(&["--bag"]).assert_code(0);
+    shell(&scene, &format!("cd dst && {exchanged}"));
+    let run = verify(&scene, 0);
+    run.assert_says(OF_ANOTHER).assert_says("the same copy again records the payload");
+    run.assert_prints(&["dst is a valid bag"]);
+    scene.copy(&["--bag", "--overwrite-policy", "always"]).assert_code(0);
+    is_valid(&scene);
+}
+
+/// A bag that no run finished, and somebody else did.
+#[test]
+fn a_bag_that_was_finished_by_others_is_told() {
+    let scene = Scene::new();
+    scene.src.file("a", "one").file("large", vec![7; 100_000]);
+    let run = scene.copy(&["--bag", "--max-size", "1000"]);
+    run.assert_code(1);
+    scene.tree(".").file("bagit.txt", "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n");
+    shell(
+        &scene,
+        "rm -f dst/.dircopy/payload/record && mv bagit.txt dst && cd dst && sha256sum data/* > manifest-sha256.txt",
+    );
+    let run = verify(&scene, 0);
+    run.assert_says("no run of yours recorded the payload to its end");
+    scene.copy(&["--bag"]).assert_code(0);
+    is_valid(&scene);
+}
+
+/// A copy of a bag brings the record along, which is none of it; what it says otherwise is told all the same.
+#[test]
+fn a_copy_of_a_bag_is_proven_by_its_own_lists_and_that_is_said() {
+    let scene = rewritten("true");
+    scene.copy(&["--bag"]).assert_code(0);
+    shell(&scene, "cp -a dst moved && rm -r dst && mv moved dst");
+    let remedy = "remove it if this is a copy that was changed since";
+    let run = verify(&scene, 0);
+    run.assert_says("cannot go by the private record in dst/.dircopy").assert_says(OF_ANOTHER);
+    run.assert_says(remedy).assert_prints(&["dst is a valid bag"]);
+    let run = scene.bare(["verify", "-q", "dst"]).run();
+    assert!(run.stderr.is_empty(), "{}", run.err());
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(0).assert_says(OF_ANOTHER);
+    shell(&scene, &format!("cd dst && printf ONE > data/a && {SEAL}"));
+    verify(&scene, 4).assert_says("contradicted: dst/data/a").assert_says(remedy);
+    shell(&scene, "rm -r dst/.dircopy");
+    is_valid(&scene);
+}
+
+const OTHERWISE: &str = "your last run wrote it otherwise";
+
+/// A bag whose tags were changed by `deed`, and what comes of it. The same copy again keeps them.
+fn tags_are_told(deed: &str, list: &str) -> Scene {
+    let scene = Scene::new();
+    scene.src.file("a", "one");
+    let copy = || scene.copy(&["--bag", "--hash", "sha256,md5", "--bag-info", "Contact-Name=Ann"]);
+    copy().assert_code(0);
+    is_valid(&scene);
+    shell(&scene, &format!("cd dst && {deed}"));
+    let contradicted = format!("contradicted: dst/{list}: {OTHERWISE}");
+    let run = verify(&scene, 4);
+    run.assert_says(&contradicted).assert_says("the same copy again keeps the tags");
+    run.assert_prints(&["dst is not a complete bag"]);
+    scene.bare(["protect", "dst"]).run().assert_code(4).assert_says(&contradicted);
+    let run = scene.bare(["heal", "dst", "--from-tree", "src"]).run();
+    run.assert_code(4).assert_says(&contradicted);
+    // The payload is what it was.
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    run.assert_code(0).assert_says(&format!("cannot rely on dst/{list}: {OTHERWISE}"));
+    scene
+}
+
+#[test]
+fn tags_that_were_written_anew_are_told() {
+    let lists = "for by in sha256 md5; do ${by}sum bag-info.txt bagit.txt manifest-*.txt > tagmanifest-$by.txt; done";
+    let evil = format!("sed -i s/Ann/Eve/ bag-info.txt && {lists}");
+    for (deed, list) in [
+        (&*evil, "tagmanifest-md5.txt"),
+        ("echo x > note && sha256sum note >> tagmanifest-sha256.txt", "tagmanifest-sha256.txt"),
+        ("sed -i s/Ann/Eve/ bag-info.txt && rm tagmanifest-*", "tagmanifest-sha256.txt"),
+        ("sha512sum bag* manifest-* > tagmanifest-sha512.txt", "tagmanifest-sha512.txt"),
+        ("rm tagmanifest-md5.txt && mkdir tagmanifest-md5.txt", "tagmanifest-md5.txt"),
+    ] {
+        tags_are_told(deed, list);
+    }
+    // The next run says so, and takes them over.
+    let scene = tags_are_told(&evil, "tagmanifest-sha256.txt");
+    let again = ["--bag", "--hash", "sha256,md5"];
+    let run = scene.copy(&again);
+    let said = "dst/tagmanifest-sha256.txt: it is not as your last run wrote it";
+    run.assert_code(0).assert_says(said);
+    is_valid(&scene);
+    assert!(shell(&scene, "cat dst/bag-info.txt").contains("Contact-Name: Eve"));
+    let run = scene.copy(&again);
+    assert!(!run.err().contains("cannot rely"), "{}", run.err());
+    is_valid(&scene);
+    // The tags of a bag that an earlier version made are on no record.
+    shell(&scene, &format!("rm dst/.dircopy/tag-lists && cd dst && {evil}"));
+    is_valid(&scene);
+}
+
+/// Who edits tags with another program is told what to do.
+#[test]
+fn tags_that_the_user_edited_are_told() {
+    if !have(&[Need::Program("bagit.py")]) {
+        return;
+    }
+    let edit = "tool=$(command -v bagit.py) && cat > ../edit.py <<'EOF'
+import bagit
+bag = bagit.Bag('.')
+bag.info['Contact-Name'] = 'Bob'
+bag.save()
+EOF
+    PYTHONPATH=$(dirname $tool) $(head -1 $tool | cut -c3-) ../edit.py";
+    let scene = tags_are_told(edit, "tagmanifest-sha256.txt");
+    scene.copy(&["--bag", "--hash", "sha256,md5"]).assert_code(0);
+    is_valid(&scene);
+    assert!(shell(&scene, "cat dst/bag-info.txt").contains("Contact-Name: Bob"));
+    shell(&scene, "bagit.py --validate dst 2>&1");
 }
 
 /// A list by another algorithm than that of the runs says nothing against what they recorded.
@@ -126,7 +265,9 @@ fn a_list_by_another_algorithm_does_not_count_for_the_one_that_is_gone() {
     let seal = "cd dst && rm manifest-sha256.txt tagmanifest-sha256.txt &&
         find data -type f | sort | xargs sha512sum > manifest-sha512.txt";
     shell(&scene, seal);
-    verify(&scene, 0);
+    let run = verify(&scene, 4);
+    run.assert_says("contradicted: dst/tagmanifest-sha256.txt");
+    assert!(!run.err().contains("data/"), "{}", run.err());
     shell(
         &scene,
         "cd dst && printf ONE > data/a && find data -type f | sort | xargs sha512sum > manifest-sha512.txt",
