@@ -42,6 +42,8 @@ pub struct Added {
     pub doubtful: u64,
     /// Lines of a list that cannot be used.
     pub unusable: u64,
+    /// True for a list of which nothing says what disk it is of.
+    pub is_of_unknown: bool,
     pub interrupted: Option<usize>,
 }
 
@@ -88,7 +90,11 @@ impl Catalog {
                     "no record of yours says what is there: add its manifest, or copy there with dircopy",
                 )),
                 0 => Err(refuse("it lists no file that can be added")),
-                _ => Ok(Added { place: place.map_err(|error| self.told(error))?, ..rows.added }),
+                _ => {
+                    let place = place.map_err(|error| self.told(error))?;
+                    let is_of_unknown = at.mount.is_none() && !at.is_asked;
+                    Ok(Added { place, is_of_unknown, ..rows.added })
+                }
             }
         });
         match observer.stop.requested() {

@@ -7,6 +7,7 @@ use crate::{
     catalog::{Catalog, CataloguedFile, name_at, path_at},
     error::{Error, Result},
     event::Stop,
+    path::Shown,
     tree::{PathRecord, Sorter, by_path},
 };
 
@@ -34,6 +35,8 @@ pub struct PlaceStatus {
     pub stale: u64,
     /// Its files without a digest by which contents are told apart.
     pub untold: u64,
+    /// True if nothing says which disk it is: it is called as a list that was added, and may be a disk that others are.
+    pub is_unknown: bool,
     /// When the one was verified that was not for the longest time; `None` if that is not known of one.
     pub oldest: Option<i64>,
 }
@@ -120,14 +123,18 @@ impl Catalog {
         let mut content = Content::default();
         let mut end = |content: &Content, places: &mut BTreeMap<i64, PlaceStatus>| {
             status.contents += u64::from(!content.at.is_empty());
-            if content.at.is_empty() || content.at.len() >= copies {
+            let is_known = |place| places.get(place).is_none_or(|place| !place.is_unknown);
+            let known = content.at.keys().filter(|place| is_known(place)).count();
+            // What may be one place is no further one.
+            let at = known.max(1);
+            if content.at.is_empty() || at >= copies {
                 return Ok(());
             }
             status.lacking += 1;
             for (place, files) in &content.at {
                 places.entry(*place).or_default().lacking += files;
             }
-            sorter.add(format!("{} {}", content.file, content.at.len()), &content.path)
+            sorter.add(format!("{} {at}", content.file), &content.path)
         };
         let mut all = self.connection.prepare(CONTENTS)?;
         let mut rows = all.query([])?;
@@ -166,13 +173,24 @@ impl Catalog {
     }
 
     fn places(&self) -> rusqlite::Result<BTreeMap<i64, PlaceStatus>> {
-        let mut all = self.connection.prepare("SELECT id, name, uuid, mount, seen FROM place")?;
-        let places = all.query_map([], |row| {
-            let (id, name, uuid, seen) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(4)?);
-            let mount = name_at(row, 3)?;
-            Ok((id, PlaceStatus { name, uuid, mount, seen, ..PlaceStatus::default() }))
-        })?;
-        places.collect()
+        let mut all = self.connection.prepare(
+            "SELECT p.id, p.name, p.uuid, p.mount, p.seen, t.list FROM place p LEFT JOIN tree t ON t.place = p.id",
+        )?;
+        let (mut rows, mut places) = (all.query([])?, BTreeMap::new());
+        while let Some(row) = rows.next()? {
+            let (name, mount): (String, _) = (row.get(1)?, name_at(row, 3)?);
+            let list = name_at(row, 5)?.unwrap_or_default();
+            let list = list.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let is_unknown = mount.is_none() && Shown::bytes(list).to_string() == name;
+            let known = places.entry(row.get(0)?).or_insert_with(|| PlaceStatus {
+                name,
+                mount,
+                ..PlaceStatus::default()
+            });
+            (known.uuid, known.seen) = (row.get(2)?, row.get(4)?);
+            known.is_unknown |= is_unknown;
+        }
+        Ok(places)
     }
 }
 

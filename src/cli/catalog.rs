@@ -203,6 +203,11 @@ fn add(args: &AddArgs, catalog: &Catalog, follower: &Follower<'_>) -> Exit {
         let files = count(added.files, "file");
         let (place, path) = (Shown::bytes(added.place.as_bytes()).to_string(), Shown::path(path));
         follower.say(&format!("{place}: {files} of {path}"));
+        if added.is_of_unknown {
+            follower.say(&format!(
+                "{place}: which disk it is of is not known, so it counts as none beside others (--place NAME)"
+            ));
+        }
         for (left, what) in [
             (added.unknown, "of which no record of yours says anything"),
             (added.doubtful, "that may have changed since they were copied"),

@@ -213,12 +213,17 @@ class Shelf:
         told = [re.fullmatch(r"(\S+): (\S+) \(.*\)", line).groups() for line in ran.stdout.splitlines()]
         assert sorted(told) == wanted, (word, told, wanted)
 
+    def is_unnamed(self, place):
+        return place != "drawer" and place not in PLACES.values()
+
     def judge_status(self, mine):
         copies = self.rng.choice([1, 2, 3])
         at_places = {}
         for place, _, digest in mine:
             at_places.setdefault(digest, set()).add(place)
-        lacking = {digest: len(places) for digest, places in at_places.items() if len(places) < copies}
+        # A list whose place was not named may be of any disk: all of these are none beside others, and one together.
+        at_all = {digest: max(1, sum(not self.is_unnamed(it) for it in at)) for digest, at in at_places.items()}
+        lacking = {digest: number for digest, number in at_all.items() if number < copies}
         is_stale = any(key in self.times for key in self.entries)
         ran = catalog("status", "--copies", str(copies), "--not-since", "2d", codes=(4,) if lacking or is_stale else (0,))
         told = re.findall(r"^at (\d+) of \d+ places?: (\S+) \((\S+)\)$", ran.stdout, re.M)

@@ -282,6 +282,14 @@ fn a_list_on_its_disk_is_no_further_place() {
     catalog(&scene, &["add", &manifest, "--place", "disk 7"], 0);
     catalog(&scene, &["status"], 0);
 
+    // One that was copied from its disk may be of any, also of one that is known.
+    catalog(&scene, &["forget", "disk 7"], 0);
+    shell(&scene, &format!("mkdir lists && cp {manifest} lists/"));
+    let copied = shell(&scene, "ls lists/dircopy-*sum").trim().to_owned();
+    catalog(&scene, &["add", &copied], 0).assert_prints(&["which disk it is of is not known"]);
+    lacking(&scene);
+    catalog(&scene, &["status", "--copies", "1"], 0);
+
     fs::write(scene.path("films"), format!("# dircopy span: 1 disk\n{}  1/x\n", "a".repeat(64)))
         .unwrap();
     catalog(&scene, &["add", "films"], 2).assert_says("it is the index of a span");
