@@ -25,6 +25,7 @@ use crate::{
     hash::{Algorithm, Digest, hex},
     io::ReadBack,
     path::Shown,
+    span::is_empty_disk,
     sys::{self, Medium, MountedVolume},
 };
 
@@ -232,6 +233,10 @@ fn add(args: &AddArgs, catalog: &Catalog, follower: &Follower<'_>) -> Exit {
 fn add_one(job: AddJob, catalog: &Catalog, observer: &EventObserver<'_>) -> Result<Added> {
     let trees = || trees_of(&job.path, job.state.as_deref()).into_iter().next();
     let newest = if job.path.is_dir() { trees() } else { None };
+    if is_empty_disk(&job.path, job.state.as_deref()) == Some(true) {
+        let finding = "it is a disk of a span that has no file yet";
+        return Err(Error::finding("add to the catalogue", &job.path, finding));
+    }
     catalog.add(&AddJob { newest, ..job }, observer)
 }
 

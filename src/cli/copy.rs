@@ -204,9 +204,6 @@ pub fn note_parity(protected: &[ProtectedTree], ran: &mut [Result<Report>]) {
 pub struct CopyEnd {
     pub reports: Vec<Result<Report>>,
     pub protected: Vec<ProtectedTree>,
-    /// For each disk of a span the number of entries that could not be copied in the last round because it was not
-    /// here.
-    pub kept_away: Vec<u64>,
     /// The disk of a span that is wanted next, what for, and what to type.
     pub next: Option<String>,
     /// True if a disk of a span was not here.

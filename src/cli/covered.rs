@@ -15,9 +15,11 @@ use crate::{
     cli::record::task::{RunResult, Task},
     cli::session::{Session, Setup},
     cli::show::{Detail, count, rows::typed},
+    cli::words,
     copy::generations::set::{GenerationSet, path_of},
     hash::Algorithm,
     path::Shown,
+    span::is_empty_disk,
     state::DatedName,
     sys::{self, Dir},
     verify::{
@@ -126,13 +128,15 @@ const MOST_TOLD: u64 = 1000;
 
 /// Says whether a source may be erased.
 pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
-    let place = |path: &PathBuf| PlaceAsked {
-        path: path.clone(),
-        trees: if path.is_dir() { trees_of(path, args.state.as_deref()) } else { Vec::new() },
+    let mut places = args.places.clone();
+    let located = words::locate_all([&mut places], "look for files at");
+    let place = |path: PathBuf| PlaceAsked {
+        trees: if path.is_dir() { trees_of(&path, args.state.as_deref()) } else { Vec::new() },
+        path,
     };
     let job = CoveredJob {
         source: args.source.clone(),
-        places: args.places.iter().map(place).collect(),
+        places: places.into_iter().map(place).collect(),
         copies: args.copies.into(),
         read: args.read,
         trusts_lists: args.trust_lists,
@@ -167,7 +171,8 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
             follower.session.console.out(&line);
         }
     };
-    let report = match follower.run(|observer| job.run(observer, &tell)) {
+    let ran = located.and_then(|()| follower.run(|observer| job.run(observer, &tell)));
+    let report = match ran {
         Ok(report) => report,
         Err(refused) => return follower.session.end_refused(&refused),
     };
@@ -319,6 +324,10 @@ fn hints(job: &CoveredJob, report: &CoveredReport) -> Vec<String> {
             }
             false if again => "cannot be read from its device, or was not away since".into(),
             false if place.absent + of(Standing::Differs) > 0 => match is_plain(asked) {
+                _ if is_empty_disk(&asked.path, job.state.as_deref()).is_some() => {
+                    "is a disk of a span, and lacks what others have: name all of its disks, or run the copy to them again"
+                        .into()
+                }
                 true => {
                     let (path, state) = (typed(&place.path), state.as_deref().unwrap_or_default());
                     format!("lacks files: dircopy {source} {path}{state}")

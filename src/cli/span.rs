@@ -1,5 +1,5 @@
-//! A copy over the disks of a span, from round to round: those that are here are copied to, and then the next one is
-//! asked for, or, where nobody can answer, the run ends and says which one and what to type.
+//! Disks of a span that come one after the other: those that are here are copied to, or checked, and then the next one
+//! is asked for, or, where nobody can answer, the run ends and says which one and what to type.
 
 use std::{
     ffi::OsString, io, io::BufRead, io::IsTerminal, path::Path, path::PathBuf, sync::Arc,
@@ -42,11 +42,15 @@ impl CopyEnd {
     }
 }
 
-/// A disk in a round.
-struct Place {
+/// A disk from round to round.
+struct Place<'a> {
+    given: &'a Path,
     job: CopyJob,
-    is_named: bool,
+    /// By what it was given, if it is found by that wherever it is.
+    name: Option<String>,
     is_here: bool,
+    /// Entries that failed there in its own round, and are for later ones to see to.
+    lacking: u64,
 }
 
 impl SpanCopy<'_> {
@@ -62,29 +66,30 @@ impl SpanCopy<'_> {
         absent: &[bool],
     ) -> Result<CopyEnd> {
         let mut places = Vec::new();
-        for (((job, given), unknown), is_absent) in
-            jobs.iter().zip(self.given).zip(unknown).zip(absent)
-        {
-            let (is_named, is_here) = (is_on_named_disk(given), unknown.is_none());
+        let each = jobs.iter().zip(self.given).zip(unknown).zip(absent);
+        for (((job, given), unknown), is_absent) in each {
+            let name = is_on_named_disk(given).then(|| given.to_string_lossy().into_owned());
+            let (given, job, is_here) = (given.as_path(), job.clone(), unknown.is_none());
             match unknown.filter(|_| !is_absent) {
                 Some(error) => return Err(error),
-                None => places.push(Place { job: job.clone(), is_named, is_here }),
+                None => places.push(Place { given, job, name, is_here, lacking: 0 }),
             }
         }
         let is_any_absent = places.iter().any(|place| !place.is_here);
         let mut end = CopyEnd { is_any_absent, ..CopyEnd::default() };
-        let (mut answers, stop) = (Answers::default(), &self.session.stop);
-        let mut next = self.round(&places, &mut end)?;
+        let (mut asking, stop) = (Asking::at(self.session), &self.session.stop);
+        let mut next = self.round(&mut places, &mut end)?;
         while let Some(wanted) = next {
-            let is_over = self.args.dry_run || stop.is_requested();
-            if is_over || !answers.can_be_had() || !self.ask(&wanted, &mut places, &mut answers) {
+            let name = self.given[wanted.output].as_path();
+            let look = || self.look(&mut places);
+            if self.args.dry_run || !asking.ask(name, &wanted.why, look) {
                 match stop.requested() {
                     Some(code) => end.stop_before(&wanted, code),
                     None => end.next = Some(self.words(&wanted)),
                 }
                 break;
             }
-            next = match self.round(&places, &mut end) {
+            next = match self.round(&mut places, &mut end) {
                 Ok(next) => next,
                 // A wrong disk was put in, and nothing was touched.
                 Err(refused) => {
@@ -93,28 +98,20 @@ impl SpanCopy<'_> {
                 }
             };
         }
-        for (report, failed) in end.reports.iter_mut().zip(&end.kept_away) {
-            report.iter_mut().for_each(|report| report.fail(*failed));
-        }
         Ok(end)
     }
 
     /// Copies to the disks that are here. The one that is wanted next.
-    fn round(&self, places: &[Place], end: &mut CopyEnd) -> Result<Option<NextDisk>> {
+    fn round(&self, places: &mut [Place<'_>], end: &mut CopyEnd) -> Result<Option<NextDisk>> {
         let progress: Vec<Arc<Progress>> = places.iter().map(|_| Arc::default()).collect();
         let stop = &self.session.stop;
         let observers = self.reporters.iter().zip(&progress);
         let observers: Vec<_> = observers
             .map(|(reporter, progress)| reporter.observer(Arc::clone(progress), stop.clone()))
             .collect();
-        let names: Vec<Option<String>> = places
-            .iter()
-            .zip(self.given)
-            .map(|(place, given)| place.is_named.then(|| given.to_string_lossy().into_owned()))
-            .collect();
-        let disks = places.iter().zip(&observers).zip(&names);
+        let disks = places.iter().zip(&observers);
         let disks: Vec<SpanDisk<'_>> = disks
-            .map(|((Place { job, is_here, .. }, observer), name)| SpanDisk {
+            .map(|(Place { job, name, is_here, .. }, observer)| SpanDisk {
                 output: OutputJob { job, observer },
                 name: name.as_deref(),
                 is_here: *is_here,
@@ -122,51 +119,46 @@ impl SpanCopy<'_> {
             .collect();
         let order = self.args.span_order;
         let spanned = self.session.run(&progress, None, || span_over(&disks, order))?;
-        let Spanned { mut reports, kept_away, next } = spanned;
-        end.kept_away = kept_away;
+        let Spanned { mut reports, lacking, next } = spanned;
         let protected = protect(self.args, here(places, &reports), self.session);
         note_parity(&protected, &mut reports);
         end.protected.extend(protected);
         let catalog = self.args.catalog.as_deref();
         end.catalog = add_copied(catalog, here(places, &reports), self.of_all, stop, end.catalog);
-        // A disk that was taken out since has what it got in its own round.
         let mut before = std::mem::take(&mut end.reports).into_iter();
-        for (place, report) in places.iter().zip(reports) {
-            let earlier = before.next().filter(|_| !place.is_here || is_idle(&report));
-            end.reports.push(earlier.unwrap_or(report));
+        for ((place, later), lacking) in places.iter_mut().zip(reports).zip(lacking) {
+            let is_idle = !place.is_here || is_idle(&later);
+            let own = before.next().and_then(Result::ok).filter(|_| is_idle);
+            end.reports.push(match (own, later) {
+                // It has what it got in its own round. What failed then was looked at once more, there or elsewhere.
+                (Some(mut own), Ok(later)) => {
+                    let settled = if place.is_here { u64::MAX } else { place.lacking };
+                    own.settle(settled, later.counts.failed);
+                    Ok(own)
+                }
+                (_, later) => later,
+            });
+            place.lacking = lacking;
         }
         Ok(next)
     }
 
-    /// Asks for a disk until one comes that was not here; false if none is to come.
-    fn ask(&self, wanted: &NextDisk, places: &mut [Place], answers: &mut Answers) -> bool {
+    /// Looks where the disks are now that are given by a name; true if one is here that was not before.
+    fn look(&self, places: &mut [Place<'_>]) -> bool {
         let (console, source) = (&self.session.console, self.args.input.first());
-        let name = Shown::path(&self.given[wanted.output]);
-        let here: Vec<bool> = places.iter().map(|place| place.is_here).collect();
-        loop {
-            console.clear_bar();
-            console.err(&format!(
-                "next disk, please: {name} ({}); Enter when it is there, q to stop",
-                wanted.why
-            ));
-            if !answers.next(&self.session.stop) {
-                return false;
+        let mut is_any_new = false;
+        for place in places.iter_mut().filter(|place| place.name.is_some()) {
+            let Ok(found) = OutputName::resolve(place.given, source.map(PathBuf::as_path)) else {
+                continue;
+            };
+            let was_here = std::mem::replace(&mut place.is_here, found.unknown.is_none());
+            is_any_new |= place.is_here && !was_here;
+            match found.unknown.filter(|_| !found.is_absent) {
+                Some(error) => console.refused(&error),
+                None => place.job.output = found.path,
             }
-            for (place, given) in places.iter_mut().zip(self.given).filter(|it| it.0.is_named) {
-                let Ok(found) = OutputName::resolve(given, source.map(PathBuf::as_path)) else {
-                    continue;
-                };
-                place.is_here = found.unknown.is_none();
-                match found.unknown.filter(|_| !found.is_absent) {
-                    Some(error) => console.refused(&error),
-                    None => place.job.output = found.path,
-                }
-            }
-            if places.iter().zip(&here).any(|(place, was)| place.is_here && !was) {
-                return true;
-            }
-            console.err(&format!("dircopy: no disk is here that was not before; {name} is wanted"));
         }
+        is_any_new
     }
 
     /// Which disk is wanted, and what to type.
@@ -183,7 +175,7 @@ impl SpanCopy<'_> {
 
 /// What became of the disks that are here.
 fn here<'r>(
-    places: &'r [Place],
+    places: &'r [Place<'_>],
     reports: &'r [Result<Report>],
 ) -> impl Iterator<Item = (&'r CopyJob, &'r Result<Report>)> {
     let ran = places.iter().zip(reports).filter(|(place, _)| place.is_here);
@@ -195,19 +187,46 @@ fn is_idle(report: &Result<Report>) -> bool {
     matches!(report, Ok(Report { ending: Ending::Complete, counts, .. }) if counts.copied + counts.replaced == 0)
 }
 
-/// What is typed at the terminal, line by line: reading it cannot be ended, so a thread of its own does that.
-#[derive(Default)]
-struct Answers(Option<Receiver<String>>);
+/// Asks at the terminal for disks. What is typed comes line by line: reading it cannot be ended, so a thread of its own
+/// does that.
+pub struct Asking<'a> {
+    session: &'a Session<'a>,
+    lines: Option<Receiver<String>>,
+}
 
-impl Answers {
-    /// True if somebody sees the question and can answer it.
-    fn can_be_had(&self) -> bool {
-        io::stdin().is_terminal() && io::stderr().is_terminal()
+impl<'a> Asking<'a> {
+    pub fn at(session: &'a Session<'a>) -> Self {
+        Self { session, lines: None }
+    }
+
+    /// Asks for the disk of this name until `look` says that one came; false if none is to come, or nobody sees the
+    /// question and can answer it.
+    pub fn ask(&mut self, name: &Path, why: &str, mut look: impl FnMut() -> bool) -> bool {
+        let (console, name) = (&self.session.console, Shown::path(name));
+        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+            return false;
+        }
+        loop {
+            if self.session.stop.is_requested() {
+                return false;
+            }
+            console.clear_bar();
+            console.err(&format!(
+                "next disk, please: {name} ({why}); Enter when it is there, q to stop"
+            ));
+            if !self.next(&self.session.stop) {
+                return false;
+            }
+            if look() {
+                return true;
+            }
+            console.err(&format!("dircopy: no disk is here that was not before; {name} is wanted"));
+        }
     }
 
     /// Waits for Enter; false if it is to stop.
     fn next(&mut self, stop: &Stop) -> bool {
-        let lines = self.0.get_or_insert_with(|| {
+        let lines = self.lines.get_or_insert_with(|| {
             let (sender, lines) = bounded(1);
             let read = move || {
                 for line in io::stdin().lock().lines().map_while(io::Result::ok) {

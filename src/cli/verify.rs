@@ -10,14 +10,15 @@ use crate::{
     cli::args::verify::HealArgs, cli::args::verify::ProtectArgs, cli::args::verify::VerifyArgs,
     cli::exit::Exit, cli::record::entry::RecordEntry, cli::record::files::open_to_append,
     cli::session::Session, cli::session::Setup, cli::show::Detail,
-    cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind, cli::show::count,
-    cli::show::rows::typed, cli::show::rows::warn, cli::show::verify_messages::VerifyMessages,
-    cli::show::verify_messages::summary, cli::show::verify_messages::verdict, cli::words,
-    copy::GenerationSet, copy::generations::set::UNFINISHED, copy::generations::set::latest,
-    copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
-    event::Stop, heal::ProtectJob, manifest::read::escape, path::RelPath, span::FoundInIndex,
-    span::SpanCheck, sys, sys::Dir, sys::Uninterrupted, verify::DirProof, verify::Finding,
-    verify::FindingObserver, verify::Rival, verify::Target, verify::Verdict, verify::VerifyJob,
+    cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind, cli::show::rows::typed,
+    cli::show::rows::warn, cli::show::verify_messages::VerifyMessages,
+    cli::show::verify_messages::summary, cli::show::verify_messages::verdict, cli::span::Asking,
+    cli::words, copy::GenerationSet, copy::generations::set::UNFINISHED,
+    copy::generations::set::latest, copy::generations::set::path_of, error::Error, error::Result,
+    event::Observer, event::Progress, event::Stop, heal::ProtectJob, manifest::read::escape,
+    span::FoundInIndex, span::OpenSpan, span::SpanCheck, span::is_empty_disk, sys, sys::Dir,
+    sys::Uninterrupted, verify::DirProof, verify::Finding, verify::FindingObserver,
+    verify::MergeJob, verify::Rival, verify::Target, verify::Verdict, verify::VerifyJob,
     verify::VerifyReport,
 };
 
@@ -34,88 +35,118 @@ struct Checking<'a> {
     null: bool,
     /// True if files are read, and not only results of shards.
     reads: bool,
-    /// Disks that are not here yet.
-    to_come: &'a [PathBuf],
+    to_come: Option<&'a mut ToCome>,
 }
 
-/// Runs the check, as the program of this name.
-pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Exit {
-    let mut args = args.clone();
-    // Disks of a span that are to come are checked then, each by itself; without any there is nothing to check.
-    let is_any_here = args.dirs.iter().any(|dir| !words::is_absent(dir));
-    let is_to_come = |dir: &mut PathBuf| args.span && is_any_here && words::is_absent(dir);
-    let to_come: Vec<PathBuf> = args.dirs.extract_if(.., is_to_come).collect();
-    let located = words::locate_all([&mut args.dirs], "check");
-    let checking = Checking {
-        name,
-        dirs: &args.dirs,
-        verbosity: &args.verbosity,
-        records: &args.records,
-        convert: args.convert_paths,
-        list: args.list_failed.as_deref(),
-        null: args.null,
-        reads: args.shards.merge.is_none(),
-        to_come: &to_come,
-    };
-    let args = &args;
-    let ((mut job, untaken), merge) = (each_generation(args.job()), args.merge_job());
-    let (span, names) = (args.span_check(), matches!(args.verbosity.detail(), Detail::Verbose));
-    let span = span.as_ref().map(SpanCheck::open).transpose();
-    if let Ok(Some(span)) = &span {
-        let nothing: Vec<PathBuf> = job.dirs.extract_if(.., |dir| span.is_empty(dir)).collect();
-        // Without any it would be the current directory.
-        let none = job.dirs.is_empty();
-        job.dirs.extend(nothing.into_iter().take(usize::from(none)));
+/// The disks of a span that are not here yet: each is checked when it comes, by itself.
+struct ToCome {
+    args: VerifyArgs,
+    disks: Vec<PathBuf>,
+    /// By what those are known that were checked.
+    checked: Vec<String>,
+}
+
+impl ToCome {
+    /// Asks for the next one at a terminal, and prepares the check of those that came.
+    fn ask(&mut self, asking: &mut Asking<'_>) -> Option<Round> {
+        let wanted = self.disks.first()?.clone();
+        let mut found = Vec::new();
+        let look = || {
+            found = self.disks.iter().filter(|disk| !words::is_absent(disk)).cloned().collect();
+            !found.is_empty()
+        };
+        let why = "it is not checked yet";
+        asking.ask(&wanted, why, look).then(|| Round::of(&self.args, found, &self.checked))
     }
-    checking.run(command, &job, |observer| {
-        located?;
-        let span = span?;
-        let mut report = match &merge {
+}
+
+/// What is checked at a time.
+struct Round {
+    job: VerifyJob,
+    untaken: Vec<Finding>,
+    span: Result<Option<OpenSpan>>,
+    /// True if each file of disks that are not here is named.
+    names: bool,
+    /// What was given and is nothing but empty.
+    is_of_nothing: bool,
+}
+
+impl Round {
+    /// The check of these directories. Disks of the span were `checked` before.
+    fn of(args: &VerifyArgs, dirs: Vec<PathBuf>, checked: &[String]) -> Self {
+        let mut args = VerifyArgs { dirs, ..args.clone() };
+        let located = words::locate_all([&mut args.dirs], "check");
+        let (mut job, mut untaken) = each_generation(args.job());
+        let mut is_empty =
+            |dir: &mut PathBuf| is_empty_disk(dir, args.state.as_deref()) == Some(true);
+        let nothing: Vec<PathBuf> = job.dirs.extract_if(.., &mut is_empty).collect();
+        // The look at the index tells of them.
+        untaken.extend(nothing.iter().filter(|_| !args.span).map(|dir| {
+            let finding = "it is a disk of a span that has no file yet: dircopy verify --span checks it with the others";
+            Finding::Unusable(Error::finding("check", dir, finding))
+        }));
+        let span = args.span_check().map(|span| SpanCheck { before: checked.to_vec(), ..span });
+        let span = located.and_then(|()| span.as_ref().map(SpanCheck::open).transpose());
+        let names = matches!(args.verbosity.detail(), Detail::Verbose);
+        let is_of_nothing = !nothing.is_empty() && job.dirs.is_empty();
+        Self { job, untaken, span, names, is_of_nothing }
+    }
+
+    /// Checks it; by what the disks are known that are here.
+    fn run(
+        self,
+        merge: Option<&MergeJob>,
+        observer: &FindingObserver<'_>,
+    ) -> Result<(VerifyReport, Vec<String>)> {
+        let span = self.span?;
+        let mut report = match merge {
             Some(merge) => merge.run(observer),
-            None => job.run(observer),
+            None if self.is_of_nothing => Ok(VerifyReport::default()),
+            None => self.job.run(observer),
         }?;
         let mut tell = |finding: &Finding| {
             report.counts.add(finding);
             (observer.listen)(&Target::none(), finding);
         };
-        untaken.iter().filter(|_| merge.is_none()).for_each(&mut tell);
-        if let Some(span) = span.filter(|_| !observer.stop.is_requested()) {
-            span.look(|found| of_index(found, names).iter().for_each(&mut tell))?;
+        self.untaken.iter().filter(|_| merge.is_none()).for_each(&mut tell);
+        if let Some(span) = span.as_ref().filter(|_| !observer.stop.is_requested()) {
+            span.look(|found| of_index(found, self.names).iter().for_each(&mut tell))?;
         }
-        Ok(report)
-    })
+        Ok((report, span.iter().flat_map(OpenSpan::names).cloned().collect()))
+    }
+}
+
+/// Runs the check, as the program of this name.
+pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Exit {
+    let mut args = args.clone();
+    // Without any disk there is nothing to check.
+    let is_any_here = args.dirs.iter().any(|dir| !words::is_absent(dir));
+    let is_to_come = |dir: &mut PathBuf| args.span && is_any_here && words::is_absent(dir);
+    let disks: Vec<PathBuf> = args.dirs.extract_if(.., is_to_come).collect();
+    let mut to_come = ToCome { args: args.clone(), disks, checked: Vec::new() };
+    // What cannot be located is told by the run.
+    let _ = words::locate_all([&mut args.dirs], "check");
+    let (round, merge) = (Round::of(&args, args.dirs.clone(), &[]), args.merge_job());
+    let checking = Checking {
+        name,
+        convert: args.convert_paths,
+        list: args.list_failed.as_deref(),
+        null: args.null,
+        reads: args.shards.merge.is_none(),
+        to_come: Some(&mut to_come),
+        ..Checking::of(&args.dirs, &args.verbosity, &args.records)
+    };
+    let job = round.job.clone();
+    checking.run(command, &job, |observer| round.run(merge.as_ref(), observer))
 }
 
 /// What the look at the index of a span found, as a finding; files of disks that are not here where their `names` are
 /// to be told.
 fn of_index(found: FoundInIndex, names: bool) -> Option<Finding> {
-    let notice = |deed, path: &Path, finding: String| {
-        Some(Finding::Notice(Error::finding(deed, path, finding)))
-    };
     match found {
         FoundInIndex::Amiss(error) => Some(Finding::Unusable(error)),
-        FoundInIndex::Earlier(path) => {
-            let finding = "its index is of an earlier run, and agrees with the newest".into();
-            notice("check", &path, finding)
-        }
-        FoundInIndex::Waiting(path, files) => {
-            let were = if files == 1 { "was" } else { "were" };
-            let finding = format!(
-                "{} {were} on no disk yet when the newest index that is here was written",
-                count(files, "file")
-            );
-            notice("check", &path, finding)
-        }
-        FoundInIndex::NotHere(disk, files) => {
-            let finding = format!("it is not here: the index has {} on it", count(files, "file"));
-            notice("check", disk.as_ref(), finding)
-        }
-        FoundInIndex::Elsewhere(disk, path) if names => {
-            let finding = format!("it is on {disk}");
-            let path = RelPath::parse(&path).unwrap_or_default();
-            notice("check", &path.full_path(Path::new("")), finding)
-        }
-        FoundInIndex::Elsewhere(..) => None,
+        FoundInIndex::Notice(error) => Some(Finding::Notice(error)),
+        FoundInIndex::Elsewhere(error) => names.then_some(Finding::Notice(error)),
     }
 }
 
@@ -189,21 +220,10 @@ fn untaken_as_one(path: &Path, is_latest: bool) -> Finding {
 pub fn heal(args: &HealArgs, command: &[OsString]) -> Exit {
     let mut args = args.clone();
     let located = words::locate_all([&mut args.trees, &mut args.from_tree], "heal");
-    let checking = Checking {
-        name: "dircopy",
-        dirs: &args.trees,
-        verbosity: &args.verbosity,
-        records: &args.records,
-        convert: false,
-        list: None,
-        null: false,
-        reads: true,
-        to_come: &[],
-    };
-    let job = args.job();
+    let (checking, job) = (Checking::of(&args.trees, &args.verbosity, &args.records), args.job());
     checking.run(command, &job.check, |observer| {
         located?;
-        job.run(observer)
+        Ok((job.run(observer)?, Vec::new()))
     })
 }
 
@@ -211,21 +231,11 @@ pub fn heal(args: &HealArgs, command: &[OsString]) -> Exit {
 pub fn protect(args: &ProtectArgs, command: &[OsString]) -> Exit {
     let mut args = args.clone();
     let located = words::located(&args.dir, "protect").map(|dir| args.dir = dir);
-    let checking = Checking {
-        name: "dircopy",
-        dirs: std::slice::from_ref(&args.dir),
-        verbosity: &args.verbosity,
-        records: &args.records,
-        convert: false,
-        list: None,
-        null: false,
-        reads: true,
-        to_come: &[],
-    };
-    let job = args.job();
+    let dirs = std::slice::from_ref(&args.dir);
+    let (checking, job) = (Checking::of(dirs, &args.verbosity, &args.records), args.job());
     checking.run(command, &job.check, |observer| {
         located?;
-        job.run(observer)
+        Ok((job.run(observer)?, Vec::new()))
     })
 }
 
@@ -249,14 +259,31 @@ pub fn protect_copied(
     ran
 }
 
-impl Checking<'_> {
+impl<'a> Checking<'a> {
+    /// That of `dircopy` over these directories.
+    fn of(dirs: &'a [PathBuf], verbosity: &'a VerbosityArgs, records: &'a RecordArgs) -> Self {
+        let (name, list, to_come) = ("dircopy", None, None);
+        Self {
+            name,
+            dirs,
+            verbosity,
+            records,
+            list,
+            to_come,
+            convert: false,
+            null: false,
+            reads: true,
+        }
+    }
+
+    /// Runs the check; what `run` returns beside its report is by what disks are known that were checked.
     fn run(
-        &self,
+        self,
         command: &[OsString],
         check: &VerifyJob,
-        run: impl FnOnce(&FindingObserver<'_>) -> Result<VerifyReport>,
+        run: impl FnOnce(&FindingObserver<'_>) -> Result<(VerifyReport, Vec<String>)>,
     ) -> Exit {
-        let Self { name, dirs, list, .. } = *self;
+        let Self { name, dirs, list, mut to_come, .. } = self;
         let detail = self.verbosity.detail();
         let opened = Session::open(Setup {
             options: RecordOptions {
@@ -279,19 +306,27 @@ impl Checking<'_> {
         };
         let messages = VerifyMessages { name, detail, convert: self.convert };
         let reporter = VerifyReporter::new(messages, &session, failed);
-        let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
-        let stop = session.stop.clone();
-        let count = |progress: &Progress, stop: &Stop| {
-            if self.reads {
-                check.count(progress, stop);
+        let mut ran = reporter.follow(check, self.reads, run);
+        let mut asking = Asking::at(&session);
+        while let (Ok((report, checked)), Some(to_come)) = (&mut ran, &mut to_come)
+            && report.interrupted.is_none()
+        {
+            to_come.checked.append(checked);
+            let Some(next) = to_come.ask(&mut asking) else { break };
+            let job = next.job.clone();
+            match reporter.follow(&job, true, |observer| next.run(None, observer)) {
+                Ok((later, names)) => {
+                    report.join(later);
+                    checked.extend(names);
+                    to_come.disks.retain(|disk| words::is_absent(disk));
+                }
+                // It is asked for again.
+                Err(refused) => session.console.refused(&refused),
             }
-        };
-        let ran =
-            session.run_one(Some(&count), |progress| run(&Observer { progress, stop, listen }));
-        session.console.rest(&reporter.gathered, None);
+        }
         reporter.tell_rest();
         let report = match &ran {
-            Ok(report) => report,
+            Ok((report, _)) => report,
             Err(refused) => return session.end_refused(refused),
         };
         let is_of_part = reporter.is_of_part.load(Relaxed);
@@ -301,14 +336,15 @@ impl Checking<'_> {
             session.console.out_rows(summary(report, check));
         }
         let exit = Exit::of_check(report, list_written && session.console.all_written());
-        let exit = match (exit, self.to_come) {
+        let left = to_come.as_ref().map_or(&[][..], |to_come| &to_come.disks);
+        let exit = match (exit, left) {
             (Exit::Complete, [_, ..]) => Exit::NextDisk,
             (exit, _) => exit,
         };
         let is_quiet = !says && exit != Exit::NextDisk;
         session.end(&RunResult::Checked(report), exit, is_quiet, |exit, amiss| {
             if exit == Exit::NextDisk {
-                return self.next_disk(exit);
+                return next_disk(left, exit);
             }
             let verdict = verdict(report, check, exit, amiss);
             match is_of_part && exit == Exit::Complete {
@@ -317,17 +353,17 @@ impl Checking<'_> {
             }
         })
     }
+}
 
-    /// The last line where disks are to come.
-    fn next_disk(&self, exit: Exit) -> String {
-        let names: Vec<String> = self.to_come.iter().map(|disk| typed(disk)).collect();
-        let text = format!(
-            "what is here is good; not here: {}; each may be checked by itself: dircopy verify --span {}",
-            names.join(", "),
-            names.first().map_or("", |name| name)
-        );
-        warn("NEXT DISK", exit, &text)
-    }
+/// The last line where disks are to come.
+fn next_disk(to_come: &[PathBuf], exit: Exit) -> String {
+    let names: Vec<String> = to_come.iter().map(|disk| typed(disk)).collect();
+    let text = format!(
+        "what is here is good; not here: {}; each may be checked by itself: dircopy verify --span {}",
+        names.join(", "),
+        names.first().map_or("", |name| name)
+    );
+    warn("NEXT DISK", exit, &text)
 }
 
 /// Number of useless lines of lists that are named; the others are counted. A list may be anyone's, and its lines
@@ -350,6 +386,26 @@ impl<'a> VerifyReporter<'a> {
     fn new(messages: VerifyMessages, session: &'a Session<'a>, failed: Option<FailedList>) -> Self {
         let (gathered, unusable, is_of_part) = Default::default();
         Self { messages, session, failed, gathered, unusable, is_of_part }
+    }
+
+    /// Runs a check, whose files are read if it `reads`, shows how far it is and tells what it finds.
+    fn follow<R>(
+        &self,
+        check: &VerifyJob,
+        reads: bool,
+        run: impl FnOnce(&FindingObserver<'_>) -> R,
+    ) -> R {
+        let listen = |target: &Target, finding: &Finding| self.finding(target, finding);
+        let stop = self.session.stop.clone();
+        let count = |progress: &Progress, stop: &Stop| {
+            if reads {
+                check.count(progress, stop);
+            }
+        };
+        let run = |progress| run(&Observer { progress, stop, listen: &listen });
+        let ran = self.session.run_one(Some(&count), run);
+        self.session.console.rest(&self.gathered, None);
+        ran
     }
 
     /// True if a finding is told; one of too many alike is not.

@@ -7,14 +7,16 @@
 use std::{io, path::Path, path::PathBuf};
 
 use crate::{
-    error::Deed, error::Error, error::Result, path::Shown, span::called, span::disks::Member,
-    span::disks::SpanNote, span::disks::lists_in, span::disks::name_of, span::index::read_list,
-    state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
-    state::record::numbers, sys::Dir, tree::JoinReader, tree::PathRecord, tree::SortedRecords,
-    tree::Sorter, tree::by_path,
+    error::Deed, error::Error, error::Result, path::RelPath, span::Examples, span::called,
+    span::disks::Member, span::disks::SpanNote, span::disks::lists_in, span::disks::name_of,
+    span::in_words, span::index::read_list, state::FinishedManifest, state::Missing, state::Note,
+    state::PrivateDir, state::record::numbers, sys::Dir, tree::JoinReader, tree::PathRecord,
+    tree::SortedRecords, tree::Sorter, tree::by_path,
 };
 
 const HOLD: &str = "hold against the index of the span";
+
+const CHECK: &str = "check";
 
 const READ: &str = "read the index of the span on";
 
@@ -25,19 +27,17 @@ pub struct SpanCheck {
     pub disks: Vec<PathBuf>,
     /// Where private directories are kept, if not on the disks.
     pub state: Option<PathBuf>,
+    /// By what those are known that were looked at before, and are not here any more.
+    pub before: Vec<String>,
 }
 
 /// What was found.
 #[derive(Debug)]
 pub enum FoundInIndex {
-    /// The disk with this number is not here, in words, with so many files.
-    NotHere(String, u64),
+    /// What is to be known.
+    Notice(Error),
     /// A file is on a disk that is not here.
-    Elsewhere(String, Vec<u8>),
-    /// The index of the disk at this path is of an earlier run, and agrees with the newest.
-    Earlier(PathBuf),
-    /// So many files were on no disk yet when the newest index was written.
-    Waiting(PathBuf, u64),
+    Elsewhere(Error),
     /// The index cannot be used, or a disk is not as it has it.
     Amiss(Error),
 }
@@ -57,6 +57,15 @@ pub struct OpenSpan {
     /// Those that no run was at.
     others: Vec<PathBuf>,
     newest: SpanNote,
+    before: Vec<String>,
+}
+
+/// Whether the directory is a disk of a span that has nothing yet, by this user's record there; `None` if it is no disk
+/// of a span.
+pub fn is_empty_disk(dir: &Path, state: Option<&Path>) -> Option<bool> {
+    let disk = HereDisk::open(dir, state).ok()??;
+    let own = disk.note.as_ref()?.members.iter().find(|it| disk.name.as_ref() == Some(&it.name))?;
+    Some(own.files == 0 && disk.is_untouched())
 }
 
 impl SpanCheck {
@@ -67,14 +76,10 @@ impl SpanCheck {
     pub fn open(&self) -> Result<OpenSpan> {
         let (mut here, mut others) = (Vec::new(), Vec::new());
         for path in &self.disks {
-            let root = Dir::open_named(path).deed("open the directory", path)?;
-            let private = PrivateDir::open(&root, path, self.state.as_deref(), Missing::Leave)?;
-            let Some(private) = private else {
-                others.push(path.clone());
-                continue;
-            };
-            let (name, note) = (name_of(&private), SpanNote::read(&private));
-            here.push(HereDisk { path: path.clone(), root, private, name, note });
+            match HereDisk::open(path, self.state.as_deref())? {
+                Some(disk) => here.push(disk),
+                None => others.push(path.clone()),
+            }
         }
         let notes = here.iter().filter_map(|disk| disk.note.as_ref());
         let Some(newest) = notes.max_by_key(|note| note.version).cloned() else {
@@ -83,16 +88,14 @@ impl SpanCheck {
                 "no run of yours left the note of a span there (dircopy SRC --span DISK…)";
             return Err(Error::finding(HOLD, path, finding));
         };
-        Ok(OpenSpan { here, others, newest })
+        Ok(OpenSpan { here, others, newest, before: self.before.clone() })
     }
 }
 
 impl OpenSpan {
-    /// True for a disk of the span that has got nothing yet, so that nothing is to be checked there.
-    pub fn is_empty(&self, path: &Path) -> bool {
-        let disk = self.here.iter().find(|disk| disk.path == path);
-        disk.is_some_and(HereDisk::is_untouched)
-            && self.newest.members.iter().any(|member| member.files > 0)
+    /// By what the disks that are here are known.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.here.iter().filter_map(|disk| disk.name.as_ref())
     }
 
     /// Looks, and tells what is found.
@@ -100,7 +103,7 @@ impl OpenSpan {
     /// # Errors
     /// What is sorted cannot be kept.
     pub fn look(&self, mut tell: impl FnMut(FoundInIndex)) -> Result<()> {
-        let Self { here, others, newest } = self;
+        let Self { here, others, newest, before } = self;
         for path in others {
             let finding =
                 "no run of yours was there, so nothing says that it is a disk of the span";
@@ -113,8 +116,14 @@ impl OpenSpan {
                 Some(note) => earlier.push((disk, note)),
                 None if lines.is_none() => {
                     lines = disk.lines(newest)?;
-                    if newest.waiting > 0 {
-                        tell(FoundInIndex::Waiting(disk.path.clone(), newest.waiting));
+                    let (files, were) =
+                        (newest.waiting, if newest.waiting == 1 { "was" } else { "were" });
+                    if files > 0 {
+                        let finding = format!(
+                            "{} {were} on no disk yet when the newest index that is here was written",
+                            in_words(files)
+                        );
+                        tell(notice(&disk.path, finding));
                     }
                 }
                 None => {}
@@ -131,12 +140,21 @@ impl OpenSpan {
         }
         for (number, member) in newest.members.iter().enumerate() {
             match here.iter().find(|disk| disk.name.as_ref() == Some(&member.name)) {
+                Some(disk) if member.files == 0 && disk.is_untouched() => {
+                    let finding = "no file was copied to it yet, and the index has none on it";
+                    tell(notice(&disk.path, finding.into()));
+                }
                 Some(disk) => disk.hold(newest, &lines, &mut tell)?,
+                None if before.contains(&member.name) => {}
                 None => tell_absent(number, member, &lines, &mut tell)?,
             }
         }
         Ok(())
     }
+}
+
+fn notice(path: &Path, finding: String) -> FoundInIndex {
+    FoundInIndex::Notice(Error::finding(CHECK, path, finding))
 }
 
 /// Tells what is on a disk that is not here.
@@ -146,13 +164,15 @@ fn tell_absent(
     lines: &SortedRecords,
     tell: &mut impl FnMut(FoundInIndex),
 ) -> Result<()> {
-    let (words, mut reader) = (member.words(number), lines.reader());
-    tell(FoundInIndex::NotHere(words, member.files));
-    let disk = called(number, member.path.as_ref());
+    let finding = format!("it is not here: the index has {} on it", in_words(member.files));
+    tell(notice(member.words(number).as_ref(), finding));
+    let finding = format!("it is on {}", called(number, member.path.as_ref()));
+    let mut reader = lines.reader();
     while let Some(record) = reader.next_record().deed(READ, &member.path)? {
         let (text, path) = PathRecord::told(record);
         if text.split(' ').next() == Some(&number.to_string()) {
-            tell(FoundInIndex::Elsewhere(disk.clone(), path.to_vec()));
+            let path = RelPath::parse(path).unwrap_or_default().full_path(Path::new(""));
+            tell(FoundInIndex::Elsewhere(Error::finding(CHECK, path, finding.clone())));
         }
     }
     Ok(())
@@ -181,22 +201,28 @@ fn lacking(
     is_as: impl Fn(&str, &str) -> bool,
 ) -> io::Result<Option<String>> {
     let (mut wanted, mut listed) = (wanted.reader(), JoinReader::of(listed)?);
-    let (mut missing, mut examples) = (0_u64, Vec::new());
+    let mut missing = Examples::default();
     while let Some(record) = wanted.next_record()? {
         let (digest, path) = PathRecord::told(record);
         let there = listed.last_of(path)?;
         if there.as_deref().is_none_or(|there| !is_as(PathRecord::told(there).0, digest)) {
-            missing += 1;
-            if examples.len() < super::MOST_EXAMPLES {
-                examples.push(path.to_vec());
-            }
+            missing.add(path);
         }
     }
-    let names = || Shown::first_of(missing, examples.iter().map(|path| Shown::bytes(path)));
-    Ok((missing > 0).then(names))
+    Ok(missing.names())
 }
 
 impl HereDisk {
+    /// `None` if no run of this user was there.
+    fn open(path: &Path, state: Option<&Path>) -> Result<Option<Self>> {
+        let root = Dir::open_named(path).deed("open the directory", path)?;
+        let private = PrivateDir::open(&root, path, state, Missing::Leave)?;
+        Ok(private.map(|private| {
+            let (name, note) = (name_of(&private), SpanNote::read(&private));
+            Self { path: path.to_path_buf(), root, private, name, note }
+        }))
+    }
+
     /// True if no run of any kind copied there: no list is there, and no record was begun.
     fn is_untouched(&self) -> bool {
         FinishedManifest::last_named(&self.private).is_none()
@@ -249,7 +275,10 @@ impl HereDisk {
         let held =
             on(&own, note, name).and_then(|own| lacking(&own, &on(lines, newest, name)?, str::eq));
         tell(match held.deed(HOLD, &self.path)? {
-            None => FoundInIndex::Earlier(self.path.clone()),
+            None => {
+                let finding = "its index is of an earlier run, and agrees with the newest";
+                notice(&self.path, finding.into())
+            }
             Some(names) => {
                 let finding = format!("the newest index does not list as its own does: {names}");
                 FoundInIndex::Amiss(Error::finding(HOLD, &self.path, finding))

@@ -5,11 +5,13 @@ use std::{io, path::Path, path::PathBuf, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    copy::CopyJob, copy::Prepared, error::Deed, error::Error, error::Result, event::Event,
-    manifest::ManifestName, path::Shown, span::SPAN, span::SpanDisk, span::called, span::in_words,
-    span::memory::Memory, state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
-    state::SourceMark, state::record::numbers, sys, sys::Dir, sys::DirListing, sys::FreeSpace,
-    sys::ListedEntry, sys::NoOwnMount, sys::stat::Identity, tree::OutputDir, tree::Patience,
+    copy::CopyJob, copy::Prepared, copy::before::check, copy::before::check::DiskDemands,
+    copy::before::check::Opened, error::Deed, error::Error, error::Result, event::Event,
+    io::CopyOptions, manifest::ManifestName, path::Shown, span::SPAN, span::SpanDisk, span::called,
+    span::in_words, span::memory::Memory, state::FinishedManifest, state::Missing, state::Note,
+    state::PrivateDir, state::SourceMark, state::notes::is_top, state::notes::top_of,
+    state::record::numbers, sys, sys::Dir, sys::DirListing, sys::Durable, sys::FreeSpace,
+    sys::ListedEntry, sys::NoOwnMount, tree::OutputDir, tree::Patience,
 };
 
 /// The remedy where there can be no private directory.
@@ -21,6 +23,13 @@ pub const FORGOTTEN: &str = "it is not here, and nothing on this machine remembe
 /// Why a disk with a name that is wanted is not taken.
 const OTHER_SOURCE: &str = "a run of yours copied another source there, and it is no disk of this span: connect the \
                             right one, or, to fill this one up, name it by its place";
+
+/// What is told where a span begins whose other disks are to come, …
+const BEGINS: &str = "a new span begins here: neither this machine nor a disk that is here knows of one of this source; if there are \
+                      disks of one, stop, and connect all of these at once before any new one";
+
+/// … and of a disk of another one.
+const JOINS: &str = "it was of another span of this source, and is of this one from now on";
 
 /// What each disk notes of its span. All have the same when a run is at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +55,11 @@ pub struct Member {
     pub path: String,
     pub label: Option<String>,
     pub uuid: Option<String>,
+    /// The kind of its file system, and where that was mounted if not at the top of all directories.
+    #[serde(default)]
+    pub kind: Option<String>,
+    #[serde(default)]
+    pub top: Option<String>,
     /// Number of files that the index has there.
     pub files: u64,
 }
@@ -74,16 +88,16 @@ pub struct Disk {
     pub output: usize,
     pub path: PathBuf,
     pub dir: Arc<OutputDir>,
-    pub id: Identity,
+    /// Its directory, or the one that this is to be made in: while it is open no other file system has its device.
+    at: Dir,
+    pub dev: u64,
     pub free: FreeSpace,
     /// True if a run copied there before, or began to; …
     pub was_used: bool,
     /// … and if the last one did not come to its end.
     pub was_cut_short: bool,
-    /// True if it was found by its name, and the last run there copied another source.
-    has_other: bool,
-    /// True if no disk is mounted there.
-    is_of_system: bool,
+    /// True if the last run there copied this source; `None` if that is not known.
+    is_of_source: Option<bool>,
     /// By what it is known, and what it noted.
     pub name: Option<String>,
     pub note: Option<SpanNote>,
@@ -109,6 +123,8 @@ pub struct Disks {
     pub noted: Option<SpanNote>,
     /// The numbers of those whose place others took.
     pub replaced: Vec<usize>,
+    /// The places, among those that are here, of disks that were of another span of this source.
+    joined: Vec<usize>,
     pub memory: Option<Memory>,
     /// True if disks may come later, so that there is to be a memory.
     pub is_to_remember: bool,
@@ -154,39 +170,39 @@ impl Disk {
         let job = given.output.job;
         let path = &job.output;
         let Prepared { source, output: dir, parent, .. } = job.prepare(true, patience)?;
-        let at = dir.handle.as_ref().or(parent.as_ref());
-        let at = at.ok_or_else(|| Error::finding(SPAN, path, "it cannot be opened"))?;
-        if given.name.is_some_and(|name| !is_called(at, name)) {
-            let finding = "its disk was taken out: another file system is there now";
-            return Err(Error::finding(SPAN, path, finding));
+        let refuse = |finding: &'static str| Error::finding(SPAN, path, finding);
+        let own = dir.handle.as_ref().map(Dir::try_clone).transpose().deed("look at", path)?;
+        let at = own.or(parent).ok_or_else(|| refuse("it cannot be opened"))?;
+        if given.name.is_some_and(|name| !is_called(&at, name)) {
+            return Err(refuse("its disk was taken out: another file system is there now"));
         }
-        let (id, free) = (at.identity().deed("look at", path)?, sys::room(at));
-        let free = free.deed("look at", path)?;
+        let dev = at.identity().deed("look at", path)?.dev;
+        let free = sys::room(&at).deed("look at", path)?;
         let private = match &dir.handle {
             Some(root) => PrivateDir::open(root, path, job.state.as_deref(), Missing::Leave)?,
             None => None,
         };
+        let note = private.as_ref().and_then(SpanNote::read);
+        if given.name.is_none() && note.is_none() && check::lacks_disk(path) {
+            return Err(refuse("no disk is mounted there: mount it, or name another directory"));
+        }
         let is_begun = |private: &PrivateDir| !numbers(private.dir()).is_ok_and(|it| it.is_empty());
         let was_cut_short = private.as_ref().is_some_and(is_begun)
             || dir.handle.as_ref().is_some_and(has_begun_list);
-        let is_of_other = |private: &PrivateDir| {
-            let mark = SourceMark::read(private);
-            mark.is_some_and(|mark| mark.is_known() && !mark.is_of(&source.handle))
-        };
-        let has_other = given.name.is_some() && private.as_ref().is_some_and(is_of_other);
+        let mark = private.as_ref().and_then(SourceMark::read).filter(SourceMark::is_known);
         let is_finished = |private: &PrivateDir| FinishedManifest::last_named(private).is_some();
         Ok(Self {
             number: 0,
             output,
             path: path.clone(),
-            id,
+            at,
+            dev,
             free,
             was_used: was_cut_short || private.as_ref().is_some_and(is_finished),
             was_cut_short,
-            has_other,
-            is_of_system: matches!(sys::no_own_mount(at), Ok(Some(NoOwnMount::System))),
+            is_of_source: mark.map(|mark| mark.is_of(&source.handle)),
             name: private.as_ref().and_then(name_of),
-            note: private.as_ref().and_then(SpanNote::read),
+            note,
             dir,
         })
     }
@@ -225,7 +241,7 @@ impl Disks {
         let mut here = Vec::new();
         for (output, disk) in given.iter().enumerate().filter(|(_, disk)| disk.is_here) {
             let disk = Disk::open(disk, output, patience)?;
-            if let Some(other) = here.iter().find(|it: &&Disk| it.id.dev == disk.id.dev) {
+            if let Some(other) = here.iter().find(|it: &&Disk| it.dev == disk.dev) {
                 let finding =
                     format!("it is on the same file system as {}", Shown::path(&other.path));
                 return Err(Error::finding(SPAN, &disk.path, finding));
@@ -241,20 +257,16 @@ impl Disks {
         let span = remembered.clone().or_else(|| newest(&mut notes()));
         let of_span = |note: &&SpanNote| span.as_ref().is_some_and(|span| note.shares(span));
         let noted = newest(&mut notes().filter(of_span)).or(span);
-        let is_known = |disk: &Disk| {
-            let members = noted.iter().flat_map(|noted| &noted.members);
-            disk.name.is_some()
-                && members.into_iter().any(|it| disk.name.as_ref() == Some(&it.name))
-        };
-        let is_other = |disk: &&Disk| {
-            let shares = |note: &SpanNote| noted.as_ref().is_some_and(|noted| note.shares(noted));
-            !is_known(disk) && disk.note.as_ref().is_some_and(|note| !shares(note))
-        };
-        if let Some(disk) = here.iter().find(is_other) {
-            let finding = "it is of another span than the others that are given";
-            return Err(Error::finding(SPAN, &disk.path, finding));
+        let members = noted.as_ref().map_or(&[][..], |noted| &noted.members);
+        let mut joined = Vec::new();
+        for disk in here.iter().filter(|disk| !members.iter().any(|member| disk.is(member))) {
+            let is_other = |note: &&SpanNote| !noted.as_ref().is_some_and(|it| note.shares(it));
+            if let Some(note) = disk.note.as_ref().filter(is_other) {
+                disk.refuse_to_join(note, &here)?;
+                joined.push(disk.output);
+            }
         }
-        Numbering { given, here, noted, memory, is_to_remember }.apply()
+        Numbering { given, here, noted, memory, is_to_remember, joined }.apply()
     }
 
     /// Sees to it that each disk that is there has a private directory: nothing else says which one it is.
@@ -274,8 +286,22 @@ impl Disks {
         Ok(())
     }
 
-    /// Tells which of the `given` disks take the place of others.
-    pub fn tell_replaced(&self, given: &[SpanDisk<'_>]) {
+    /// Tells which of the `given` disks take the place of others, or come from another span, and if one begins.
+    pub fn tell_changes(&self, given: &[SpanDisk<'_>]) {
+        let tell = |output: usize, path: &Path, text: &str| {
+            (given[output].output.observer.listen)(&Event::Limits(path, text));
+        };
+        if let Some(disk) = self.each.first()
+            && self.is_to_remember
+            && self.noted.is_none()
+            && self.memory.is_none()
+            && !self.absent.is_empty()
+        {
+            tell(disk.output, &disk.path, BEGINS);
+        }
+        for output in &self.joined {
+            tell(*output, &given[*output].output.job.output, JOINS);
+        }
         let members = self.noted.iter().flat_map(|noted| noted.members.iter().enumerate());
         for (number, member) in members.filter(|(number, _)| self.replaced.contains(number)) {
             let here = self.each.iter().find(|disk| disk.number == number);
@@ -288,7 +314,7 @@ impl Disks {
                 member.words(number),
                 in_words(member.files)
             );
-            (given[output].output.observer.listen)(&Event::Limits(path, &text));
+            tell(output, path, &text);
         }
     }
 }
@@ -300,6 +326,7 @@ struct Numbering<'a> {
     noted: Option<SpanNote>,
     memory: Option<Memory>,
     is_to_remember: bool,
+    joined: Vec<usize>,
 }
 
 impl Numbering<'_> {
@@ -311,7 +338,7 @@ impl Numbering<'_> {
         let mut numbers: Vec<Option<usize>> = vec![None; members.len().max(called.len())];
         let mut left: Vec<usize> = (0..self.given.len()).collect();
         for (number, member) in members.iter().enumerate() {
-            let disk = self.here.iter().find(|disk| disk.name.as_ref() == Some(&member.name));
+            let disk = self.here.iter().find(|disk| disk.is(member));
             numbers[number] = disk.map(|disk| disk.output);
         }
         left.retain(|output| !numbers.contains(&Some(*output)));
@@ -354,12 +381,14 @@ impl Numbering<'_> {
                 let name = series.names.get(&number);
                 let is_begun = series.begun.contains(&number)
                     && name.is_none_or(|name| disk.name.as_ref() == Some(name));
-                let is_it = |it: &Member| disk.name.as_ref() == Some(&it.name);
-                if let Some(member) = known.as_ref().filter(|it| !is_it(it)) {
-                    disk.refuse_in_place_of(member, is_same_name && !is_begun)?;
+                let is_it = known.as_ref().is_some_and(|member| disk.is(member));
+                if let Some(member) = known.as_ref().filter(|_| !is_it) {
+                    let has_its_name = is_same_name && !is_begun;
+                    disk.refuse_in_place_of(member, given[number].is_some(), has_its_name)?;
                     replaced.push(number);
                 }
-                if disk.has_other && !is_begun && !known.as_ref().is_some_and(is_it) {
+                let has_other = given[number].is_some() && disk.is_of_source == Some(false);
+                if has_other && !is_begun && !is_it {
                     return Err(Error::finding(SPAN, &disk.path, OTHER_SOURCE));
                 }
                 each.push(disk);
@@ -379,35 +408,92 @@ impl Numbering<'_> {
             let room = room.unwrap_or(u64::MAX);
             absent.push(AbsentDisk { number, output, member, is_begun, room });
         }
-        let Self { noted, memory, is_to_remember, .. } = self;
-        Ok(Disks { each, absent, noted, replaced, memory, is_to_remember, given })
+        let Self { noted, memory, is_to_remember, joined, .. } = self;
+        Ok(Disks { each, absent, noted, replaced, joined, memory, is_to_remember, given })
     }
 }
 
 impl Disk {
+    /// True if it is this one.
+    pub fn is(&self, member: &Member) -> bool {
+        self.name.as_ref() == Some(&member.name)
+    }
+
     /// Its directory, which may have been made since.
     ///
     /// # Errors
     /// It cannot be opened, or its disk is there no more: what is below its place then is no disk of the span.
     pub fn root(&self) -> Result<Dir> {
         let root = Dir::open_named(&self.path).deed("open the output", &self.path)?;
-        let is_it = root.identity().deed("look at", &self.path)?.dev == self.id.dev;
-        let finding = "it was unmounted, moved or replaced meanwhile";
-        is_it.then_some(root).ok_or_else(|| Error::finding("go on writing to", &self.path, finding))
+        self.need_to_hold(&root).map(|()| root)
     }
 
-    /// Refuses to take it for a new one in the place of another that is not here.
-    fn refuse_in_place_of(&self, member: &Member, has_its_name: bool) -> Result<()> {
+    /// Its directory for a copy with these options, if it is there; one that is to be made is made on this disk.
+    ///
+    /// # Errors
+    /// The same, or it is not as the options demand.
+    pub fn to_copy_to(&self, options: &CopyOptions) -> Result<Option<Arc<Dir>>> {
+        let opened = check::open(&self.path, DiskDemands::of_run(options, false))?;
+        self.need_to_hold(opened.dir())?;
+        Ok(match opened {
+            Opened::There(root) => Some(Arc::new(root)),
+            Opened::Parent(_) => None,
+        })
+    }
+
+    fn need_to_hold(&self, dir: &Dir) -> Result<()> {
+        let is_on_it = dir.identity().deed("look at", &self.path)?.dev == self.dev;
+        let finding = "it was unmounted, moved or replaced meanwhile";
+        let refused = || Error::finding("go on writing to", &self.path, finding);
+        is_on_it.then_some(()).ok_or_else(refused)
+    }
+
+    /// Refuses a disk of another span but where all of that are among those `here`, and have copies of this source: so
+    /// nothing that they have is forgotten, and none of it is copied twice.
+    fn refuse_to_join(&self, note: &SpanNote, here: &[Self]) -> Result<()> {
+        let is_missing = |(_, it): &(usize, &Member)| {
+            !it.name.is_empty() && !here.iter().any(|disk| disk.is(it))
+        };
+        let missing = note.members.iter().enumerate().find(is_missing);
+        let finding = match (self.is_of_source, missing) {
+            (Some(true), None) => return Ok(()),
+            (Some(true), Some((number, member))) => format!(
+                "it is of another span of this source: connect all disks of that at once, and they join this one; {} is \
+                 not here",
+                member.words(number)
+            ),
+            _ => "it is of another span than the others that are given".into(),
+        };
+        Err(Error::finding(SPAN, &self.path, finding))
+    }
+
+    /// Refuses to take it for a new one in the place of another that is not here. It may be called as that was.
+    fn refuse_in_place_of(
+        &self,
+        member: &Member,
+        is_named: bool,
+        has_its_name: bool,
+    ) -> Result<()> {
         let words = member.words(self.number);
-        let finding = match (self.is_of_system, has_its_name && self.was_used) {
-            (true, _) => format!(
+        let is_of_system = matches!(sys::no_own_mount(&self.at), Ok(Some(NoOwnMount::System)));
+        // Where it was mounted, nothing is, or what is lost with the power.
+        let is_at_its_place = !is_named && path_of(&self.path) == member.path;
+        let is_unmounted = member.top.as_ref().is_some_and(|top| !is_top(Path::new(top)));
+        let is_lasting = !matches!(sys::durable(&self.at), Durable::Unknown(_));
+        let is_other = |kind| sys::volume_details(&self.at).file_system.as_ref() != Some(kind);
+        let is_in_memory = !is_lasting && member.kind.as_ref().is_some_and(is_other);
+        let finding = match () {
+            () if is_of_system || is_at_its_place && is_unmounted => format!(
                 "no disk is mounted there, and {words} is not here: connect it, or name a new disk in its place"
             ),
-            (_, true) => format!(
+            () if is_at_its_place && is_in_memory => format!(
+                "what is mounted there is no disk, and {words} is not here: connect it, or name a new disk in its place"
+            ),
+            () if has_its_name && self.was_used => format!(
                 "it is not {words}, though it is called as that was, and runs of yours copied something else there: connect \
                  the right one, or give this one another name"
             ),
-            _ => return Ok(()),
+            () => return Ok(()),
         };
         Err(Error::finding(SPAN, &self.path, finding))
     }
@@ -417,7 +503,13 @@ impl Disk {
 pub fn member_of(root: &Dir, path: &Path, name: String, files: u64) -> Member {
     let details = sys::volume_details(root);
     let label = details.label.map(|label| label.to_string_lossy().into_owned());
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let path = path.to_string_lossy().into_owned();
-    Member { name, path, label, uuid: details.uuid, files }
+    let top = top_of(path).and_then(|top| top.into_os_string().into_string().ok());
+    let (uuid, kind) = (details.uuid, details.file_system);
+    Member { name, path: path_of(path), label, uuid, kind, top, files }
+}
+
+/// The path that a disk is known by in words.
+fn path_of(path: &Path) -> String {
+    let full = path.canonicalize().or_else(|_| std::path::absolute(path));
+    full.as_deref().unwrap_or(path).to_string_lossy().into_owned()
 }

@@ -6,22 +6,22 @@
 //! digest, and then it is no more than a hint where a file was.
 
 use std::{
-    collections::BTreeMap, collections::BTreeSet, ffi::OsStr, fs::File, io, io::Read, path::Path,
-    path::PathBuf,
+    collections::BTreeMap, collections::BTreeSet, ffi::OsStr, io, path::Path, path::PathBuf,
 };
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    copy::CopyJob, error::Deed, error::Error, error::Result, event::Event, event::EventObserver,
-    hash::Algorithm, hash::Digest, hash::Hasher, manifest::Entries, manifest::ManifestName,
-    manifest::Parsed, manifest::Readers, manifest::lists, manifest::lists::SPAN_HEAD, path::Shown,
-    span::MOST_EXAMPLES, span::disks::Disks, span::disks::FORGOTTEN, span::disks::Member,
-    span::disks::SpanNote, span::disks::member_of, span::disks::name_of, span::in_words,
-    span::memory::Seen, staged::write_whole, state::FinishedManifest, state::Missing, state::Note,
-    state::PrivateDir, sys, sys::Dir, sys::Uninterrupted, tree::PathRecord, tree::Patience,
-    tree::SortedRecords, tree::Sorter, tree::by_path,
+    copy::CopyJob, error::Deed, error::Error, error::Result, event::EventObserver, hash::Algorithm,
+    hash::Digest, hash::hasher::Hashed, manifest::Entries, manifest::ManifestName,
+    manifest::Parsed, manifest::Readers, manifest::lists, manifest::lists::SPAN_HEAD,
+    span::Examples, span::disks::Disk, span::disks::Disks, span::disks::FORGOTTEN,
+    span::disks::Member, span::disks::SpanNote, span::disks::member_of, span::disks::name_of,
+    span::in_words, span::memory::Memory, span::memory::Seen, staged::write_whole,
+    state::FinishedManifest, state::Missing, state::Note, state::PrivateDir, sys, sys::Dir,
+    sys::Uninterrupted, tree::PathRecord, tree::Patience, tree::SortedRecords, tree::Sorter,
+    tree::by_path,
 };
 
 const WRITE: &str = "write the index of the span to";
@@ -31,19 +31,8 @@ const TAKE: &str = "take into the index";
 /// Number of bytes of lines that are written at a time.
 const MUCH: usize = 256 << 10;
 
-/// A file that is hashed while it is read.
-struct HashedFile {
-    file: Uninterrupted<File>,
-    hasher: Hasher,
-}
-
-impl Read for HashedFile {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read(room)?;
-        self.hasher.update(&room[..read]);
-        Ok(read)
-    }
-}
+/// The place of a disk among those that are here, and why it does not have the index.
+type Failed = (usize, Error);
 
 /// Hands the lines of the list `name` in `root` to `see`, as digest and path; false if its SHA-256 is not this.
 pub fn read_list(
@@ -53,7 +42,7 @@ pub fn read_list(
     mut see: impl FnMut(Digest, &[u8]) -> io::Result<()>,
 ) -> io::Result<bool> {
     let file = Uninterrupted(root.open_file(name.as_ref(), false)?);
-    let mut list = HashedFile { file, hasher: Algorithm::Sha256.start() };
+    let mut list = Hashed::new(file, Algorithm::Sha256);
     let algorithm = ManifestName::parse(name.as_ref()).map(|name| name.algorithm());
     let mut entries = Entries::of_all(&mut list);
     while let Some(entry) = entries.next_entry()? {
@@ -62,7 +51,7 @@ pub fn read_list(
             see(algorithm.map_or(digest, |it| digest.in_list_of(it)), record.name)?;
         }
     }
-    Ok(list.hasher.finish().is_some_and(|found| found.to_string() == digest))
+    Ok(list.digest().is_some_and(|found| found.to_string() == digest))
 }
 
 /// The number of the disk and the path on a line of an index.
@@ -132,6 +121,8 @@ struct Target {
     path: PathBuf,
     private: PrivateDir,
     name: String,
+    note: Option<SpanNote>,
+    coming: Option<Coming>,
 }
 
 /// An index that is to be written.
@@ -147,42 +138,20 @@ struct NewIndex {
 impl IndexWriting<'_> {
     /// Writes it to all disks that are here, where so many files are on none yet. The places of those that do not have
     /// it now, and why; what is to be remembered counts with the first.
-    pub fn write(&self, disks: &Disks, waiting: u64) -> Vec<(usize, Error)> {
-        let mut targets = Vec::new();
-        for (at, disk) in disks.each.iter().enumerate() {
-            let opened = disk.root().and_then(|root| self.open(root, &disk.path));
-            let opened = opened.and_then(|target| {
-                self.patience.lock(&target.private, &disk.path)?;
-                match disk.name.as_ref().is_none_or(|name| *name == target.name) {
-                    true => Ok(target),
-                    false => Err(Error::finding(WRITE, &disk.path, "another disk is there now")),
-                }
-            });
-            match opened {
-                Ok(target) => targets.push(Target { number: Some(disk.number), ..target }),
-                Err(error) => return vec![(at, error)],
-            }
-        }
-        // That is locked for the whole run.
-        if let Some(memory) = &disks.memory {
-            let root = Dir::open_named(&memory.path).deed("open the directory", &memory.path);
-            match root.and_then(|root| self.open(root, &memory.path)) {
-                Ok(target) => targets.push(target),
-                Err(error) => return vec![(0, error)],
-            }
-        }
-        let index = match self.gather(disks, &targets, waiting) {
-            Ok(index) => index,
-            Err((at, error)) => return vec![(at, error)],
-        };
-        let (index, members) = index;
-        let digest = match index.digest() {
-            Ok(digest) => digest,
-            Err(error) => return vec![(0, Error::io(WRITE, &targets[0].path, error))],
-        };
-        let noted: Vec<Option<SpanNote>> =
-            targets.iter().map(|target| SpanNote::read(&target.private)).collect();
-        let newest = noted.iter().flatten().max_by_key(|note| note.version);
+    pub fn write(&self, disks: &Disks, waiting: u64) -> Vec<Failed> {
+        self.write_where_it_can_be(disks, waiting).unwrap_or_else(|failed| vec![failed])
+    }
+
+    fn write_where_it_can_be(
+        &self,
+        disks: &Disks,
+        waiting: u64,
+    ) -> std::result::Result<Vec<Failed>, Failed> {
+        let targets = self.targets(disks)?;
+        let (index, members) = self.gather(disks, &targets, waiting)?;
+        let fail = |error| (0, Error::io(WRITE, &targets[0].path, error));
+        let digest = index.digest().map_err(fail)?;
+        let newest = targets.iter().filter_map(|it| it.note.as_ref()).max_by_key(|it| it.version);
         let listed = |note: &SpanNote| index.listed.contains(&*note.index);
         let is_usable = |note: &SpanNote| {
             let has_room = |target: &Target| target.has(note) || target.is_free(&note.index);
@@ -197,34 +166,49 @@ impl IndexWriting<'_> {
                 let version = newest.map_or(1, |note| note.version.saturating_add(1));
                 let mut name = ManifestName::new(Timestamp::now());
                 // What else has such a name stays.
-                while !targets.iter().all(|target| target.is_free(&name.span())) {
-                    name = match name.next() {
-                        Some(next) => next,
-                        None => break,
-                    };
+                while !targets.iter().all(|target| target.is_free(&name.span()))
+                    && let Some(next) = name.next()
+                {
+                    name = next;
                 }
                 SpanNote { version, members, index: name.span(), digest, waiting }
             }
         };
-        let left: Vec<Option<Coming>> =
-            targets.iter().map(|target| Coming::read(&target.private)).collect();
-        let each = targets.iter().zip(noted.iter().zip(left)).enumerate();
-        each.filter_map(|(at, (target, (old, left)))| {
-            let is_new = old.as_ref() != Some(&note);
-            let written = target.give(&index, &note, is_new, self.job.options.sync);
-            // What came from the source is no index of ours, whatever it is called.
-            let before = old.iter().chain(left.iter().map(|left| &left.0));
-            let mut before = before.filter(|old| !listed(old));
-            let written =
-                written.and_then(|()| before.try_for_each(|old| target.forget(old, &note)));
-            let written = written.and_then(|()| match left.is_some() || is_new {
-                true => Coming::forget(&target.private),
-                false => Ok(()),
-            });
+        let written = targets.iter().enumerate().filter_map(|(at, target)| {
+            let is_new = target.note.as_ref() != Some(&note);
+            let give = || {
+                target.give(&index, &note, is_new, self.job.options.sync)?;
+                // What came from the source is no index of ours, whatever it is called.
+                let mut before = target.noted().filter(|old| !listed(old));
+                before.try_for_each(|old| target.forget(old, &note))?;
+                let is_left = target.coming.is_some() || is_new;
+                if is_left { Coming::forget(&target.private) } else { Ok(()) }
+            };
             let at = if target.number.is_some() { at } else { 0 };
-            written.err().map(|error| (at, Error::io(WRITE, &target.path, error)))
-        })
-        .collect()
+            give().err().map(|error| (at, Error::io(WRITE, &target.path, error)))
+        });
+        Ok(written.collect())
+    }
+
+    /// The disks, locked, and the memory, which is locked for the whole run.
+    fn targets(&self, disks: &Disks) -> std::result::Result<Vec<Target>, Failed> {
+        let of_disk = |(at, disk): (usize, &Disk)| {
+            let opened = disk.root().and_then(|root| self.open(root, &disk.path));
+            let locked = opened.and_then(|target| {
+                self.patience.lock(&target.private, &disk.path)?;
+                match disk.name.as_ref().is_none_or(|name| *name == target.name) {
+                    true => Ok(Target { number: Some(disk.number), ..target }),
+                    false => Err(Error::finding(WRITE, &disk.path, "another disk is there now")),
+                }
+            });
+            locked.map_err(|error| (at, error))
+        };
+        let of_memory = |Memory { path, .. }: &Memory| {
+            let root = Dir::open_named(path).deed("open the directory", path);
+            root.and_then(|root| self.open(root, path)).map_err(|error| (0, error))
+        };
+        let memory = disks.memory.iter().map(of_memory);
+        disks.each.iter().enumerate().map(of_disk).chain(memory).collect()
     }
 
     fn open(&self, root: Dir, path: &Path) -> Result<Target> {
@@ -233,8 +217,9 @@ impl IndexWriting<'_> {
         let private =
             private.ok_or_else(|| Error::finding(WRITE, path, "it has no private directory"))?;
         private.secret(job.options.sync).deed(WRITE, path)?;
-        let name = name_of(&private).unwrap_or_default();
-        Ok(Target { number: None, root, path: path.to_path_buf(), private, name })
+        let (path, name) = (path.to_path_buf(), name_of(&private).unwrap_or_default());
+        let (note, coming) = (SpanNote::read(&private), Coming::read(&private));
+        Ok(Target { number: None, root, path, private, name, note, coming })
     }
 
     /// The lines of all manifests, in the order of a walk, each file once, with those of the last index of disks that
@@ -244,16 +229,13 @@ impl IndexWriting<'_> {
         disks: &Disks,
         targets: &[Target],
         waiting: u64,
-    ) -> std::result::Result<(NewIndex, Vec<Member>), (usize, Error)> {
+    ) -> std::result::Result<(NewIndex, Vec<Member>), Failed> {
         let algorithm = self.job.options.algorithm;
         let mut sorter = Sorter::new(by_path);
         let source = Dir::open_named(&self.job.source).and_then(|source| source.stat_self());
         let mut readers = Readers::of(source.ok().as_ref());
-        let notes = |target: &Target| {
-            let (note, left) = (SpanNote::read(&target.private), Coming::read(&target.private));
-            note.into_iter().chain(left.map(|left| left.0)).map(|note| note.index)
-        };
-        let indices = targets.iter().flat_map(notes).map(|name| (name.clone().into_bytes(), name));
+        let indices = targets.iter().flat_map(Target::noted).map(|note| note.index.clone());
+        let indices = indices.map(|name| (name.clone().into_bytes(), name));
         let (indices, mut listed): (BTreeMap<_, _>, _) = (indices.collect(), BTreeSet::new());
         for (at, Target { number, root, path, private, .. }) in targets.iter().enumerate() {
             let Some(number) = number else { continue };
@@ -310,16 +292,12 @@ impl IndexWriting<'_> {
     /// Leaves of what several disks have the first, and counts the files of each.
     fn each_once(&self, sorter: Sorter, disks: usize) -> io::Result<(SortedRecords, Vec<u64>)> {
         let (mut once, mut files, mut last) = (Sorter::new(by_path), vec![0; disks], None);
-        let (mut twice, mut examples) = (0, Vec::new());
-        let sorted = sorter.finish()?;
+        let (mut twice, sorted) = (Examples::default(), sorter.finish()?);
         let mut reader = sorted.reader();
         while let Some(record) = reader.next_record()? {
             let (text, path) = PathRecord::told(record);
             if last.as_deref() == Some(path) {
-                twice += 1;
-                if examples.len() < MOST_EXAMPLES {
-                    examples.push(path.to_vec());
-                }
+                twice.add(path);
                 continue;
             }
             last = Some(path.to_vec());
@@ -329,11 +307,9 @@ impl IndexWriting<'_> {
             }
             once.add(text, path)?;
         }
-        if twice > 0 {
-            let names = Shown::first_of(twice, examples.iter().map(|path| Shown::bytes(path)));
-            let text = format!("more than one disk lists {names}: the index has the first");
-            (self.observer.listen)(&Event::Limits(&self.job.source, &text));
-        }
+        twice.tell(self.job, self.observer, |names| {
+            format!("more than one disk lists {names}: the index has the first")
+        });
         Ok((once.finish()?, files))
     }
 }
@@ -346,7 +322,7 @@ fn take_absent(
     disks: &Disks,
     targets: &[Target],
     sorter: &mut Sorter,
-) -> std::result::Result<(), (usize, Error)> {
+) -> std::result::Result<(), Failed> {
     let is_absent = |number| disks.absent.iter().any(|it| it.number == number && !it.is_new());
     let Some(noted) = disks.noted.as_ref().filter(|_| disks.absent.iter().any(|it| !it.is_new()))
     else {
@@ -397,6 +373,11 @@ impl NewIndex {
 }
 
 impl Target {
+    /// The index that it has, and one that a killed run was about to write.
+    fn noted(&self) -> impl Iterator<Item = &SpanNote> {
+        self.note.iter().chain(self.coming.iter().map(|coming| &coming.0))
+    }
+
     /// True if nothing has this name.
     fn is_free(&self, name: &str) -> bool {
         self.root.stat(name.as_ref(), false).if_there().is_ok_and(|there| there.is_none())

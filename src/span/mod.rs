@@ -13,7 +13,7 @@ mod memory;
 mod place;
 mod plan;
 
-pub use check::{FoundInIndex, SpanCheck};
+pub use check::{FoundInIndex, OpenSpan, SpanCheck, is_empty_disk};
 pub use place::SpanOrder;
 
 use std::{collections::BTreeMap, path::Path, sync::atomic::Ordering::Relaxed, time::Instant};
@@ -21,10 +21,11 @@ use std::{collections::BTreeMap, path::Path, sync::atomic::Ordering::Relaxed, ti
 use crate::{
     copy::CopyJob, copy::Ending, copy::OutputJob, copy::OutputRun, copy::Report,
     copy::Reservations, copy::run::outputs::check_all, copy::run::outputs::end_state, error::Deed,
-    error::Error, error::Result, event::Event, path::RelPath, path::Shown, span::disks::AbsentDisk,
-    span::disks::Disk, span::disks::Disks, span::index::IndexWriting, span::memory::Memory,
-    span::memory::Series, span::place::usable, span::plan::Plan, sys, sys::Dir,
-    transfer::FirstRead, tree::NameList, tree::PathRecord, tree::Patience,
+    error::Error, error::Result, event::Event, event::EventObserver, path::RelPath, path::Shown,
+    span::disks::AbsentDisk, span::disks::Disk, span::disks::Disks, span::index::IndexWriting,
+    span::memory::Memory, span::memory::Series, span::place::usable, span::plan::Plan,
+    span::plan::SAME, sys, sys::Dir, transfer::FirstRead, tree::NameList, tree::PathRecord,
+    tree::Patience,
 };
 
 /// The deed of a span, in messages.
@@ -32,6 +33,39 @@ const SPAN: &str = "span over the disks";
 
 /// Number of names that are given as examples.
 const MOST_EXAMPLES: usize = 5;
+
+/// Why a file that is as in the source, and would be replaced, stays.
+const NO_ROOM_TO_REPLACE: &str = "it is to be replaced, though it is there as in the source, and its disk has no room for a second one: make room \
+                                  there, or leave out --overwrite-policy always";
+
+/// A number of files, and the first of them.
+#[derive(Default)]
+struct Examples {
+    number: u64,
+    first: Vec<Vec<u8>>,
+}
+
+impl Examples {
+    fn add(&mut self, path: &[u8]) {
+        self.number += 1;
+        if self.first.len() < MOST_EXAMPLES {
+            self.first.push(path.to_vec());
+        }
+    }
+
+    /// The first of them, and how many there are, if there are any.
+    fn names(&self) -> Option<String> {
+        let names = || self.first.iter().map(|path| Shown::bytes(path));
+        (self.number > 0).then(|| Shown::first_of(self.number, names()))
+    }
+
+    /// Tells of them, if there are any.
+    fn tell(&self, job: &CopyJob, observer: &EventObserver<'_>, text: impl Fn(&str) -> String) {
+        if let Some(names) = self.names() {
+            (observer.listen)(&Event::Limits(&job.source, &text(&names)));
+        }
+    }
+}
 
 /// A disk that is given to a span.
 #[derive(Clone, Copy)]
@@ -65,8 +99,8 @@ pub struct NextDisk {
 pub struct Spanned {
     /// For each disk that was given its report, or why it was refused. One that is not here has an empty one.
     pub reports: Vec<Result<Report>>,
-    /// For each the number of entries that could not be copied because it is not here; none if none has any.
-    pub kept_away: Vec<u64>,
+    /// For each the number of entries that could not be copied there and are not on it: a later run sees to them.
+    pub lacking: Vec<u64>,
     /// What is wanted for what is left.
     pub next: Option<NextDisk>,
 }
@@ -104,7 +138,7 @@ pub fn span_over(given: &[SpanDisk<'_>], order: SpanOrder) -> Result<Spanned> {
         let reports = given.iter().map(|_| Ok(untouched(0))).collect();
         return Ok(Spanned { reports, next: Some(next), ..Spanned::default() });
     }
-    disks.tell_replaced(given);
+    disks.tell_changes(given);
     let (reservations, read) = (&Reservations::default(), &FirstRead::default());
     let run = OutputRun { job, observer, slot: None, reservations, read, beside: None };
     let plan = Plan::make(&run, &disks, order, patience)?;
@@ -160,13 +194,10 @@ impl SpanRun<'_> {
             given.observer.progress.end(end_state(given.job, &report), begun.elapsed());
             reports[output] = report;
         }
-        let is_at_end = |report: &Result<Report>| match report {
-            Ok(report) => {
-                report.ending.given_up().is_none()
-                    && !matches!(report.ending, Ending::Interrupted(_))
-            }
-            Err(_) => false,
+        let is_at_end = |report: &Report| {
+            report.ending.given_up().is_none() && !matches!(report.ending, Ending::Interrupted(_))
         };
+        let is_at_end = |report: &Result<Report>| report.as_ref().is_ok_and(is_at_end);
         let (is_at_end, mut is_written) = (reports.iter().all(is_at_end), true);
         if !job.dry_run && self.plan.is_any() && is_at_end {
             let failed = self.write_down(job, &reports);
@@ -178,31 +209,28 @@ impl SpanRun<'_> {
                 }
             }
         }
-        let (kept_away, next) =
-            if is_at_end && is_written { self.want_next()? } else { (Vec::new(), None) };
-        Ok(Spanned { reports, kept_away, next })
+        let next = match is_at_end && is_written {
+            true => self.want_next(&mut reports)?,
+            false => None,
+        };
+        let lacking = self.lacking(&reports);
+        Ok(Spanned { reports, lacking, next })
     }
 
     /// Notes on this machine to which disks it begins to copy.
     fn note_begun(&mut self, job: &CopyJob) -> Result<()> {
-        let parts = self.plan.parts.iter();
-        let begins = self
-            .disks
-            .each
-            .iter()
-            .zip(parts)
-            .filter(|(disk, part)| part.entries > 0 || disk.was_used);
-        let begins = begins.map(|(disk, _)| (disk.number, disk.name.clone()));
-        let begun: Vec<(usize, Option<String>)> = begins.collect();
         if self.disks.memory.is_none() && self.disks.is_to_remember {
             self.disks.memory = Some(Memory::make(job, self.patience)?);
         }
-        let Some(memory) = &mut self.disks.memory else { return Ok(()) };
-        let mut series = Series { given: self.disks.given.clone(), ..memory.series.clone() };
-        for (number, name) in begun {
-            series.begun.insert(number);
-            series.names.remove(&number);
-            series.names.extend(name.map(|name| (number, name)));
+        let Disks { each, memory: Some(memory), given, .. } = &mut self.disks else {
+            return Ok(());
+        };
+        let mut series = Series { given: given.clone(), ..memory.series.clone() };
+        let parts = each.iter().zip(&self.plan.placed.parts);
+        for (disk, _) in parts.filter(|(disk, part)| part.entries > 0 || disk.was_used) {
+            series.begun.insert(disk.number);
+            series.names.remove(&disk.number);
+            series.names.extend(disk.name.clone().map(|name| (disk.number, name)));
         }
         memory.note(series, job.options.sync)
     }
@@ -213,7 +241,7 @@ impl SpanRun<'_> {
         let manifest = |disk: &Disk| reports[disk.output].as_ref().ok()?.manifest.clone();
         let manifests = self.disks.each.iter().map(manifest).collect();
         let writing = IndexWriting { job, observer, patience: self.patience, manifests };
-        let failed = writing.write(&self.disks, self.plan.rest.files);
+        let failed = writing.write(&self.disks, self.plan.placed.rest.files);
         let Some(memory) = self.disks.memory.as_ref().filter(|_| failed.is_empty()) else {
             return failed;
         };
@@ -231,11 +259,25 @@ impl SpanRun<'_> {
         noted.err().map(|error| (0, error)).into_iter().collect()
     }
 
+    /// For each disk that was given the number of entries that failed there and are not on it, as far as that is known.
+    fn lacking(&self, reports: &[Result<Report>]) -> Vec<u64> {
+        let failed = |report: &Result<Report>| report.as_ref().map_or(0, |it| it.counts.failed);
+        let mut lacking: Vec<u64> = reports.iter().map(failed).collect();
+        for (disk, part) in self.disks.each.iter().zip(&self.plan.placed.parts) {
+            let lacking = &mut lacking[disk.output];
+            if *lacking > 0 {
+                let looked = disk.root().ok().and_then(|root| part.lacking_in(&root).ok());
+                *lacking = looked.unwrap_or(0);
+            }
+        }
+        lacking
+    }
+
     /// The disk that is wanted after this run: a new one for what has no room, or one on which a changed file is. Names
-    /// these, and counts them by the disks that were given.
-    fn want_next(&self) -> Result<(Vec<u64>, Option<NextDisk>)> {
-        let (mut next, mut kept_away) = (None, vec![0; self.given.len()]);
-        let rest = self.plan.rest;
+    /// these, and counts them as failed at that.
+    fn want_next(&self, reports: &mut [Result<Report>]) -> Result<Option<NextDisk>> {
+        let mut next = None;
+        let rest = self.plan.placed.rest;
         if rest.files > 0 {
             let mut absent = self.disks.absent.iter();
             let new = absent.find(|disk| disk.room >= rest.least);
@@ -248,7 +290,7 @@ impl SpanRun<'_> {
         }
         for disk in &self.disks.absent {
             let (observer, words) = (self.given[disk.output].output.observer, disk.words());
-            let mut wanted = 0;
+            let (mut wanted, mut kept_away) = (0, 0);
             self.each_blocked(&disk.number.to_string(), |path, why| {
                 let finding = match why {
                     "" => format!("it was changed since it was copied to {words}: connect that"),
@@ -256,20 +298,20 @@ impl SpanRun<'_> {
                 };
                 let path = path.full_path(&self.given[disk.output].output.job.source);
                 (observer.listen)(&Event::Failed(&Error::finding("copy", path, finding)));
-                kept_away[disk.output] += 1;
-                wanted += u64::from(why.is_empty());
+                (kept_away, wanted) = (kept_away + 1, wanted + u64::from(why.is_empty()));
             })?;
+            reports[disk.output].iter_mut().for_each(|report| report.fail(kept_away));
             if wanted > 0 && next.is_none() {
                 let why = format!("{} on it changed", in_words(wanted));
                 next = Some(NextDisk { output: disk.output, why });
             }
         }
-        Ok((kept_away, next))
+        Ok(next)
     }
 
     /// Hands out the changed files that this one keeps from being copied, and why.
     fn each_blocked(&self, by: &str, mut see: impl FnMut(&RelPath, &str)) -> Result<()> {
-        let mut blocked = self.plan.blocked.reader();
+        let mut blocked = self.plan.placed.blocked.reader();
         let source = &self.given[0].output.job.source;
         while let Some(record) = blocked.next_record().deed("sort the names of", source)? {
             let (words, path) = PathRecord::told(record);
@@ -287,16 +329,18 @@ impl SpanRun<'_> {
             return Ok(Report { ending: Ending::Interrupted(code), ..Report::default() });
         }
         let disk = &self.disks.each[at];
-        let part = self.plan.parts[at].clone();
+        let part = self.plan.placed.parts[at].clone();
         let is_there = disk.dir.handle.is_some();
         if part.entries == 0 && is_there && !disk.was_used && self.plan.is_any() {
-            return Ok(untouched(disk.id.dev));
+            return Ok(untouched(disk.dev));
         }
+        // What is at its place by now may be another disk, or none.
+        let held = if job.dry_run { None } else { disk.to_copy_to(&job.options)? };
         let progress = &observer.progress;
         progress.total_entries.fetch_add(part.entries, Relaxed);
         progress.total_bytes.fetch_add(part.bytes, Relaxed);
         progress.counted.store(true, Relaxed);
-        let mut job = job.clone();
+        let mut job = CopyJob { held, ..job.clone() };
         if self.plan.is_any() {
             job.names = Some(NameList::of_records(part.names, part.entries == 0));
             // There is something, elsewhere.
@@ -312,9 +356,14 @@ impl SpanRun<'_> {
         let disk = &self.disks.each[at];
         let observer = self.given[disk.output].output.observer;
         let mut missing = if at == 0 { self.plan.failed } else { 0 };
-        let looked = self.each_blocked(&format!("here {at}"), |path, _| {
-            let finding = "it was changed, and the disk that has it has no room for it: make room there, or \
-                           move the old one to another disk";
+        let looked = self.each_blocked(&format!("here {at}"), |path, why| {
+            let finding = match why {
+                SAME => NO_ROOM_TO_REPLACE,
+                _ => {
+                    "it was changed, and the disk that has it has no room for it: make room there, or move the old one to \
+                     another disk"
+                }
+            };
             let full = path.full_path(&disk.path);
             (observer.listen)(&Event::Failed(&Error::finding("copy", full, finding)));
             (missing, report.counts.without_room) = (missing + 1, report.counts.without_room + 1);
@@ -328,8 +377,22 @@ impl SpanRun<'_> {
 }
 
 impl Report {
+    /// What failed, and is `lacking`, was seen to in a later round, in which so many entries failed.
+    pub fn settle(&mut self, lacking: u64, failed: u64) {
+        let counts = &mut self.counts;
+        let settled = lacking.min(counts.failed);
+        (counts.seen, counts.failed) =
+            (counts.seen.saturating_sub(settled), counts.failed - settled);
+        counts.without_room = counts.without_room.min(counts.failed);
+        self.total = self.total.map(|total| total.saturating_sub(settled));
+        if matches!(self.ending, Ending::Incomplete) && counts.is_whole() {
+            self.ending = Ending::Complete;
+        }
+        self.fail(failed);
+    }
+
     /// Counts so many entries more that could not be copied.
-    pub fn fail(&mut self, entries: u64) {
+    fn fail(&mut self, entries: u64) {
         self.total = self.total.map(|total| total + entries);
         self.counts.seen += entries;
         self.counts.failed += entries;

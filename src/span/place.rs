@@ -7,8 +7,8 @@
 use std::{io, sync::Arc};
 
 use crate::{
-    copy::CopyJob, error::Error, error::Result, path::Shown, span::MOST_EXAMPLES, span::SPAN,
-    span::disks::Disk, span::disks::Disks, span::in_words, span::plan::Item, span::plan::Part,
+    copy::CopyJob, error::Error, error::Result, span::Examples, span::SPAN, span::disks::Disk,
+    span::disks::Disks, span::in_words, span::plan::Item, span::plan::Part, span::plan::SAME,
     tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_path, tree::by_words,
     tree::names::is_within,
 };
@@ -49,6 +49,8 @@ pub struct Placing {
     rooms: Vec<Room>,
     parts: Vec<(Sorter, Part)>,
     blocked: Sorter,
+    /// What is replaced: it has what room new files leave, as it takes that only for a time.
+    replaced: Sorter,
     /// The disk with which new files begin.
     first: usize,
     /// A directory of which all that is new goes to one disk.
@@ -58,7 +60,9 @@ pub struct Placing {
     /// … and what has none goes where most is.
     forced: bool,
     wanted: Wanted,
-    excess: Excess,
+    excess: Rest,
+    /// Those of them for which even the disk with the most room has too little.
+    large: Examples,
     /// The room at first, of the disk that has most and of all.
     largest: u64,
     all: u64,
@@ -81,17 +85,6 @@ pub struct Rest {
     pub bytes: u64,
     /// What the least of them takes; bytes.
     pub least: u64,
-}
-
-/// What has no room.
-struct Excess {
-    files: u64,
-    bytes: u64,
-    /// What the least of them takes; bytes.
-    least: u64,
-    /// Files for which even the disk with the most room has too little, and the first of them.
-    large: u64,
-    examples: Vec<Vec<u8>>,
 }
 
 impl Placing {
@@ -130,12 +123,14 @@ impl Placing {
         Self {
             parts: rooms.iter().map(|_| (sorter(), part())).collect(),
             blocked: Sorter::new(by_path),
+            replaced: Sorter::new(by_path),
             first,
             whole: None,
             tries_all: false,
             forced: false,
             wanted: Wanted::default(),
-            excess: Excess { files: 0, bytes: 0, least: u64::MAX, large: 0, examples: Vec::new() },
+            excess: Rest { files: 0, bytes: 0, least: u64::MAX },
+            large: Examples::default(),
             largest: rooms.iter().map(|room| room.bytes).max().unwrap_or(0),
             all: rooms.iter().map(|room| room.bytes).fold(0, u64::saturating_add),
             rooms,
@@ -161,6 +156,20 @@ impl Placing {
             let item: Item = serde_json::from_slice(words.get(ranked..).unwrap_or_default())?;
             self.item(path, &item, order)?;
         }
+        let replaced = std::mem::replace(&mut self.replaced, Sorter::new(by_path)).finish()?;
+        let mut reader = replaced.reader();
+        while let Some(record) = reader.next_record()? {
+            let PathRecord { words, path } = PathRecord::of(record);
+            let item: Item = serde_json::from_slice(words)?;
+            let home = item.home.unwrap_or_default();
+            match self.tries_all || self.rooms[home].holds(item.costs[home], 1) {
+                true => self.give(home, path, &item)?,
+                false => {
+                    let why = if item.is_same { SAME } else { "" };
+                    self.blocked.add(format!("here {home} {why}"), path)?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -183,10 +192,8 @@ impl Placing {
         let cost = |disk: usize| self.rooms[disk].cost(item.costs[disk], path, item.home.is_none());
         let fits = |disk: &usize| self.rooms[*disk].holds(cost(*disk), 1);
         let disk = match item.home {
-            Some(home) if item.costs[home] == 0 || self.tries_all || fits(&home) => Some(home),
-            Some(home) => {
-                return self.blocked.add(format!("here {home} "), path);
-            }
+            Some(home) if item.costs[home] == 0 => Some(home),
+            Some(_) => return self.replaced.add_json(item, path),
             None => {
                 let whole = self.whole.as_ref().map(|(_, disk)| *disk);
                 let wanted = item.hint.into_iter().chain(whole).filter(|it| *it < self.rooms.len());
@@ -198,8 +205,13 @@ impl Placing {
             self.exceeds(path, item);
             return Ok(());
         };
-        let cost = cost(disk);
-        self.rooms[disk].take(cost, path, item.home.is_none());
+        self.give(disk, path, item)
+    }
+
+    fn give(&mut self, disk: usize, path: &[u8], item: &Item) -> io::Result<()> {
+        let room = &mut self.rooms[disk];
+        let (cost, is_new) = (item.costs[disk], item.home.is_none());
+        room.take(room.cost(cost, path, is_new), path, is_new);
         let (names, part) = &mut self.parts[disk];
         (part.entries, part.bytes) = (part.entries + 1, part.bytes.saturating_add(item.size));
         names.add("", path)
@@ -217,10 +229,7 @@ impl Placing {
         let cost = item.costs.iter().copied().min().unwrap_or(0);
         excess.least = excess.least.min(cost.saturating_add(LINES + 3 * path.len() as u64));
         if item.costs.iter().all(|cost| *cost > self.largest) {
-            excess.large += 1;
-            if excess.examples.len() < MOST_EXAMPLES {
-                excess.examples.push(path.to_vec());
-            }
+            self.large.add(path);
         }
     }
 
@@ -230,27 +239,25 @@ impl Placing {
     /// # Errors
     /// There is not enough room, or they cannot be sorted.
     pub fn finish(self, job: &CopyJob) -> Result<Placed> {
-        let Self { parts, blocked, excess, largest, all, wanted, .. } = self;
+        let Self { parts, blocked, excess: rest, large, largest, all, wanted, .. } = self;
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
-        let waits = wanted.elsewhere.is_some_and(|room| excess.least <= room);
-        if excess.large > 0 && !waits {
-            let names = excess.examples.iter().map(|path| Shown::bytes(path));
+        let waits = wanted.elsewhere.is_some_and(|room| rest.least <= room);
+        if let Some(names) = large.names().filter(|_| !waits) {
             let finding = format!(
-                "the disk with the most room has {} MiB, or can hold no file so large: {}; leave them out (--exclude, \
+                "the disk with the most room has {} MiB, or can hold no file so large: {names}; leave them out (--exclude, \
                  --max-size), or give a larger disk",
-                largest >> 20,
-                Shown::first_of(excess.large, names)
+                largest >> 20
             );
             return Err(Error::finding(SPAN, &job.source, finding));
         }
-        if excess.files > 0 && !waits {
+        if rest.files > 0 && !waits {
             let finding = format!(
                 "the room of {} MiB on all disks{} is not enough: {} of {} MiB have none; give one more, make room, leave \
                  files out (--exclude), or copy as much as fits (--no-space-check)",
                 all >> 20,
                 if wanted.elsewhere.is_some() { " that are here" } else { "" },
-                in_words(excess.files),
-                mib(excess.bytes)
+                in_words(rest.files),
+                mib(rest.bytes)
             );
             return Err(Error::finding(SPAN, &job.source, finding));
         }
@@ -258,18 +265,18 @@ impl Placing {
         let part = |(names, part): (Sorter, Part)| Ok(Part { names: names.finish()?, ..part });
         let parts = parts.into_iter().map(part).collect::<io::Result<_>>().map_err(fail)?;
         let blocked = blocked.finish().map_err(fail)?;
-        Ok(Placed {
-            parts,
-            blocked,
-            rest: Rest { files: excess.files, bytes: excess.bytes, least: excess.least },
-        })
+        Ok(Placed { parts, blocked, rest })
     }
 }
 
 /// What became of the files.
 pub struct Placed {
+    /// What each disk gets.
     pub parts: Vec<Part>,
+    /// Changed files for which their disk has no room, or is not here; the words say which, and why they stay
+    /// otherwise.
     pub blocked: SortedRecords,
+    /// Files that wait for disks that are to come.
     pub rest: Rest,
 }
 
@@ -289,11 +296,11 @@ pub fn usable(bytes: u64, block: u64) -> u64 {
 
 impl Room {
     /// That of each disk, with what its `parts` take, and without that of an index of so many bytes.
-    pub fn of_all(disks: &Disks, parts: &[u64], index: u64) -> Vec<Self> {
-        let room = |(disk, parts): (&Disk, &u64)| {
+    pub fn of_all(disks: &Disks, parts: impl Iterator<Item = u64>, index: u64) -> Vec<Self> {
+        let room = |(disk, parts): (&Disk, u64)| {
             let (free, dir) = (disk.free, Vec::new());
             // While the new index is written, the old one is there.
-            let bytes = usable(free.bytes.saturating_add(*parts), free.block);
+            let bytes = usable(free.bytes.saturating_add(parts), free.block);
             let bytes = bytes.saturating_sub(2 * index);
             let files = free.files.unwrap_or(u64::MAX);
             Self { bytes, files, block: free.block, dir }

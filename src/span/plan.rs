@@ -10,27 +10,22 @@ use serde::{Deserialize, Serialize};
 use crate::{
     copy::CopyJob, copy::OutputRun, copy::Prepared, copy::before::space::least,
     copy::before::space::part_files, error::Deed, error::Error, error::Result, event::Event,
-    event::EventObserver, parity::Share, path::RelPath, path::Shown, span::MOST_EXAMPLES,
-    span::SPAN, span::disks::Disk, span::disks::Disks, span::disks::FORGOTTEN, span::index::hints,
-    span::memory::Seen, span::place::Placed, span::place::Placing, span::place::Rest,
-    span::place::Room, span::place::SpanOrder, span::place::Wanted, sys, sys::Dir, sys::DirListing,
-    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Decision, tree::JoinReader,
-    tree::LastDir, tree::OutputDir, tree::PathRecord, tree::Patience, tree::SortedRecords,
-    tree::Sorter, tree::SourceStat, tree::WalkEvent, tree::WalkItem, tree::by_path,
-    tree::names::is_within, tree::overwrite::DestinationStat, tree::overwrite::decide,
-    tree::overwrite::leave_out,
+    event::EventObserver, parity::Share, path::RelPath, span::Examples, span::SPAN,
+    span::disks::Disk, span::disks::Disks, span::disks::FORGOTTEN, span::index::hints,
+    span::memory::Seen, span::place::Placed, span::place::Placing, span::place::Room,
+    span::place::SpanOrder, span::place::Wanted, state::Missing, state::PrivateDir, sys, sys::Dir,
+    sys::DirListing, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Decision,
+    tree::JoinReader, tree::LastDir, tree::OutputDir, tree::PathRecord, tree::Patience,
+    tree::SortedRecords, tree::Sorter, tree::SourceStat, tree::WalkEvent, tree::WalkItem,
+    tree::by_path, tree::names::is_within, tree::overwrite::DestinationStat,
+    tree::overwrite::decide, tree::overwrite::leave_out,
 };
 
 /// What each disk gets.
 pub struct Plan {
-    pub parts: Vec<Part>,
-    /// Changed files for which their disk has no room, or is not here; the words say which, and why they stay
-    /// otherwise.
-    pub blocked: SortedRecords,
+    pub placed: Placed,
     /// Entries that the walk could not look at.
     pub failed: u64,
-    /// Files that wait for disks that are to come.
-    pub rest: Rest,
     /// All entries, and directories with anything in them.
     items: SortedRecords,
     twice: Examples,
@@ -46,28 +41,16 @@ pub struct Part {
     pub bytes: u64,
 }
 
-/// A number of files, and the first of them.
-#[derive(Default)]
-struct Examples {
-    number: u64,
-    first: Vec<Vec<u8>>,
-}
-
-impl Examples {
-    fn add(&mut self, path: &[u8]) {
-        self.number += 1;
-        if self.first.len() < MOST_EXAMPLES {
-            self.first.push(path.to_vec());
+impl Part {
+    /// The number of its entries that are not in `root`.
+    pub fn lacking_in(&self, root: &Dir) -> io::Result<u64> {
+        let (mut reader, mut dir, mut lacking) = (self.names.reader(), LastDir::default(), 0);
+        while let Some(record) = reader.next_record()? {
+            let path = RelPath::parse(PathRecord::of(record).path);
+            let path = path.map_err(|_| io::ErrorKind::InvalidData)?;
+            lacking += u64::from(dir.stat(root, &path, false).if_there()?.is_none());
         }
-    }
-
-    /// Tells of them, if there are any.
-    fn tell(&self, job: &CopyJob, observer: &EventObserver<'_>, text: impl Fn(&str) -> String) {
-        if self.number > 0 {
-            let names = self.first.iter().map(|path| Shown::bytes(path));
-            let text = text(&Shown::first_of(self.number, names));
-            (observer.listen)(&Event::Limits(&job.source, &text));
-        }
+        Ok(lacking)
     }
 }
 
@@ -85,6 +68,8 @@ pub struct Item {
     pub away: Option<Away>,
     /// As it is in the source, if it is to be copied.
     seen: Option<Seen>,
+    /// True if it is so on its disk too, and is replaced all the same.
+    pub is_same: bool,
     /// Number of new entries in a directory with anything in it; `None` of all others.
     pub new: Option<u64>,
 }
@@ -117,10 +102,10 @@ impl Plan {
             let finding = "it is a file, and only what is in a directory can be on several disks";
             return Err(Error::finding(SPAN, &job.source, finding));
         }
-        let mut look = Look::new(run, disks);
+        let mut look = Look::new(run, disks, patience);
         run.walk_source(&prepared, |found| look.take(found));
         let fail = |error| Error::io("sort the names of", &job.source, error);
-        let Look { items, failed, twice, lines, last_used, broken, parts, .. } = look;
+        let Look { items, failed, twice, lines, last_used, broken, each, .. } = look;
         broken.map_or(Ok(()), Err).map_err(fail)?;
         let seen = match &disks.memory {
             Some(memory) => memory.seen()?,
@@ -134,12 +119,12 @@ impl Plan {
         let joined = Joining { job, disks, gone: &mut gone };
         let items = items.finish().and_then(|items| joined.arrange(&items, known.as_ref()));
         let items = items.map_err(fail)?;
-        let rooms = Room::of_all(disks, &parts, lines);
+        let parts = each.iter().map(|it| it.parts);
+        let rooms = Room::of_all(disks, parts, lines);
         let elsewhere = disks.absent.iter().map(|disk| disk.room).max();
         let wanted = Wanted { order, elsewhere };
         let placed = Placing::of(job, rooms, &items, last_used, wanted).map_err(fail)?;
-        let Placed { parts, blocked, rest } = placed.finish(job)?;
-        Ok(Self { parts, blocked, failed, rest, items, twice, gone })
+        Ok(Self { placed: placed.finish(job)?, failed, items, twice, gone })
     }
 
     /// True if the source has anything.
@@ -200,32 +185,52 @@ struct Look<'a> {
     job: &'a CopyJob,
     observer: &'a EventObserver<'a>,
     disks: &'a Disks,
-    /// The directory of each disk that was looked at last.
-    dirs: Vec<LastDir>,
+    each: Vec<Looked>,
     items: Sorter,
     failed: u64,
     twice: Examples,
     /// The size of an index of all; bytes.
     lines: u64,
     last_used: usize,
-    /// The space on each disk of what killed runs began, and this one goes on with or removes; bytes.
-    parts: Vec<u64>,
     broken: Option<io::Error>,
 }
 
+/// A disk while it is looked at.
+#[derive(Default)]
+struct Looked {
+    /// The last directory.
+    dir: LastDir,
+    /// The space of what killed runs began, and this one goes on with or removes; bytes.
+    parts: u64,
+    /// The lock, where the last run did not come to its end, if it can be had.
+    lock: Option<PrivateDir>,
+}
+
 impl<'a> Look<'a> {
-    fn new(run: &OutputRun<'a>, disks: &'a Disks) -> Self {
+    fn new(run: &OutputRun<'a>, disks: &'a Disks, patience: Patience<'_>) -> Self {
+        let job = run.job;
+        let lock = |disk: &Disk| {
+            // What is empty there may be for another run to fill.
+            let root = disk.dir.handle.as_ref().filter(|_| disk.was_cut_short && !job.dry_run)?;
+            let state = job.state.as_deref();
+            let private = PrivateDir::open(root, &disk.path, state, Missing::Leave).ok()??;
+            let locked = Patience { wait: false, ..patience }.lock(&private, &disk.path);
+            locked.is_ok().then_some(private)
+        };
         Self {
-            job: run.job,
+            job,
             observer: run.observer,
             disks,
-            dirs: disks.each.iter().map(|_| LastDir::default()).collect(),
+            each: disks
+                .each
+                .iter()
+                .map(|disk| Looked { lock: lock(disk), ..Looked::default() })
+                .collect(),
             items: Sorter::new(by_path),
             failed: 0,
             twice: Examples::default(),
             lines: 0,
             last_used: 0,
-            parts: disks.each.iter().map(|_| 0).collect(),
             broken: None,
         }
     }
@@ -271,7 +276,7 @@ impl<'a> Look<'a> {
         let disks = &self.disks.each;
         let mut costs: Vec<u64> = disks.iter().map(|it| cost(&it.dir, &it.free)).collect();
         let there = self.look(path);
-        let home = there.first().map(|(number, _)| *number);
+        let (home, mut is_same) = (there.first().map(|(number, _)| *number), false);
         if let Some((number, Some(there))) = there.first() {
             let destination = self.disks.each[*number].dir.destination(stat, there);
             let is_made = match stat.kind {
@@ -283,24 +288,25 @@ impl<'a> Look<'a> {
             };
             // Until the new one is whole, the old one stays.
             costs[*number] = if is_made { costs[*number] } else { 0 };
+            is_same = destination.same_time && there.size == stat.size;
         }
         if there.len() > 1 {
             self.twice.add(path.as_bytes());
         }
         let seen = Some(Seen::of(stat, stat.mtime, None));
-        self.add(path, Item { costs, size: stat.size, home, seen, ..Item::default() })
+        self.add(path, Item { costs, size: stat.size, home, seen, is_same, ..Item::default() })
     }
 
     fn dir(&mut self, path: &RelPath) -> io::Result<()> {
-        let each = self.disks.each.iter().zip(&mut self.dirs).zip(&mut self.parts);
-        for ((disk, dir), parts) in each.filter(|((disk, _), _)| disk.was_cut_short) {
+        let each = self.disks.each.iter().zip(&mut self.each);
+        for (disk, Looked { dir, parts, lock }) in each.filter(|it| it.0.was_cut_short) {
             let (Some(root), Some(tag)) = (&disk.dir.handle, disk.dir.volume.parts.output) else {
                 continue;
             };
             if let Ok(dir) = dir.enter(root, path) {
                 *parts += part_files(dir, tag, false);
             }
-            if !self.job.dry_run {
+            if lock.is_some() {
                 sweep(dir, root, path);
             }
         }
@@ -314,9 +320,9 @@ impl<'a> Look<'a> {
     /// The disks on which something has this name, and what. What cannot be looked at is there: the copy says why.
     fn look(&mut self, path: &RelPath) -> Vec<(usize, Option<Stat>)> {
         let mut found = Vec::new();
-        for (number, (disk, dir)) in self.disks.each.iter().zip(&mut self.dirs).enumerate() {
+        for (number, (disk, looked)) in self.disks.each.iter().zip(&mut self.each).enumerate() {
             let Some(root) = &disk.dir.handle else { continue };
-            match dir.stat(root, path, false) {
+            match looked.dir.stat(root, path, false) {
                 Ok(stat) => found.push((number, Some(stat))),
                 Err(error) => match error.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {}
@@ -348,6 +354,9 @@ fn sweep(dir: &mut LastDir, root: &Dir, path: &RelPath) {
         let _ = above.remove_dir(name);
     }
 }
+
+/// Why a file stays that is as in the source and has no room to be replaced.
+pub const SAME: &str = "same";
 
 /// A line of the index has so many bytes beside the path, or fewer.
 const LINE: u64 = 80;

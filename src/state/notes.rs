@@ -329,7 +329,7 @@ fn in_hex(path: &Path) -> String {
 
 /// The highest directory above `path`, or above the one that it is to be made in, that is on the same device; none if
 /// that is the highest of all.
-fn top_of(path: &Path) -> Option<PathBuf> {
+pub fn top_of(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).ok()?;
     let path = path.ancestors().find_map(|it| it.canonicalize().ok())?;
     let dev = |path: &Path| Some(Dir::open(path).ok()?.identity().ok()?.dev);
@@ -339,7 +339,7 @@ fn top_of(path: &Path) -> Option<PathBuf> {
 }
 
 /// True if a device is mounted at `path`. What cannot be looked at for another reason may be one.
-fn is_top(path: &Path) -> bool {
+pub fn is_top(path: &Path) -> bool {
     let dev = |path: &Path| Ok::<_, io::Error>(Dir::open(path)?.identity()?.dev);
     match (dev(path), path.parent().map(dev)) {
         (Ok(own), Some(Ok(above))) => own != above,

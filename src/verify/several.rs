@@ -1,12 +1,15 @@
 //! Several directories of one check: a verdict over each, and where a bad file of one is good in another.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::{fs::File, io::Seek, io::SeekFrom, mem::size_of, path::PathBuf, sync::Arc};
+use std::{
+    fs::File, io::Seek, io::SeekFrom, mem::size_of, ops::AddAssign, path::PathBuf, sync::Arc,
+};
 
 use crate::{
     error::Error, error::Result, event::Stop, hash::Digest, path::RelPath, sys::stat::Identity,
     verify::Checked, verify::Comparison, verify::Finding, verify::ManifestLines, verify::Target,
-    verify::TreeVerdict, verify::Verdict, verify::lines::manifest_lines::converted,
+    verify::TreeVerdict, verify::Verdict, verify::VerifyReport,
+    verify::lines::manifest_lines::converted,
 };
 
 // Several directories as replicas of one tree: for a file that is bad in one of them, which of the others
@@ -284,4 +287,29 @@ fn verdict(tree: &CheckedTree) -> TreeVerdict {
     let other = of_lines + empty + unusable + broken + incomplete;
     let none_found = *none_found;
     TreeVerdict { good, differ, missing, unreadable, unlisted, other, none_found }
+}
+
+// Directories that are checked one after the other, as disks are in one drive: one report of all.
+
+impl VerifyReport {
+    /// Adds a check that followed, of other directories.
+    pub fn join(&mut self, later: Self) {
+        self.counts += later.counts;
+        self.elapsed += later.elapsed;
+        self.interrupted = later.interrupted;
+    }
+}
+
+impl AddAssign for Checked {
+    fn add_assign(&mut self, other: Self) {
+        macro_rules! add {
+            ($($counter:ident)*) => {
+                let Self { $($counter),* } = other;
+                $(self.$counter += $counter;)*
+            };
+        }
+        add!(good differ missing incomplete unreadable refused malformed unhashed unproven repeated contradicted converted
+             unlisted repairable healable healed healed_bytes not_healed states_made conflicting empty unusable absent broken
+             beyond_repair bytes shared shared_bytes from_device from_cache);
+    }
 }

@@ -213,7 +213,11 @@ impl VerifyArgs {
 
     /// The look at the index of a span, if that is asked for.
     pub fn span_check(&self) -> Option<SpanCheck> {
-        self.span.then(|| SpanCheck { disks: self.dirs.clone(), state: self.state.clone() })
+        self.span.then(|| SpanCheck {
+            disks: self.dirs.clone(),
+            state: self.state.clone(),
+            before: Vec::new(),
+        })
     }
 
     /// The merging of results, if that is asked for.

@@ -288,9 +288,15 @@ impl CopySummary<'_> {
             },
             Lost::Room => Ended {
                 title,
-                text: format!(
-                    "{called} is full: {there} are done; make room and run the same command"
-                ),
+                text: match self.args.span {
+                    true => format!(
+                        "{called} is full: {there} are done; run the same command, which puts new files on another disk; \
+                         those that changed want room there"
+                    ),
+                    false => format!(
+                        "{called} is full: {there} are done; make room and run the same command"
+                    ),
+                },
                 names_output: true,
             },
         }

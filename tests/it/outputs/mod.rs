@@ -6,5 +6,6 @@ mod replug;
 mod span;
 mod span_model;
 mod span_series;
+mod span_turns;
 mod together;
 mod worth;

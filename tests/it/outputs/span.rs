@@ -211,6 +211,100 @@ fn a_disk_that_is_not_mounted_is_not_taken_for_a_new_one() {
     assert!(has(&scene, "d2").is_empty());
 }
 
+/// So it is where that is no directory of the system's own disk, or what is lost with the power is mounted there.
+#[test]
+fn what_is_at_the_place_of_a_disk_is_not_taken_for_a_new_one() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let (scene, mut mounts) = disks(1);
+    mounts.push(Mount::ext4(&scene.path("disk.img"), 8, &scene.path("d2")));
+    (0..10).for_each(|file| _ = scene.src.file(format!("{file:02}"), content(500_000)));
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    drop(mounts.pop());
+    let run = span(&scene, &["d1", "d2"]);
+    run.assert_code(2).assert_says("d2: no disk is mounted there, and disk 2, ");
+    let memory = Mount::tmpfs(&scene.path("d2"), "8m");
+    let run = span(&scene, &["d1", "d2"]);
+    run.assert_code(2).assert_says("d2: what is mounted there is no disk, and disk 2, ");
+    assert!(has(&scene, "d2").is_empty());
+    drop(memory);
+    // A new disk there is one.
+    let _disk = Mount::ext4(&scene.path("new.img"), 8, &scene.path("d2"));
+    span(&scene, &["d1", "d2"]).assert_code(0).assert_says("it takes the place of disk 2, ");
+}
+
+/// Where disks are mounted and none is, there is no disk, also at first.
+#[test]
+fn where_no_disk_is_mounted_none_is_begun() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    let at = format!("/mnt/dircopy-it-span-{}", std::process::id());
+    shell(&scene, &format!("mkdir -p {at}"));
+    if shell(&scene, "stat -c %d / /mnt | uniq | wc -l").trim() == "1" {
+        let run = span(&scene, &[&at]);
+        run.assert_code(2).assert_says("no disk is mounted there: mount it");
+    }
+    shell(&scene, &format!("rmdir {at}"));
+}
+
+/// What is replaced takes its room only for a time, so what is new comes first, and is not refused for it.
+#[test]
+fn what_is_replaced_takes_no_room_of_what_is_new() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    (0..12).for_each(|file| _ = scene.src.file(format!("{file:02}"), content(550_000)));
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    scene.src.file("new", content(500_000));
+    let run = span(&scene, &["d1", "d2", "--overwrite-policy", "always"]);
+    run.assert_code(1)
+        .assert_says("d1/00: it is to be replaced, though it is there as in the source");
+    shell(&scene, "cmp src/new d1/new || cmp src/new d2/new");
+    assert!(!run.err().contains("it was changed"), "{}", run.err());
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    scene.bare(["verify", "--span", "d1", "d2"]).run().assert_code(0);
+}
+
+/// Nothing is removed on a disk that another run is at work on.
+#[test]
+fn what_is_swept_is_swept_behind_the_lock() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    scene.src.file("a/b/large", content(3 << 20)).file("a/x", content(1_500_000));
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    shell(&scene, "cd d2 && chmod 700 a && mkdir -m700 a/b && touch .dircopy/record.7");
+    let run = scene.bare(["src", "--span", "d1", "d2"]);
+    let run = run.in_shell("exec 7<d2/.dircopy; flock 7; \"$@\"").run();
+    run.assert_code(1).assert_says("d2");
+    assert_eq!(has(&scene, "d2"), ["a", "a/b", "a/x"]);
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    assert_eq!(has(&scene, "d2"), ["a", "a/x"]);
+}
+
+/// What is said of a disk that has nothing yet, and of one that has not everything.
+#[test]
+fn a_disk_of_a_span_is_called_one() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(3);
+    (0..10).for_each(|file| _ = scene.src.file(format!("{file:02}"), content(500_000 + file)));
+    span(&scene, &["d1", "d2", "d3"]).assert_code(0);
+    let run = scene.bare(["verify", "--span", "d3"]).run();
+    run.assert_code(0).assert_says("d3: no file was copied to it yet");
+    let run = scene.bare(["verify", "d3"]).run();
+    run.assert_code(5).assert_says("d3: it is a disk of a span that has no file yet");
+    let run = scene.bare(["catalog", "add", "d3", "--catalog", "c"]).run();
+    run.assert_code(2).assert_says("d3: it is a disk of a span that has no file yet");
+    let run = scene.bare(["covered", "src", "d1", "--copies", "1"]).run();
+    run.assert_code(4).assert_prints(&["d1 is a disk of a span, and lacks what others have"]);
+    assert!(!run.out().contains("dircopy src d1"), "{}", run.out());
+    scene.bare(["covered", "src", "d1", "d2", "--copies", "1"]).run().assert_code(0);
+    let run = scene.bare(["covered", "src", "LABEL=none-is-called-so"]).run();
+    run.assert_code(2).assert_says("no mounted disk has the label none-is-called-so");
+}
+
 /// An index is anybody's, and so is a manifest: only what private records know counts.
 #[test]
 fn an_index_that_was_made_up_is_not_believed() {

@@ -12,15 +12,15 @@ use std::time::Duration;
 use crate::harness::{Cmd, Mount, Random, Run, Scene, Strace, content, long, need, shell};
 
 /// A drive at `m`, and the disks that go into it: ext4 with the labels `sA` and on.
-struct Shelf {
+pub(super) struct Shelf {
     /// Goes before the scene that it is in.
-    drive: Option<Mount>,
-    scene: Scene,
+    pub drive: Option<Mount>,
+    pub scene: Scene,
     names: Vec<char>,
 }
 
 impl Shelf {
-    fn new(disks: usize, megabytes: usize) -> Self {
+    pub fn new(disks: usize, megabytes: usize) -> Self {
         let names = ('A'..='Z').take(disks).collect();
         let shelf = Self { scene: Scene::new(), names, drive: None };
         shelf.names.iter().for_each(|name| shelf.make(*name, megabytes));
@@ -28,7 +28,7 @@ impl Shelf {
     }
 
     /// A fresh disk.
-    fn make(&self, name: char, megabytes: usize) {
+    pub fn make(&self, name: char, megabytes: usize) {
         let make = "mkfs.ext4 -q -m 0 -O ^has_journal";
         let image = format!("{name}.img");
         shell(
@@ -37,7 +37,7 @@ impl Shelf {
         );
     }
 
-    fn put(&mut self, name: char) -> PathBuf {
+    pub fn put(&mut self, name: char) -> PathBuf {
         self.drive = None;
         let at = self.scene.path("m");
         self.drive =
@@ -46,40 +46,26 @@ impl Shelf {
         at
     }
 
-    fn command(&self, args: &[&str]) -> Cmd<'_> {
+    pub fn command(&self, args: &[&str]) -> Cmd<'_> {
         let data = format!("XDG_DATA_HOME={}", self.scene.path("data").display());
         let labels = self.names.iter().map(|name| format!("LABEL=s{name}"));
         let all = ["src", "--span"].into_iter().map(String::from).chain(labels);
         self.scene.bare(all.chain(args.iter().map(|it| (*it).to_owned()))).under(["env", &data])
     }
 
-    fn run(&self, args: &[&str]) -> Run {
+    pub fn run(&self, args: &[&str]) -> Run {
         self.command(args).run()
     }
 
-    /// Runs it at a terminal, and at the second question for the disk B does what `end` says. The exit code, and what is
-    /// told.
-    fn at_a_terminal(&self, end: &str) -> String {
-        let program = std::env::var_os("DIRCOPY_BIN");
-        let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_dircopy").into());
-        let line = format!(
-            "set +e; export XDG_DATA_HOME=$PWD/data; mkfifo in; script -qefc '{} src --span LABEL=sA LABEL=sB' out <in >/dev/null & exec 3>in; \
-             asked() {{ for i in $(seq 200); do test $(grep -c 'please: LABEL=sB' out) -ge $1 && return; sleep .05; done; exit 1; }}; \
-             asked 1; echo >&3; asked 2; {end}; wait $!; echo $?; rm in; cat out",
-            Path::new(&program).display()
-        );
-        shell(&self.scene, &line)
-    }
-
     /// The names on the disk that is in.
-    fn has(&self) -> Vec<String> {
+    pub fn has(&self) -> Vec<String> {
         files(&self.scene.path("m"))
             .into_keys()
             .filter(|name| !name.starts_with("dircopy-"))
             .collect()
     }
 
-    fn index(&self) -> String {
+    pub fn index(&self) -> String {
         shell(&self.scene, "cat m/dircopy-*.span")
     }
 }
@@ -269,40 +255,6 @@ fn a_disk_that_was_begun_is_wanted_first() {
     shelf.run(&[]).assert_code(7).assert_prints(&["next disk, please: LABEL=sB"]);
     shelf.put('B');
     shelf.run(&[]).assert_code(0);
-}
-
-/// At a terminal the next disk is asked for, and the run goes on when it is there.
-#[test]
-fn at_a_terminal_it_is_asked_for() {
-    need!(Mount, Loop);
-    Mount::privately();
-    let mut shelf = Shelf::new(2, 8);
-    (0..16).for_each(|file| _ = shelf.scene.src.file(format!("{file:02}"), content(600_000)));
-    shelf.put('A');
-    let told = shelf.at_a_terminal("echo q >&3");
-    assert!(
-        told.starts_with("7\n") && told.contains("Enter when it is there, q to stop"),
-        "{told}"
-    );
-    assert!(told.contains("no disk is here that was not before; LABEL=sB is wanted"), "{told}");
-    let told = shelf.at_a_terminal("umount m; mount -o loop B.img m; echo >&3");
-    assert!(told.starts_with("0\n") && told.contains("done: "), "{told}");
-    let index = shelf.index();
-    assert!(index.contains("  1/00\n") && index.contains("  2/15\n"), "{index}");
-}
-
-/// What a disk that was taken out keeps from being copied is a failure, though that disk was complete in its own round.
-#[test]
-fn what_fails_because_a_disk_was_taken_out_counts_at_a_terminal_too() {
-    need!(Mount, Loop);
-    Mount::privately();
-    let mut shelf = Shelf::new(2, 8);
-    (0..16).for_each(|file| _ = shelf.scene.src.file(format!("{file:02}"), content(600_000)));
-    shelf.put('A');
-    let end = "umount m; mount -o loop B.img m; echo other >src/00; echo >&3";
-    let told = shelf.at_a_terminal(end);
-    assert!(told.contains("cannot copy ") && told.contains("that is on disk 1"), "{told}");
-    assert!(told.starts_with("1\n") && told.contains("(exit 1): LABEL=sA: 1 entry"), "{told}");
 }
 
 /// A stop behind the last copy of a run is no end where files wait for another disk.

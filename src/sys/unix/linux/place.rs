@@ -141,6 +141,11 @@ impl MountLine {
         Ok(Self::all()?.into_iter().find(|line| line.id == id))
     }
 
+    /// True if `dir` was reached by this mount.
+    pub fn covers(&self, dir: &Dir) -> io::Result<bool> {
+        Ok(mount_id(dir)? == self.id)
+    }
+
     /// The options of the file system itself, not those of the mount.
     pub(super) fn options(&self) -> impl Iterator<Item = &[u8]> {
         let end = memchr::memmem::find(&self.rest, b" - ").map_or(self.rest.len(), |at| at + 3);

@@ -24,6 +24,10 @@ pub fn mounted_volumes() -> io::Result<Vec<MountedVolume>> {
             continue;
         }
         let Ok(dir) = Dir::open(&mount.point) else { continue };
+        // Something else may be mounted over it.
+        if mount.covers(&dir).is_ok_and(|covers| !covers) {
+            continue;
+        }
         volumes.push(MountedVolume {
             label: label(&dir, &mount),
             uuid: own_uuid(&dir)

@@ -1,0 +1,219 @@
+//! Disks of a span that take turns in one drive: what is asked at a terminal, what is no disk of the span though it is at
+//! the place of one, and the way back where the memory of a span is lost.
+
+use std::path::Path;
+
+use super::span_series::Shelf;
+use crate::harness::{Cmd, Mount, content, need, shell};
+
+/// The shelf, with files that two of its disks of 8 MB hold.
+fn shelf(disks: usize) -> Shelf {
+    let shelf = Shelf::new(disks, 8);
+    (0..16).for_each(|file| _ = shelf.scene.src.file(format!("{file:02}"), content(600_000)));
+    shelf
+}
+
+impl Shelf {
+    /// The disk of this name at another place than the drive.
+    fn beside(&self, name: char, at: &str) -> Mount {
+        let image = self.scene.path(&format!("{name}.img"));
+        let mount = Mount::device(&image, &self.scene.path(at), "loop").unwrap();
+        let _ = std::fs::remove_dir(self.scene.path(at).join("lost+found"));
+        mount
+    }
+
+    /// Runs `command` at a terminal beside `meanwhile`, and at the second question for the disk B does what `end` says.
+    /// The exit code, and what is told.
+    fn at_a_terminal(&self, command: &str, meanwhile: &str, end: &str) -> String {
+        let program = std::env::var_os("DIRCOPY_BIN");
+        let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_dircopy").into());
+        let line = format!(
+            "set +e; export XDG_DATA_HOME=$PWD/data; mkfifo in; script -qefc '{} {command}' out <in >/dev/null & exec 3>in; \
+             {meanwhile} asked() {{ for i in $(seq 200); do test $(grep -c 'please: LABEL=sB' out) -ge $1 && return; sleep .05; done; exit 1; }}; \
+             asked 1; echo >&3; asked 2; {end}; wait %1; echo $?; rm in; cat out",
+            Path::new(&program).display()
+        );
+        shell(&self.scene, &line)
+    }
+
+    fn bare<'a>(&'a self, args: &[&str]) -> Cmd<'a> {
+        let data = format!("XDG_DATA_HOME={}", self.scene.path("data").display());
+        self.scene.bare(args).under(["env", &data])
+    }
+}
+
+const COPY: &str = "src --span LABEL=sA LABEL=sB";
+
+/// At a terminal the next disk is asked for, and the run goes on when it is there.
+#[test]
+fn at_a_terminal_it_is_asked_for() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    shelf.put('A');
+    let told = shelf.at_a_terminal(COPY, "", "echo q >&3");
+    assert!(
+        told.starts_with("7\n") && told.contains("Enter when it is there, q to stop"),
+        "{told}"
+    );
+    assert!(told.contains("no disk is here that was not before; LABEL=sB is wanted"), "{told}");
+    let told = shelf.at_a_terminal(COPY, "", "umount m; mount -o loop B.img m; echo >&3");
+    assert!(told.starts_with("0\n") && told.contains("done: "), "{told}");
+    let index = shelf.index();
+    assert!(index.contains("  1/00\n") && index.contains("  2/15\n"), "{index}");
+}
+
+/// A check asks in the same way, and each disk is checked when it comes.
+#[test]
+fn a_check_asks_for_the_next_disk() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    for (name, code) in [('A', 7), ('B', 0), ('A', 0)] {
+        shelf.put(name);
+        shelf.run(&[]).assert_code(code);
+    }
+    let verify = "verify --span LABEL=sA LABEL=sB";
+    let told = shelf.at_a_terminal(verify, "", "echo q >&3");
+    assert!(told.starts_with("7\n") && told.contains("not here: LABEL=sB"), "{told}");
+    let swap = "umount m; mount -o loop B.img m; echo >&3";
+    let told = shelf.at_a_terminal(verify, "", swap);
+    assert!(told.starts_with("0\n") && told.contains("16 files as listed"), "{told}");
+    // Of the first disk it is not said then that it is not here.
+    assert!(!told.contains("check disk 1, "), "{told}");
+    // What is bad there counts.
+    shelf.put('B');
+    shell(&shelf.scene, "printf rot | dd of=m/15 bs=1 seek=9 conv=notrunc status=none");
+    shelf.put('A');
+    let told = shelf.at_a_terminal(verify, "", swap);
+    assert!(told.starts_with("4\n") && told.contains("m/15"), "{told}");
+}
+
+/// What a disk that was taken out keeps from being copied is a failure, though that disk was complete in its own round.
+#[test]
+fn what_fails_because_a_disk_was_taken_out_counts_at_a_terminal_too() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    shelf.put('A');
+    let end = "umount m; mount -o loop B.img m; echo other >src/00; echo >&3";
+    let told = shelf.at_a_terminal(COPY, "", end);
+    assert!(told.contains("cannot copy ") && told.contains("that is on disk 1"), "{told}");
+    assert!(told.starts_with("1\n") && told.contains("(exit 1): LABEL=sA: 1 entry"), "{told}");
+}
+
+/// What failed at a disk in its own round, and not when it was looked at once more, is no failure of the run.
+#[test]
+fn what_a_later_round_found_in_order_is_no_failure() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    // It stays in, …
+    shelf.put('A');
+    shell(&shelf.scene, "mkdir m/03 d2");
+    let end = "rmdir m/03; rm src/03; mount -o loop B.img d2; echo >&3";
+    let told = shelf.at_a_terminal(COPY, "", end);
+    let umounted = shell(&shelf.scene, "umount d2");
+    assert!(umounted.is_empty() && told.contains("a directory is in its place"), "{told}");
+    assert!(told.starts_with("0\n") && told.contains("done: "), "{told}");
+}
+
+/// … or the next one took what it had no room for.
+#[test]
+fn a_disk_that_was_full_is_none_where_the_next_one_took_the_rest() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    shelf.put('A');
+    let copy = format!("{COPY} --limit-rate 4M -j1");
+    let used = "df --output=used -k m | tail -1";
+    let fill = format!(
+        "(until test $({used}) -gt 1500; do sleep .02; done; head -c 2500000 /dev/zero >m/others) & "
+    );
+    let end = "umount m; mount -o loop B.img m; echo >&3";
+    let told = shelf.at_a_terminal(&copy, &fill, end);
+    assert!(told.contains("o space left"), "{told}");
+    assert!(told.starts_with("0\n") && !told.contains("is full"), "{told}");
+    let index = shelf.index();
+    assert_eq!(index.lines().filter(|line| !line.starts_with('#')).count(), 16, "{index}");
+}
+
+/// Nothing is written to what is at the place of a disk that was taken out while another one was copied to.
+#[test]
+fn what_is_mounted_meanwhile_is_no_disk_of_the_span() {
+    need!(Mount, Loop);
+    Mount::privately();
+    for names in [["LABEL=sA", "LABEL=sB"], ["m", "d2"]] {
+        let mut shelf = shelf(2);
+        shelf.put('A');
+        let other = shelf.beside('B', "d2");
+        let args = [&["src", "--span"], &names[..], &["--limit-rate", "6M"]].concat();
+        let mut running = shelf.bare(&args).spawn();
+        let has_any = || shell(&shelf.scene, "ls -A m").contains("dircopy-");
+        running.until("it copies to the first", has_any);
+        other.detach();
+        let memory = Mount::tmpfs(&shelf.scene.path("d2"), "16m");
+        let run = running.wait();
+        assert_eq!(shell(&shelf.scene, "ls -A d2"), "", "{}", run.err());
+        run.assert_code(1).assert_says("it was unmounted, moved or replaced meanwhile");
+        drop(memory);
+        let _other = shelf.beside('B', "d2");
+        shelf.bare(&args).run().assert_code(0);
+    }
+}
+
+/// A disk that is mounted over another is found, and the other is not here.
+#[test]
+fn a_disk_that_another_one_covers_is_not_here() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    shelf.put('A');
+    let cover = shelf.beside('B', "m");
+    let run = shelf.run(&[]);
+    run.assert_code(7).assert_prints(&["next disk, please: LABEL=sA"]);
+    assert!(!shelf.has().is_empty());
+    drop(cover);
+    assert!(shelf.has().is_empty());
+}
+
+/// Where the memory of a span is lost, and another one was begun, all disks of the first one join it.
+#[test]
+fn there_is_a_way_back_where_the_memory_is_lost() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(3);
+    let begins = "a new span begins here";
+    shelf.put('A');
+    shelf.run(&[]).assert_code(7).assert_says(begins);
+    shelf.put('B');
+    let run = shelf.run(&[]);
+    run.assert_code(0);
+    assert!(!run.err().contains(begins), "{}", run.err());
+    shell(&shelf.scene, "mv data lost");
+    shelf.put('C');
+    shelf.run(&[]).assert_code(7).assert_says(begins);
+    // One alone that knows of another: nothing says what that has.
+    shelf.put('B');
+    let (had, index) = (shelf.has(), shelf.index());
+    let run = shelf.run(&[]);
+    run.assert_code(2).assert_says("connect all disks of that at once").assert_says("label sA");
+    assert_eq!((shelf.has(), shelf.index()), (had, index));
+    let other = shelf.beside('A', "d2");
+    let run = shelf.run(&[]);
+    run.assert_code(0).assert_says("it was of another span of this source");
+    run.assert_says("more than one disk lists");
+    drop(other);
+    for name in ['C', 'A', 'B'] {
+        shelf.put(name);
+        shelf.run(&[]).assert_code(0);
+    }
+    let index = shelf.index();
+    let listed = index.lines().filter(|line| !line.starts_with('#'));
+    assert_eq!(listed.count(), 16, "{index}");
+    let _others = (shelf.beside('A', "d2"), shelf.beside('C', "d3"));
+    let run = shelf.scene.bare(["verify", "--span", "m", "d2", "d3"]).run();
+    run.assert_code(0);
+    // By their places, all at once, they are one span as well.
+    shelf.scene.bare(["src", "--span", "m", "d2", "d3"]).run().assert_code(0);
+}
