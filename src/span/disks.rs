@@ -5,13 +5,13 @@ use std::{io, path::Path, path::PathBuf, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    copy::CopyJob, copy::Prepared, copy::before::check, copy::before::check::DiskDemands,
-    copy::before::check::Opened, error::Deed, error::Error, error::Result, event::Event,
-    io::CopyOptions, manifest::ManifestName, path::Shown, span::SPAN, span::SpanDisk, span::called,
-    span::in_words, span::memory::Memory, state::FinishedManifest, state::Missing, state::Note,
-    state::PrivateDir, state::SourceMark, state::notes::is_top, state::notes::top_of,
-    state::record::numbers, sys, sys::Dir, sys::DirListing, sys::Durable, sys::FreeSpace,
-    sys::ListedEntry, sys::NoOwnMount, tree::OutputDir, tree::Patience,
+    copy::CopyJob, copy::OutputJob, copy::Prepared, copy::before::check,
+    copy::before::check::DiskDemands, copy::before::check::Opened, error::Deed, error::Error,
+    error::Result, event::Event, io::CopyOptions, manifest::ManifestName, path::Shown, span::SPAN,
+    span::SpanDisk, span::called, span::in_words, span::memory::Memory, state::FinishedManifest,
+    state::Missing, state::Note, state::PrivateDir, state::SourceMark, state::notes::is_top,
+    state::notes::top_of, state::record::numbers, sys, sys::Dir, sys::DirListing, sys::Durable,
+    sys::FreeSpace, sys::ListedEntry, sys::NoOwnMount, tree::OutputDir, tree::Patience,
 };
 
 /// The remedy where there can be no private directory.
@@ -81,6 +81,17 @@ impl Member {
     }
 }
 
+impl Member {
+    /// What is told of a disk that takes the place of this one.
+    fn replaced(&self, number: usize) -> String {
+        format!(
+            "it takes the place of {}, which is not here, and gets what was on that: {}",
+            self.words(number),
+            in_words(self.files)
+        )
+    }
+}
+
 /// A disk before a run.
 pub struct Disk {
     pub number: usize,
@@ -123,8 +134,8 @@ pub struct Disks {
     pub noted: Option<SpanNote>,
     /// The numbers of those whose place others took.
     pub replaced: Vec<usize>,
-    /// The places, among those that are here, of disks that were of another span of this source.
-    joined: Vec<usize>,
+    /// What is to be told of disks, each by its place among the outputs.
+    news: Vec<(usize, String)>,
     pub memory: Option<Memory>,
     /// True if disks may come later, so that there is to be a memory.
     pub is_to_remember: bool,
@@ -258,15 +269,18 @@ impl Disks {
         let of_span = |note: &&SpanNote| span.as_ref().is_some_and(|span| note.shares(span));
         let noted = newest(&mut notes().filter(of_span)).or(span);
         let members = noted.as_ref().map_or(&[][..], |noted| &noted.members);
-        let mut joined = Vec::new();
+        let mut news = Vec::new();
         for disk in here.iter().filter(|disk| !members.iter().any(|member| disk.is(member))) {
             let is_other = |note: &&SpanNote| !noted.as_ref().is_some_and(|it| note.shares(it));
             if let Some(note) = disk.note.as_ref().filter(is_other) {
                 disk.refuse_to_join(note, &here)?;
-                joined.push(disk.output);
+                news.push((disk.output, JOINS.to_owned()));
             }
         }
-        Numbering { given, here, noted, memory, is_to_remember, joined }.apply()
+        let is_first = noted.is_none() && memory.is_none() && is_to_remember;
+        let begun = here.first().filter(|_| is_first && here.len() < given.len());
+        news.extend(begun.map(|disk| (disk.output, BEGINS.to_owned())));
+        Numbering { given, here, noted, memory, is_to_remember, news }.apply()
     }
 
     /// Sees to it that each disk that is there has a private directory: nothing else says which one it is.
@@ -287,34 +301,11 @@ impl Disks {
     }
 
     /// Tells which of the `given` disks take the place of others, or come from another span, and if one begins.
-    pub fn tell_changes(&self, given: &[SpanDisk<'_>]) {
-        let tell = |output: usize, path: &Path, text: &str| {
-            (given[output].output.observer.listen)(&Event::Limits(path, text));
-        };
-        if let Some(disk) = self.each.first()
-            && self.is_to_remember
-            && self.noted.is_none()
-            && self.memory.is_none()
-            && !self.absent.is_empty()
-        {
-            tell(disk.output, &disk.path, BEGINS);
-        }
-        for output in &self.joined {
-            tell(*output, &given[*output].output.job.output, JOINS);
-        }
-        let members = self.noted.iter().flat_map(|noted| noted.members.iter().enumerate());
-        for (number, member) in members.filter(|(number, _)| self.replaced.contains(number)) {
-            let here = self.each.iter().find(|disk| disk.number == number);
-            let absent = self.absent.iter().find(|disk| disk.number == number);
-            let here = here.map(|disk| (disk.output, &*disk.path));
-            let absent = absent.map(|disk| (disk.output, Path::new(&disk.member.path)));
-            let Some((output, path)) = here.or(absent) else { continue };
-            let text = format!(
-                "it takes the place of {}, which is not here, and gets what was on that: {}",
-                member.words(number),
-                in_words(member.files)
-            );
-            tell(output, path, &text);
+    pub fn tell_news(&self, given: &[SpanDisk<'_>]) {
+        for (output, text) in &self.news {
+            let SpanDisk { output: OutputJob { job, observer }, is_here, .. } = given[*output];
+            let path = if is_here { &job.output } else { given[*output].called() };
+            (observer.listen)(&Event::Limits(path, text));
         }
     }
 }
@@ -326,7 +317,7 @@ struct Numbering<'a> {
     noted: Option<SpanNote>,
     memory: Option<Memory>,
     is_to_remember: bool,
-    joined: Vec<usize>,
+    news: Vec<(usize, String)>,
 }
 
 impl Numbering<'_> {
@@ -386,6 +377,7 @@ impl Numbering<'_> {
                     let has_its_name = is_same_name && !is_begun;
                     disk.refuse_in_place_of(member, given[number].is_some(), has_its_name)?;
                     replaced.push(number);
+                    self.news.push((output, member.replaced(number)));
                 }
                 let has_other = given[number].is_some() && disk.is_of_source == Some(false);
                 if has_other && !is_begun && !is_it {
@@ -399,6 +391,7 @@ impl Numbering<'_> {
                     return Err(Error::finding(SPAN, member.words(number), FORGOTTEN));
                 }
                 replaced.push(number);
+                self.news.push((output, member.replaced(number)));
             }
             let path = self.given[output].called().to_string_lossy().into_owned();
             let member = known.filter(|_| is_same_name);
@@ -408,8 +401,8 @@ impl Numbering<'_> {
             let room = room.unwrap_or(u64::MAX);
             absent.push(AbsentDisk { number, output, member, is_begun, room });
         }
-        let Self { noted, memory, is_to_remember, joined, .. } = self;
-        Ok(Disks { each, absent, noted, replaced, joined, memory, is_to_remember, given })
+        let Self { noted, memory, is_to_remember, news, .. } = self;
+        Ok(Disks { each, absent, noted, replaced, news, memory, is_to_remember, given })
     }
 }
 

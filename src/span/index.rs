@@ -5,9 +5,7 @@
 //! `sha256sum -c` checks it. What an earlier index says is believed only where the private note of a disk knows its
 //! digest, and then it is no more than a hint where a file was.
 
-use std::{
-    collections::BTreeMap, collections::BTreeSet, ffi::OsStr, io, path::Path, path::PathBuf,
-};
+use std::{collections::BTreeSet, ffi::OsStr, io, path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -129,7 +127,7 @@ struct Target {
 struct NewIndex {
     lines: SortedRecords,
     /// Names of indices that are listed, so that they are files from the source.
-    listed: BTreeSet<String>,
+    listed: BTreeSet<Vec<u8>>,
     head: String,
     algorithm: Algorithm,
     readers: Readers,
@@ -152,7 +150,7 @@ impl IndexWriting<'_> {
         let fail = |error| (0, Error::io(WRITE, &targets[0].path, error));
         let digest = index.digest().map_err(fail)?;
         let newest = targets.iter().filter_map(|it| it.note.as_ref()).max_by_key(|it| it.version);
-        let listed = |note: &SpanNote| index.listed.contains(&*note.index);
+        let listed = |note: &SpanNote| index.listed.contains(note.index.as_bytes());
         let is_usable = |note: &SpanNote| {
             let has_room = |target: &Target| target.has(note) || target.is_free(&note.index);
             !listed(note) && targets.iter().all(has_room)
@@ -234,9 +232,8 @@ impl IndexWriting<'_> {
         let mut sorter = Sorter::new(by_path);
         let source = Dir::open_named(&self.job.source).and_then(|source| source.stat_self());
         let mut readers = Readers::of(source.ok().as_ref());
-        let indices = targets.iter().flat_map(Target::noted).map(|note| note.index.clone());
-        let indices = indices.map(|name| (name.clone().into_bytes(), name));
-        let (indices, mut listed): (BTreeMap<_, _>, _) = (indices.collect(), BTreeSet::new());
+        let indices = targets.iter().flat_map(Target::noted).map(|note| note.index.as_bytes());
+        let (indices, mut listed): (BTreeSet<_>, _) = (indices.collect(), BTreeSet::new());
         for (at, Target { number, root, path, private, .. }) in targets.iter().enumerate() {
             let Some(number) = number else { continue };
             let named = FinishedManifest::last_named(private);
@@ -256,7 +253,7 @@ impl IndexWriting<'_> {
             let is_whole =
                 read_list(root, &manifest.name, &manifest.digest.to_string(), |digest, name| {
                     is_of_one &= digest.algorithm() == algorithm;
-                    listed.extend(indices.get(name).cloned());
+                    listed.extend(indices.get(name).map(|name| name.to_vec()));
                     sorter.add(format!("{number:09} {digest}"), name)
                 });
             match is_whole.map_err(fail)? {

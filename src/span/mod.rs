@@ -138,7 +138,7 @@ pub fn span_over(given: &[SpanDisk<'_>], order: SpanOrder) -> Result<Spanned> {
         let reports = given.iter().map(|_| Ok(untouched(0))).collect();
         return Ok(Spanned { reports, next: Some(next), ..Spanned::default() });
     }
-    disks.tell_changes(given);
+    disks.tell_news(given);
     let (reservations, read) = (&Reservations::default(), &FirstRead::default());
     let run = OutputRun { job, observer, slot: None, reservations, read, beside: None };
     let plan = Plan::make(&run, &disks, order, patience)?;
