@@ -146,7 +146,7 @@ struct OwnTree {
 /// It cannot be told.
 fn find_own(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> io::Result<Option<OwnTree>> {
     let Some(dir) = open_own(root, name)? else { return Ok(None) };
-    if !complete && !Dir::is_kept_by_us(&dir.stat_self()?) {
+    if !complete && !dir.is_kept()? {
         return Ok(None);
     }
     let private = match PrivateDir::open(&dir, path, None, Missing::Leave) {
@@ -422,10 +422,7 @@ impl TreePlace<'_> {
                 dir.is_private().and_then(|it| Ok(it && DirListing::is_empty(&dir)?))
             }
             // A run may have been killed before it closed a snapshot.
-            // An access list goes when it is closed, and from all in it.
-            Beginning::Snapshot | Beginning::LeftBehind => {
-                dir.stat_self().map(|stat| Dir::is_kept_by_us(&stat))
-            }
+            Beginning::Snapshot | Beginning::LeftBehind => dir.is_kept(),
         };
         if !is_ours.map_err(fail)? {
             let finding = "another user put a directory of his in its place; close the output to others (chmod 700)";

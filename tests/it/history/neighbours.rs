@@ -78,6 +78,36 @@ fn a_tree_of_another_user_is_not_gone_on_with() {
     assert_eq!(scene.dst.join("latest/file").metadata().unwrap().len(), 4);
 }
 
+/// Where the group is this user's own the permissions of a tree do not show that its access list lets others write.
+#[test]
+fn a_tree_that_an_access_list_lets_others_fill_is_not_gone_on_with() {
+    need!(Attr);
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("b", "b");
+    scene.output();
+    let name = "2026-01-02T030405Z.part";
+    // The private directory is that of a run of this user.
+    scene.copy(&[]).assert_code(0);
+    shell(
+        &scene,
+        &format!(
+            "cd dst; rm a b dircopy-*; mkdir -m 700 all; mv .dircopy all; mkdir -m 700 {name}; mv all/.dircopy {name}
+             setfacl -m u:65534:rwx {name}; echo planted >{name}/planted"
+        ),
+    );
+    let run = scene.copy(&["--generations"]);
+    run.assert_code(0).assert_says(name).assert_says("or may write to it, so it stays");
+    assert!(scene.dst.join(name).join("planted").exists());
+    assert!(!scene.dst.join("latest/planted").exists());
+    // Closed again it is one to go on with.
+    shell(
+        &scene,
+        &format!("setfacl -b dst/{name}; chmod 700 dst/{name}; rm -r dst/2*Z dst/latest"),
+    );
+    scene.copy(&["--generations"]).assert_code(0);
+    assert!(!scene.dst.join(name).exists());
+}
+
 /// A link in the place of a generation leads a check nowhere either.
 #[test]
 fn states_are_written_where_the_manifest_was_read() {
