@@ -78,13 +78,14 @@ impl CountedRun {
         warn: impl FnOnce(&Error),
     ) -> Option<Self> {
         let next = || {
-            let (_held, root) = (hold(private)?, root.identity()?);
+            let _held = hold(private)?;
             let mut last = LastReceipt::read(private).unwrap_or_default();
             last.runs += 1;
-            last.write(private, false).map(|()| (last.runs, root))
+            let noted = last.write(private, false).and_then(|()| root.identity());
+            let root = noted.deed("write the private note of receipts in", private.path())?;
+            Ok((last.runs, root))
         };
-        let next = next().deed("write the private note of receipts in", private.path());
-        let (run, root) = next.inspect_err(warn).ok()?;
+        let (run, root) = next().inspect_err(warn).ok()?;
         let (path, elsewhere) = (path.to_path_buf(), elsewhere.map(Path::to_path_buf));
         let (mark, replugged) = (private.mark().clone(), None);
         Some(Self { run, path, elsewhere, root, mark, replugged })
@@ -103,7 +104,8 @@ impl CountedRun {
         let private = private.filter(|private| is_same && *private.mark() == self.mark);
         let gone = || io::Error::other("the directory there is not that of the run");
         let private = private.ok_or_else(gone).deed(DEED, &self.path)?;
-        ReceiptSequence::of(private, self.run).deed(DEED, &self.path)
+        let held = hold(&private)?;
+        ReceiptSequence::of(private, held, self.run).deed(DEED, &self.path)
     }
 }
 
@@ -118,8 +120,7 @@ pub struct ReceiptSequence {
 }
 
 impl ReceiptSequence {
-    fn of(private: PrivateDir, run: u64) -> io::Result<Self> {
-        let held = hold(&private)?;
+    fn of(private: PrivateDir, held: Option<File>, run: u64) -> io::Result<Self> {
         let last = LastReceipt::read(&private).unwrap_or_default();
         let output = private.secret(true)?.of_receipts();
         let number = last.place.as_ref().map_or(0, |place| place.number);
@@ -191,24 +192,29 @@ impl KnownReceipt {
 }
 
 /// Waits until no other run places a receipt; `None` where files cannot be locked.
-fn hold(private: &PrivateDir) -> io::Result<Option<File>> {
-    let dir = private.dir();
+///
+/// # Errors
+/// Another run does not end, or what is called as the lock is no file that can be locked.
+fn hold(private: &PrivateDir) -> Result<Option<File>> {
+    const DEED: &str = "lock";
+    let (dir, path) = (private.dir(), || private.path().join(LOCK));
     for _ in 0..LOOKS {
-        let file = match dir.open_private(LOCK.as_ref())? {
-            Some((file, _)) => Some(file),
-            None => match dir.create_new(LOCK.as_ref(), true) {
-                // Another run made it at this moment.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
-                made => Some(made?),
+        let opened = dir.open_private(LOCK.as_ref()).and_then(|opened| match opened {
+            Some((file, _)) => Ok(Some(file)),
+            None => match dir.create_new(LOCK.as_ref(), true).unless_taken()? {
+                // Another run made it at this moment, if it is a file.
+                None => dir.check_plain(LOCK.as_ref()).map(|()| None),
+                made => Ok(made),
             },
-        };
-        match file.map(|file| file.try_lock().map(|()| file)) {
+        });
+        match opened.deed_at(DEED, path)?.map(|file| file.try_lock().map(|()| file)) {
             Some(Ok(file)) => return Ok(Some(file)),
             Some(Err(TryLockError::Error(_))) => return Ok(None),
             Some(Err(TryLockError::WouldBlock)) | None => sleep(BETWEEN),
         }
     }
-    Err(io::Error::other("another run is placing its receipt and does not end"))
+    let finding = "another run is placing its receipt and does not end";
+    Err(Error::finding(DEED, path(), finding))
 }
 
 #[cfg(test)]

@@ -17,8 +17,17 @@ impl Dir {
     /// # Errors
     /// It is something else: a FIFO would be waited for. Or the system's.
     pub fn open_plain(&self, name: &OsStr) -> io::Result<File> {
+        self.check_plain(name)?;
+        self.open_file(name, false)
+    }
+
+    /// Refuses the entry `name` if it is no regular file.
+    ///
+    /// # Errors
+    /// It is none. Or the system's.
+    pub fn check_plain(&self, name: &OsStr) -> io::Result<()> {
         match self.stat(name, false)?.kind {
-            Kind::File => self.open_file(name, false),
+            Kind::File => Ok(()),
             kind => Err(is_not_plain(kind)),
         }
     }

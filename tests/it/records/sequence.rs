@@ -361,3 +361,17 @@ fn a_key_that_cannot_sign_is_refused_before_anything() {
     assert_eq!(report["exit_code"], 1);
     scene.bare(["report", "--check", "r.json", "--at", "dst"]).run().assert_code(0);
 }
+
+/// What is called as the lock and is no file was waited for, 10 s each time.
+#[test]
+fn what_is_no_lock_is_named_and_not_waited_for() {
+    let scene = nights(1);
+    for plant in ["mkfifo", "mkdir", "ln -s nowhere"] {
+        shell(&scene, &format!("cd dst/.dircopy; rm -rf receipts.lock; {plant} receipts.lock"));
+        let run = scene.copy(&["--report", "reports/"]);
+        run.assert_code(0).assert_says("dst/.dircopy/receipts.lock: it is a");
+        run.assert_says("and only a regular file is used");
+    }
+    shell(&scene, "rm dst/.dircopy/receipts.lock");
+    assert_eq!(scene.copy(&["--report", "reports/"]).assert_code(0).err(), "");
+}
