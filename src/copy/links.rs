@@ -317,7 +317,8 @@ fn holds_owners(output: &OutputDir) -> bool {
     traits.owners && traits.labels_links && sys::may_give_away()
 }
 
-/// Makes the FIFO, socket or device `entry`; a warning tells of a label that it could not be given.
+/// Makes the FIFO, socket or device `entry`; a warning tells of attributes that it could not be given. Without its
+/// owner and permissions none is made: the next run would find another one there than the source's.
 fn make_special(
     dir: &Dir,
     source: &SourceDir,
@@ -335,7 +336,13 @@ fn make_special(
     let label = |dir: &Dir, name: &OsStr| {
         let labelled = Attributes::of_unopened(&source.handle, &entry.name)
             .and_then(|lists| dir.set_special_metadata(special, name, &entry.stat, &lists));
-        Ok(labelled.deed_at("set the attributes of", path).err())
+        let Err(error) = labelled.deed_at("set the attributes of", path) else { return Ok(None) };
+        let is_labelled = || {
+            let there = dir.stat(name, false);
+            there.is_ok_and(|there| Attributes::are_labelled(&there, &entry.stat))
+        };
+        let is_held = traits.owners && traits.permissions;
+        if is_held && !is_labelled() { Err(error) } else { Ok(Some(error)) }
     };
     making.run(dir, |dir, name| dir.make_special(special, name), label)
 }

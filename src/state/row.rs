@@ -11,7 +11,7 @@
 //! | 2 | `=` `?` | any later change shows in the change time, or one in the same clock tick may not |
 //! | 3 | `-` `m` `l` `b` | nothing is missing; or the modification time could not be set, or labels, or both |
 //!
-//! Labels are permissions, owner and attributes.
+//! Labels are permissions, owner and attributes. One that a run could not set has `,by:0.0` too (below).
 //!
 //! Behind the flags may stand `,in:EPOCH`, in which the file was recorded (`plugs`); `,at:TIME`, the change time of the
 //! source's file when it was read (`,st:TIME` if a later change may have the same); `,no:INODE`, its inode number;
@@ -101,11 +101,20 @@ impl SeenAt {
         self.ino != 0 && self.ino != source.id.ino && keeps_numbers()
     }
 
+    /// The same, where a run could not set the label.
+    #[must_use]
+    pub fn never_labelled(self) -> Self {
+        Self { label: Some(NEVER), ..self }
+    }
+
     /// When the label was compared, if it is known that a later change has another time.
     pub fn label(self) -> Option<Time> {
         self.label.or(self.content.filter(|_| !self.in_step))
     }
 }
+
+/// When a label was compared that a run wanted to set and could not.
+const NEVER: Time = Time { secs: 0, nanos: 0 };
 
 /// A record's entry for a file, its name left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +225,12 @@ impl Row {
             && source.ctime < self.trace.ctime
             && self.seen.content.is_none_or(|at| source.ctime == at && !self.seen.in_step)
             && !self.seen.is_of_another(source, keeps_numbers)
+    }
+
+    /// True if a run wanted to give the file its label and could not: not if that was left as the policy has it, nor of
+    /// earlier versions, which do not tell these apart.
+    pub fn is_owed_label(&self) -> bool {
+        !self.labelled && self.seen.label == Some(NEVER)
     }
 
     /// True if the file that is there is the one of this row, as a run left it.

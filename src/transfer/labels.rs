@@ -92,12 +92,11 @@ impl ExistingFile<'_> {
             }
             return keep(now, Labels::Same);
         }
-        match context.options.asked.policy {
-            Policy::Default | Policy::Apart | Policy::Never => {
-                return Ok(Continue((Labels::Differ, now)));
-            }
-            Policy::Update | Policy::Always if now.links > 1 => return Ok(Break(ANEW)),
-            Policy::Update | Policy::Always => {}
+        if !self.brings_over(stands) {
+            return Ok(Continue((Labels::Differ, now)));
+        }
+        if now.links > 1 {
+            return Ok(Break(ANEW));
         }
         if !context.control.gate.lets_pass() {
             return same;
@@ -133,10 +132,21 @@ impl ExistingFile<'_> {
     /// not.
     fn keep_open(&self, now: Stat) -> ControlFlow<Action, (Labels, Stat)> {
         let holds_permissions = self.transfer.target.output.volume.tried.traits.permissions;
-        match self.context.options.asked.policy {
+        match self.brings_over(&now) {
             _ if !holds_permissions => Continue((Labels::Same, now)),
-            Policy::Default | Policy::Apart | Policy::Never => Continue((Labels::Differ, now)),
-            Policy::Update | Policy::Always => Break(ANEW),
+            false => Continue((Labels::Differ, now)),
+            true => Break(ANEW),
+        }
+    }
+
+    /// True if the copy, which stands so, is to get the source's label: by the policy, or because the run that made it
+    /// wanted to set it and could not.
+    fn brings_over(&self, stands: &Stat) -> bool {
+        let row = self.belief.row().filter(|row| row.trace.ino == stands.id.ino);
+        match self.context.options.asked.policy {
+            Policy::Update | Policy::Always => true,
+            Policy::Default => row.is_some_and(|row| row.is_owed_label()),
+            Policy::Apart | Policy::Never => false,
         }
     }
 

@@ -293,7 +293,11 @@ fn with_labels(
             let row = row.map(|row| {
                 let row = *row.row();
                 let sure = row.sure && output.volume.with_root;
-                let (labelled, seen) = (warnings.len() == told, row.seen.labelled_as(seen()));
+                let labelled = warnings.len() == told;
+                let seen = match labelled {
+                    true => row.seen.labelled_as(seen()),
+                    false => row.seen.never_labelled(),
+                };
                 KeptRow::New(Row { trace, sure, labelled, seen, ..row })
             });
             (now, row, Labels::Set)

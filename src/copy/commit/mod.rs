@@ -446,6 +446,7 @@ impl<'a> Committer<'a> {
                 || output.handle.as_ref().is_some_and(|dir| dir.keeps(&entry.name, &it.stat));
             let sure = row.sure && self.is_untouched(output, is_kept);
             let seen = output.seen_at(&entry.stat, self.context.options.began);
+            let seen = if *labelled { seen } else { seen.never_labelled() };
             Some(Row { labelled: *labelled, sure, seen, ..row })
         });
         if row.is_some_and(|row| row.late) && output.loses_time(entry.stat.mtime) {
