@@ -283,7 +283,7 @@ impl<'c> Rows<'c> {
             b"" => Vec::new(),
             name => [name, b"/"].concat(),
         };
-        let tree = Tree::open(path, &asked)?;
+        let tree = Tree::open(path, &asked, observer)?;
         self.added.unknown = tree.each_recorded(observer, &mut |path, size, recorded| {
             let Some(found) = recorded.found else {
                 self.added.doubtful += 1;

@@ -61,6 +61,8 @@ pub struct CopyInvocation {
     pub absent: Vec<bool>,
     /// The job of the stream, if it is one.
     pub stream: Option<StreamJob>,
+    /// What is to be told of the source before anything else.
+    pub warning: Option<Error>,
 }
 
 /// The fault of a command line.
@@ -184,6 +186,7 @@ fn restore(matches: &ArgMatches, command: &mut Command) -> Result<Invocation, Us
         match found {
             Ok(found) => {
                 copy.restore(matches, &found).map_err(|text| refuse(command, text))?;
+                copy.warning = found.unbelieved;
             }
             Err(error) => copy.refuse_all(&error),
         }
@@ -312,7 +315,7 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     let given = args.input.clone();
     let located: Result<Vec<_>, Error> =
         given.iter().map(|path| located(path, "copy from")).collect();
-    let absent = located.map(|paths| args.input = paths).err();
+    let nowhere = located.map(|paths| args.input = paths).err();
     let source = args.input.first().map(|path| &**path);
     let names = args.output.iter().map(|given| OutputName::resolve(given, source));
     let names = names.collect::<Result<Vec<_>, _>>();
@@ -333,10 +336,11 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     let stream = jobs.first().filter(|_| is_stream);
     let stream = stream.map(|job| args.stream.job(inputs, outputs, job));
     let called = names.iter().map(|name| name.called.clone()).collect();
-    let absents = names.iter().map(|name| name.is_absent).collect();
+    let absent = names.iter().map(|name| name.is_absent).collect();
     let (given, unknown) = names.into_iter().map(|name| (name.given, name.unknown)).unzip();
-    let mut copy = CopyInvocation { args, jobs, given, called, unknown, absent: absents, stream };
-    absent.iter().for_each(|error| copy.refuse_all(error));
+    let warning = None;
+    let mut copy = CopyInvocation { args, jobs, given, called, unknown, absent, stream, warning };
+    nowhere.iter().for_each(|error| copy.refuse_all(error));
     Ok(copy)
 }
 

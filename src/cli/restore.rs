@@ -7,12 +7,11 @@ use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
     cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
-    copy::generations::set::latest, copy::generations::set::path_of, error::Deed, error::Error,
-    error::Result, manifest::Entries, manifest::ManifestName, manifest::Parsed, path::directory_of,
-    state::DatedName, state::Missing, state::PrivateDir, state::private_dir, sys, sys::Dir,
-    sys::DirListing, sys::ListedEntry, sys::PlainUse, sys::stat::Kind, tree::Filter,
-    tree::Inclusion, tree::leftover_patterns, verify::DirProof, verify::output_near,
-    verify::own_manifest,
+    copy::generations::set::latest, copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
+    manifest::ManifestName, manifest::Parsed, path::directory_of, state::DatedName, state::Missing,
+    state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing, sys::ListedEntry,
+    sys::PlainUse, sys::stat::Kind, tree::Filter, tree::Inclusion, tree::leftover_patterns,
+    verify::DirProof, verify::OwnManifests, verify::output_near,
 };
 
 /// A tree that can be proven.
@@ -24,6 +23,8 @@ pub struct ProvenTree {
     pub manifest: PathBuf,
     /// Patterns of what runs keep there for themselves, and of what killed ones left.
     pub own: Vec<String>,
+    /// Why the private record there is not believed, if there is one.
+    pub unbelieved: Option<Error>,
 }
 
 impl ProvenTree {
@@ -39,7 +40,8 @@ impl ProvenTree {
         let root = Dir::open(path).deed("open", path);
         let root = root.map_err(|error| no_such_generation(path).unwrap_or(error))?;
         let set = GenerationSet::read(&root, path)?;
-        let proof = DirProof::of(path, state);
+        let mut ours = OwnManifests::look(path, state)?;
+        let (proof, mut unbelieved) = (ours.proof(), ours.unbelieved.take());
         // Who may write here can add a manifest, a bag or a generation to what this user's runs made.
         if proof != DirProof::Recorded {
             let newest = set.newest();
@@ -69,15 +71,18 @@ impl ProvenTree {
             }
         }
         let manifest = match given {
-            Some(given) => given.to_path_buf(),
+            Some(given) => {
+                unbelieved = None;
+                given.to_path_buf()
+            }
             None => match proof {
                 DirProof::Either => return fail(EITHER.into()),
                 DirProof::Bag if !set.foreign.is_empty() => return fail(EITHER.into()),
                 DirProof::Bag => {
-                    let source = path.join("data");
-                    return Ok(Self { source, manifest: path.to_path_buf(), own: Vec::new() });
+                    let (source, manifest) = (path.join("data"), path.to_path_buf());
+                    return Ok(Self { source, manifest, own: Vec::new(), unbelieved });
                 }
-                DirProof::Recorded | DirProof::Manifest => own_manifest(path, state)?,
+                DirProof::Recorded | DirProof::Manifest => ours.path(path)?,
                 DirProof::Nothing => {
                     let near = output_near(path).map(|near| {
                         format!(
@@ -92,7 +97,7 @@ impl ProvenTree {
             },
         };
         let own = own_names(&root, path, &manifest, state)?;
-        Ok(Self { source: path.to_path_buf(), manifest, own })
+        Ok(Self { source: path.to_path_buf(), manifest, own, unbelieved })
     }
 }
 

@@ -23,6 +23,9 @@ pub const NAME: &str = ".dircopy";
 /// this name in the root of a source is copied either.
 pub const TRASH: &str = ".dircopy-trash";
 
+/// The deed of going by what runs keep there.
+pub const CONSULT: &str = "go by the private record in";
+
 /// The file with the secret.
 const SECRET: &str = "secret";
 
@@ -160,6 +163,15 @@ impl PrivateDir {
         Self::open_at(root, path, place, missing)
     }
 
+    /// The same to be read alone. What has its name and is not believed says nothing.
+    ///
+    /// # Errors
+    /// Why that is not believed.
+    pub fn consult(root: &Dir, path: &Path, elsewhere: Option<&Path>) -> Result<Option<Self>> {
+        let opened = Self::open(root, path, elsewhere, Missing::Leave);
+        opened.map_err(|error| error.of_deed(CONSULT))
+    }
+
     /// The same at another place.
     ///
     /// # Errors
@@ -226,7 +238,10 @@ impl PrivateDir {
         let dir = dir.deed("open the private directory", &path)?;
         let look = |error| Error::io("look at", &path, error);
         if !dir.is_private().map_err(look)? {
-            let finding = "it is not a directory of this user's alone";
+            let finding = match dir.is_ours().map_err(look)? {
+                true => "its permissions let other users in",
+                false => "it is another user's",
+            };
             return Err(Error::finding("keep private records in", path, finding));
         }
         let mark = Mark::of(root, &dir).map_err(look)?;

@@ -14,9 +14,9 @@ use crate::manifest::archive::bag::DECLARATION;
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Sha256, io::ReadBack,
     manifest::Entries, manifest::ManifestName, manifest::Parsed, manifest::Scanner, manifest::Text,
-    manifest::lists, path::RelPath, path::Shown, state::BagNote, state::FinishedManifest,
-    state::GenerationNote, state::LastReceipt, state::Missing, state::NotAll, state::Note,
-    state::PrivateDir, state::SourceMark, state::Unlisted, state::closing::FINISHED,
+    manifest::lists, path::RelPath, path::Shown, state::BagNote, state::GenerationNote,
+    state::LastReceipt, state::NotAll, state::Note, state::PrivateDir, state::SourceMark,
+    state::Unlisted, state::closing::FINISHED, state::private_dir::CONSULT,
     state::private_dir::NAME, state::record::FIRST, state::record::measure, sys::Dir,
     sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir, verify::nearby::at_work,
     verify::nearby::remedy,
@@ -85,7 +85,14 @@ pub struct OwnManifests {
     why_none: &'static str,
     /// The error if it is a generation that was given the name of another one.
     pub misnamed: Option<Error>,
+    /// The error if a private record is there and is not believed.
+    pub unbelieved: Option<Error>,
 }
+
+/// The consequence of that.
+const WITHOUT_RECORD: &str = "; so what is there is held against the manifest in it alone, which whoever may write there could \
+                              have changed: its own user checks it by that record, and a list that was kept elsewhere \
+                              proves more (verify --manifest LIST, restore --expect LIST)";
 
 /// … where runs came to their end.
 const MADE_NONE: &str = "it was removed, or its run made none (--hash none); run the copy again, or give another with \
@@ -106,7 +113,8 @@ impl OwnManifests {
     /// Looks at the directory `dir`, whose private directory is below `state`, if that is given.
     ///
     /// # Errors
-    /// It cannot be read. A private record that cannot be read, or is another user's, is as good as none.
+    /// It cannot be read. A private record that cannot be read, or is another user's, is as good as none, but that this
+    /// is so is told.
     pub fn look(dir: &Path, state: Option<&Path>) -> Result<Self> {
         let fail = |error: io::Error| {
             let is_absent = error.kind() == io::ErrorKind::NotFound;
@@ -135,6 +143,7 @@ impl OwnManifests {
             is_plain: false,
             why_none: MADE_NONE,
             misnamed: None,
+            unbelieved: None,
         };
         found.list(&here).map_err(fail)?;
         let is_file = |name: &ManifestName| {
@@ -143,19 +152,26 @@ impl OwnManifests {
         };
         found.finished.retain(is_file);
         found.unfinished.retain(is_file);
-        if let Ok(Some(private)) = PrivateDir::open(&here, dir, state, Missing::Leave) {
-            found.record = recorded(&here, &private);
-            found.missing = NotAll::read(&private).map(|note| note.missing);
-            found.is_unlisted = Unlisted::read(&private).is_some();
-            found.is_bag = BagNote::read(&private).is_some();
-            // A check, or parity, may have a private directory too.
-            found.is_plain = found.record != Recorded::Nothing
-                || found.is_unlisted
-                || SourceMark::read(&private).is_some();
-            found.why_none = why_none(&private);
+        let consulted = PrivateDir::consult(&here, dir, state);
+        if let Ok(Some(private)) = &consulted {
+            found.missing = NotAll::read(private).map(|note| note.missing);
+            found.is_unlisted = Unlisted::read(private).is_some();
+            found.is_bag = BagNote::read(private).is_some();
+            found.why_none = why_none(private);
             let path = dir.canonicalize().unwrap_or_default();
-            found.misnamed = GenerationNote::misnamed(&private, &path);
+            found.misnamed = GenerationNote::misnamed(private, &path);
+            // A check, or parity, may have a private directory too.
+            found.is_plain = found.is_unlisted || SourceMark::read(private).is_some();
         }
+        let recorded = consulted.and_then(|private| match &private {
+            Some(private) => recorded(&here, private),
+            None => Ok(Recorded::Nothing),
+        });
+        match recorded {
+            Ok(recorded) => found.record = recorded,
+            Err(error) => found.unbelieved = Some(error.with_note(WITHOUT_RECORD)),
+        }
+        found.is_plain |= found.record != Recorded::Nothing;
         found.drop_lists();
         ManifestName::newest_first(&mut found.finished);
         Ok(found)
@@ -258,6 +274,15 @@ impl OwnManifests {
         let unfinished = unfinished.deed("read the manifests in", dir)?;
         let is_recorded = matches!(self.record, Recorded::Manifest(..));
         Ok(ValidManifest { name, file, is_recorded, unfinished, rivals })
+    }
+
+    /// The path of the one that holds.
+    ///
+    /// # Errors
+    /// There is none, it is not what the last run wrote, or that is gone.
+    pub fn path(mut self, dir: &Path) -> Result<PathBuf> {
+        self.misnamed.take().map_or(Ok(()), Err)?;
+        Ok(dir.join(self.open_valid(dir)?.name.to_string()))
     }
 
     /// The latest finished one that no other of the directory `here` lists.
@@ -479,43 +504,42 @@ pub fn has_own_manifest(dir: &Path, state: Option<&Path>) -> bool {
     found.is_ok_and(|found| !(found.finished.is_empty() && found.unfinished.is_empty()))
 }
 
-/// The manifest of dircopy that holds for the directory `dir`.
-///
-/// # Errors
-/// There is none, it is not what the last run wrote, or that is gone.
-pub fn own_manifest(dir: &Path, state: Option<&Path>) -> Result<PathBuf> {
-    let mut own = OwnManifests::look(dir, state)?;
-    own.misnamed.take().map_or(Ok(()), Err)?;
-    Ok(dir.join(own.open_valid(dir)?.name.to_string()))
-}
-
 /// The answer of the private record of the directory `here`. One that was copied there with its output counts if the
 /// manifest that it names is there, as it was written.
-fn recorded(here: &Dir, private: &PrivateDir) -> Recorded {
-    look_up(here, private).ok().flatten().unwrap_or(Recorded::Nothing)
-}
-
-fn look_up(here: &Dir, private: &PrivateDir) -> io::Result<Option<Recorded>> {
-    let is_there = |name: &str| private.dir().stat(name.as_ref(), false).is_ok();
+///
+/// # Errors
+/// There is one, and it is not believed.
+fn recorded(here: &Dir, private: &PrivateDir) -> Result<Recorded> {
+    let fail = |error| Error::io(CONSULT, private.path(), error);
+    let unbelieved =
+        |finding: &str| Err(Error::finding(CONSULT, private.path(), finding.to_owned()));
     // For reading only: the file system may be mounted so.
-    let Some(file) = private.dir().open_file(FINISHED.as_ref(), false).if_there()? else {
-        return Ok(is_there(FIRST).then_some(Recorded::Unfinished));
+    let Some(file) = private.dir().open_file(FINISHED.as_ref(), false).if_there().map_err(fail)?
+    else {
+        let has_begun = private.dir().stat(FIRST.as_ref(), false).is_ok();
+        return Ok(if has_begun { Recorded::Unfinished } else { Recorded::Nothing });
     };
-    if Dir::stat_file(&file)?.kind != Kind::File {
-        return Ok(None);
+    if Dir::stat_file(&file).map_err(fail)?.kind != Kind::File {
+        return unbelieved("its record is no regular file");
     }
-    let closed = measure(&file, private.mark(), &|| false)?;
-    let Some(FinishedManifest { name, digest }) = closed.newest() else { return Ok(None) };
-    let digest = *digest;
-    let Some(name) = ManifestName::parse(name.as_ref()).filter(ManifestName::is_finished) else {
-        return Ok(None);
+    let closed = measure(&file, private.mark(), &|| false).map_err(fail)?;
+    let with = closed.newest();
+    let name = with.and_then(|with| ManifestName::parse(with.name.as_ref()));
+    let (Some(with), Some(name)) = (with, name.filter(ManifestName::is_finished)) else {
+        return unbelieved("its record is damaged, or of another version");
     };
     // What is known by its path may be of another disk.
     let holds = closed.fits && !private.is_by_path_alone() || {
         let manifest = here.open_file(name.to_string().as_ref(), false);
-        manifest.and_then(|mut manifest| digest_of(&mut manifest)).is_ok_and(|is| is == digest)
+        manifest.and_then(|mut it| digest_of(&mut it)).is_ok_and(|is| is == with.digest)
     };
-    Ok(holds.then_some(Recorded::Manifest(name, digest)))
+    match holds {
+        true => Ok(Recorded::Manifest(name, with.digest)),
+        false => unbelieved(&format!(
+            "it is of another directory or disk, and the manifest that it was finished with, {name}, is not here as it \
+             was written"
+        )),
+    }
 }
 
 /// The line that a manifest of `algorithm` has for the file that is called `name`.

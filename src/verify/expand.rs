@@ -16,7 +16,15 @@ use crate::{
 pub fn expand(asked: Vec<TargetSpec>) -> Expanded {
     let mut expanded = Expanded::default();
     for spec in asked {
-        match archive_of(&spec) {
+        let ours = spec.manifest.is_none().then(|| {
+            let dir = spec.dir.as_deref().unwrap_or(Path::new("."));
+            OwnManifests::look(dir, spec.state.as_deref()).ok()
+        });
+        let mut ours = ours.flatten();
+        if let Some(error) = ours.as_mut().and_then(|ours| ours.unbelieved.take()) {
+            expanded.found(&Arc::new(Target::none()), Finding::Warning(error));
+        }
+        match archive_of(&spec, ours.as_ref()) {
             Archive::None => expanded.specs.push(spec),
             Archive::Bag => bag::expand(&spec, &mut expanded),
             Archive::Either => {
@@ -51,8 +59,9 @@ enum Archive {
     Generation(PathBuf),
 }
 
-/// Looks whether an archive is asked for. A finished manifest of dircopy in a directory comes first.
-fn archive_of(spec: &TargetSpec) -> Archive {
+/// Looks whether an archive is asked for. A finished manifest of dircopy in a directory, if it has any of `ours`, comes
+/// first.
+fn archive_of(spec: &TargetSpec, ours: Option<&OwnManifests>) -> Archive {
     match &spec.manifest {
         Some(ManifestAt::StandardInput) => Archive::None,
         Some(ManifestAt::File(path)) => archive_by(spec, path),
@@ -61,13 +70,12 @@ fn archive_of(spec: &TargetSpec) -> Archive {
             if spec.root.is_some() {
                 return Archive::None;
             }
-            let ours = OwnManifests::look(dir, spec.state.as_deref()).ok();
-            let is_listed = ours.as_ref().is_some_and(|it| !matches!(it.valid(dir), Ok(None)));
+            let is_listed = ours.is_some_and(|it| !matches!(it.valid(dir), Ok(None)));
             let has_history = || {
                 let stat = Dir::open(dir).and_then(|here| here.stat(HISTORY.as_ref(), false));
                 stat.is_ok_and(|stat| stat.kind == Kind::Dir)
             };
-            match ours.map_or(DirProof::Nothing, |ours| ours.proof()) {
+            match ours.map_or(DirProof::Nothing, OwnManifests::proof) {
                 DirProof::Bag => Archive::Bag,
                 DirProof::Either if is_listed => Archive::Either,
                 DirProof::Either => Archive::Bag,

@@ -28,7 +28,7 @@ mod unlisted;
 mod work;
 
 pub use budget::Budget;
-pub use choice::{DirProof, Rival, has_own_manifest, own_manifest};
+pub use choice::{DirProof, OwnManifests, Rival, has_own_manifest};
 pub use covered::{
     AtLeast, CoveredJob, CoveredReport, Found, FoundAt, PROOFS, PlaceAsked, PlaceReport, Proof,
     Standing,

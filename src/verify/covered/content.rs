@@ -13,7 +13,7 @@ use crate::{
     manifest::{ManifestName, archive::bag, lists::is_span_index},
     path::RelPath,
     state::private_dir::{NAME, TRASH},
-    state::{Belief, KeptPayload, Knowledge, Missing, PrivateDir, Row, plugs::KnownPlugs},
+    state::{Belief, KeptPayload, Knowledge, PrivateDir, Row, plugs::KnownPlugs},
     sys::{self, Dir, DirListing, Medium, stat::Identity, stat::Kind, stat::Stat},
     tree::EntryBelow,
     tree::pass::each_below,
@@ -244,11 +244,13 @@ impl<'a> Tree<'a> {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(path: &'a Path, job: &'a CoveredJob) -> Result<Self> {
+    pub fn open(path: &'a Path, job: &'a CoveredJob, observer: &EventObserver<'_>) -> Result<Self> {
         let root = Dir::open(path).deed("open the directory", path)?;
         let mut known = Vec::new();
-        // A private directory that is not of this user's alone says nothing.
-        let private = PrivateDir::open(&root, path, job.state.as_deref(), Missing::Leave);
+        let private = PrivateDir::consult(&root, path, job.state.as_deref());
+        let private =
+            private.map_err(|it| it.with_note("; so no file there is known to be untouched"));
+        private.as_ref().err().iter().for_each(|it| (observer.listen)(&Event::Warning(it)));
         if let Ok(Some(private)) = private {
             if let Some(KeptPayload { dir, path, private }) = private.payload(&root, path) {
                 known.push(KnownTree::load(BELOW_PAYLOAD, &private, &dir, &path));
@@ -569,10 +571,9 @@ pub fn sum_of(file: &File) -> io::Result<String> {
     Ok(format!("list {digest}"))
 }
 
-/// The name of a tree by the secret of its runs, which a disk that was copied as a whole has too; `None` if none is
-/// known.
+/// The name of a tree by the secret of its runs, if one is known; a disk that was copied as a whole has it, too.
 pub fn name_of_runs(root: &Dir, path: &Path, state: Option<&Path>) -> Option<String> {
-    let private = PrivateDir::open(root, path, state, Missing::Leave).ok()??;
+    let private = PrivateDir::consult(root, path, state).ok()??;
     let secret = private.known_secret().ok()??;
     Some(format!("runs {:?}", secret.of_receipts()))
 }

@@ -308,7 +308,7 @@ impl CoveredJob {
         for (number, place) in self.places.iter().enumerate() {
             let mut inodes = HashSet::new();
             for tree in &place.trees {
-                let opened = Tree::open(tree, self)?;
+                let opened = Tree::open(tree, self, observer)?;
                 let read = opened.read(number, &mut inodes, observer, &mut contents)?;
                 report.places[number].unknown += read.0;
                 sums.push((tree, read.1));

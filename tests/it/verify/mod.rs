@@ -22,6 +22,7 @@ mod prove;
 mod shards;
 mod shared_data;
 mod twice;
+mod unbelieved;
 mod unknown;
 mod valid;
 
