@@ -7,7 +7,8 @@ use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
     cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
-    copy::generations::set::latest, copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
+    copy::generations::newest::Untaken, copy::generations::newest::latest,
+    copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
     manifest::ManifestName, manifest::Parsed, path::directory_of, state::DatedName, state::Missing,
     state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing, sys::ListedEntry,
     sys::PlainUse, sys::stat::Kind, tree::Filter, tree::Inclusion, tree::leftover_patterns,
@@ -34,6 +35,10 @@ impl ProvenTree {
     /// There is none, or nothing proves it.
     pub fn find(path: &Path, given: Option<&Path>, state: Option<&Path>) -> Result<Self> {
         let fail = |finding| Err(Error::finding("restore", path, finding));
+        if let Some(Untaken { error, .. }) = Untaken::at(path).filter(|_| given.is_none()) {
+            let note = "; a list that was kept elsewhere brings it back (--expect LIST)";
+            return Err(error.of_deed("restore").with_note(note));
+        }
         if path.is_file() {
             return fail(part_of_tree(path).unwrap_or_else(|| NO_MANIFEST.to_owned()));
         }
@@ -67,7 +72,9 @@ impl ProvenTree {
                 ));
             }
             if let Some(newest) = newest {
-                return Self::find(&path_of(path, newest), given, None);
+                let mut found = Self::find(&path_of(path, newest), given, None)?;
+                found.unbelieved = found.unbelieved.or(set.unrecorded);
+                return Ok(found);
             }
         }
         let manifest = match given {

@@ -13,13 +13,13 @@ use crate::{
     cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind, cli::show::rows::typed,
     cli::show::rows::warn, cli::show::verify_messages::VerifyMessages,
     cli::show::verify_messages::summary, cli::show::verify_messages::verdict, cli::span::Asking,
-    cli::words, copy::GenerationSet, copy::generations::set::UNFINISHED,
-    copy::generations::set::latest, copy::generations::set::path_of, error::Error, error::Result,
-    event::Observer, event::Progress, event::Stop, heal::ProtectJob, manifest::read::escape,
-    span::FoundInIndex, span::OpenSpan, span::SpanCheck, span::is_empty_disk, sys, sys::Dir,
-    sys::Uninterrupted, verify::DirProof, verify::Finding, verify::FindingObserver,
-    verify::MergeJob, verify::Rival, verify::Target, verify::Verdict, verify::VerifyJob,
-    verify::VerifyReport,
+    cli::words, copy::GenerationSet, copy::generations::newest::Untaken,
+    copy::generations::newest::latest, copy::generations::set::UNFINISHED,
+    copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
+    event::Stop, heal::ProtectJob, manifest::read::escape, span::FoundInIndex, span::OpenSpan,
+    span::SpanCheck, span::is_empty_disk, state::DatedName, sys, sys::Dir, sys::Uninterrupted,
+    verify::DirProof, verify::Finding, verify::FindingObserver, verify::MergeJob, verify::Rival,
+    verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
 };
 
 /// The setup of a check, whether it makes files whole or not.
@@ -161,6 +161,7 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
     let given = if job.dirs.is_empty() { &here[..] } else { &job.dirs };
     let mut dirs = Vec::with_capacity(given.len());
     for dir in given {
+        untaken.extend(Untaken::at(dir).map(untaken_as_one));
         let read = |root: Dir| {
             let set = GenerationSet::read(&root, dir).ok()?;
             let is_others = set.is_of_another_user(&root);
@@ -168,9 +169,13 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
         };
         let (mut set, latest, is_others) = Dir::open(dir).ok().and_then(read).unwrap_or_default();
         let is_recorded = || DirProof::of(dir, job.state.as_deref()) == DirProof::Recorded;
-        if !set.unread.is_empty() && !is_recorded() {
+        let is_untold = !set.unread.is_empty() || set.unrecorded.is_some();
+        if is_untold && !is_recorded() {
             untaken.extend(set.unread.drain(..).map(|(_, error)| Finding::Broken(error)));
+            untaken.extend(set.unrecorded.take().map(Finding::Warning));
         }
+        let lost = set.lost.take().filter(|(name, _)| latest != Some(*name));
+        untaken.extend(lost.map(|(_, error)| Finding::Unusable(error)));
         let has_none = set.complete.is_empty() && set.misnamed.is_empty();
         if (has_none && !is_others) || is_recorded() {
             // Where no generation was finished the tree of one has the manifest of its run.
@@ -181,16 +186,17 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
             continue;
         }
         let named = set.named(dir);
-        if let Some(name) = latest.filter(|name| !named.contains(name)) {
-            untaken.push(untaken_as_one(&path_of(dir, name), true));
-        }
+        let mut tell = |name: DatedName| {
+            let is_latest = latest == Some(name);
+            untaken.push(untaken_as_one(Untaken::without_record(&path_of(dir, name), is_latest)));
+        };
+        latest.filter(|name| !named.contains(name)).into_iter().for_each(&mut tell);
         for name in named {
-            let path = path_of(dir, name);
             // Of each the check says that its record is another user's.
             if !is_others && set.foreign.contains(&name) {
-                untaken.push(untaken_as_one(&path, latest == Some(name)));
+                tell(name);
             }
-            dirs.push(path);
+            dirs.push(path_of(dir, name));
         }
     }
     (VerifyJob { dirs, ..job }, untaken)
@@ -202,13 +208,10 @@ fn unfinished_one(path: &Path) -> Finding {
     Finding::Notice(Error::finding("take for a generation", path, finding))
 }
 
-/// The finding about a directory that only has the name of a generation: it is bad where `latest` leads there.
-fn untaken_as_one(path: &Path, is_latest: bool) -> Finding {
-    let finding =
-        "no run of yours left a finished record in it, so no run goes on from it or keeps it";
-    let error = Error::finding("take for a generation", path, finding);
-    match is_latest {
-        true => Finding::Unusable(error.with_note("; latest leads there: run the copy again")),
+/// The finding about a directory that only has the name of a generation: it is bad where that is to be the newest.
+fn untaken_as_one(Untaken { error, is_newest }: Untaken) -> Finding {
+    match is_newest {
+        true => Finding::Unusable(error),
         false => Finding::Notice(error),
     }
 }

@@ -1,15 +1,17 @@
 //! The name of a directory that a run makes for itself, and what a generation keeps about the run that made it.
 //!
 //! The name is when the run began, as `2026-11-21T020000Z`, in UTC; names sort by time. Who may write to the directory
-//! of all generations can give them each other's names. So the name is noted in the private directory of each.
+//! of all generations can give them each other's names, and hide the newest. So the name is noted in the private
+//! directory of each, and that of the newest in the one of all.
 
 use std::{fmt, io, io::Read, path::Path};
 
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Error, manifest::is_ahead, state::Missing, state::PrivateDir, sys, sys::Dir,
-    sys::Uninterrupted,
+    error::Error, manifest::is_ahead, state::Missing, state::Note, state::PrivateDir, sys,
+    sys::Dir, sys::Uninterrupted,
 };
 
 /// The file of the note.
@@ -114,6 +116,26 @@ impl GenerationNote {
              own again (mv), and close the directory to others (chmod 700)"
         );
         Some(Error::finding("take for the generation of its name", path, finding))
+    }
+}
+
+/// The name of the newest generation, in the private directory of all. It is noted when that generation is there and
+/// `latest` leads to it: so one that is noted was there, whenever a run was killed.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct NewestGeneration(String);
+
+impl Note for NewestGeneration {
+    const FILE: &str = "newest";
+    const HEAD: &str = "dircopy newest 1";
+}
+
+impl NewestGeneration {
+    pub fn of(name: DatedName) -> Self {
+        Self(name.to_string())
+    }
+
+    pub fn name(&self) -> Option<DatedName> {
+        DatedName::parse(&self.0)
     }
 }
 

@@ -33,7 +33,7 @@ pub use bag::{
 };
 pub use belief::{Belief, Remembered, RowPlace, Unsettled};
 pub use closing::FinishedManifest;
-pub use generation::{DatedName, GenerationNote};
+pub use generation::{DatedName, GenerationNote, NewestGeneration};
 pub use knowledge::Knowledge;
 pub use note::Note;
 pub use notes::{

@@ -4,7 +4,7 @@
 use std::{io::Read, path::Path};
 
 use crate::{
-    copy::CopyJob, copy::GenerationSet, copy::generations::set::latest,
+    copy::CopyJob, copy::GenerationSet, copy::generations::newest::latest,
     copy::generations::set::path_of, error::Error, error::Result,
     manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD, path::Shown,
     path::directory_of, state::DatedName, state::GenerationNote, sys, sys::Dir, sys::PlainUse,

@@ -5,6 +5,7 @@
 //! which goes what the source has no more (`prune`), or what can be shared is put into it first (`seed`). Only a
 //! complete tree gets the name of a generation (`set`); old ones go through the trash (`keep`).
 
+pub mod newest;
 pub mod prune;
 mod seed;
 pub mod set;
@@ -19,19 +20,20 @@ use crate::{
     copy::before::check::Opened, copy::before::check::make_output,
     copy::before::check::open_output, copy::before::space::RecordedFiles,
     copy::before::space::SpaceAnswer, copy::before::space::SpaceLook,
-    copy::generations::prune::Pruning, copy::generations::prune::remove_found,
-    copy::generations::seed::Seeded, copy::generations::seed::Seeding,
-    copy::generations::set::Beginning, copy::generations::set::TreePlace,
-    copy::generations::set::UNFINISHED, copy::generations::set::UnfinishedTree,
-    copy::generations::set::cannot_make, copy::generations::set::discard,
-    copy::generations::set::lead_to, copy::generations::set::open_private,
+    copy::generations::newest::lead_to, copy::generations::prune::Pruning,
+    copy::generations::prune::remove_found, copy::generations::seed::Seeded,
+    copy::generations::seed::Seeding, copy::generations::set::Beginning,
+    copy::generations::set::TreePlace, copy::generations::set::UNFINISHED,
+    copy::generations::set::UnfinishedTree, copy::generations::set::cannot_make,
+    copy::generations::set::discard, copy::generations::set::open_private,
     copy::generations::set::path_of, copy::generations::set::shared_by_links, copy::mirror::Mirror,
     copy::mirror::departures::TreeRecord, copy::mirror::look::DepartureLook,
-    copy::mirror::look::LookResult, copy::run::earlier::EarlierRecords, error::Error,
+    copy::mirror::look::LookResult, copy::run::earlier::EarlierRecords, error::Deed, error::Error,
     error::Result, event::Event, event::EventObserver, event::Progress, event::Stop, io::Renamed,
     part::content::Method, state::CountedRun, state::DatedName, state::GenerationNote,
-    state::Knowledge, state::LATEST, state::Missing, state::PrivateDir, sys::Attributes, sys::Dir,
-    sys::PartOwner, tree::HeldTree, tree::Patience, tree::Policy,
+    state::Knowledge, state::LATEST, state::Missing, state::NewestGeneration, state::Note,
+    state::PrivateDir, sys::Attributes, sys::Dir, sys::PartOwner, tree::HeldTree, tree::Patience,
+    tree::Policy,
 };
 
 // A run that makes a generation: a tree with an unfinished name is filled, and gets its name when it is complete and
@@ -76,6 +78,7 @@ impl GenerationRun<'_> {
             Some(root) => GenerationSet::read(root, &job.output)?,
             None => GenerationSet::default(),
         };
+        set.unrecorded.iter().for_each(|error| (observer.listen)(&Event::Warning(error)));
         // Where there was a generation the look says how much would be missing from the next one.
         if set.newest().is_none()
             && let Some(nothing) = job.of_nothing(Instant::now(), stop)?
@@ -418,7 +421,15 @@ impl GenerationRun<'_> {
         stop: &Stop,
     ) {
         let (mut lost, mut errors) = (LostNames::default(), Vec::new());
-        match lead_to(&root.dir, name) {
+        let led = lead_to(&root.dir, name);
+        // One of the future is to be moved away.
+        if !name.is_ahead() {
+            let (private, deed) =
+                (&root.private, "write the private note of the newest generation in");
+            let noted = NewestGeneration::of(name).write(private, true);
+            errors.extend(noted.deed(deed, private.path()).err());
+        }
+        match led {
             Ok(leads) => {
                 if !leads {
                     let finding = "no run made it, so it stays, and does not lead to the new generation; give it \

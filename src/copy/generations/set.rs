@@ -4,22 +4,18 @@
 //! record, which only a complete run leaves.
 
 use std::path::{Path, PathBuf};
-use std::{collections::BTreeSet, ffi::OsStr, io, io::Read, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ffi::OsStr, io, sync::Arc, time::Duration};
 
 use crate::{
     copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Cause, error::Deed,
-    error::Error, error::Result, event::Event, event::Stop, path::RelPath, staged::create_link,
-    staged::write_whole, state::DatedName, state::GenerationNote, state::LATEST, state::Missing,
-    state::PrivateDir, state::closing::FINISHED, state::private_dir::NAME, sys, sys::Dir,
-    sys::DirListing, sys::Uninterrupted, sys::stat::Kind, tree::HeldTree, tree::OutputDir,
-    tree::Patience,
+    error::Error, error::Result, event::Event, event::Stop, path::RelPath, state::DatedName,
+    state::GenerationNote, state::Missing, state::PrivateDir, state::closing::FINISHED,
+    state::private_dir::NAME, sys, sys::Dir, sys::DirListing, sys::stat::Kind, tree::HeldTree,
+    tree::OutputDir, tree::Patience,
 };
 
 /// The ending behind the date of a tree that is not finished.
 pub const UNFINISHED: &str = ".part";
-
-/// A `latest` that is a file, and was made by a run, has fewer bytes.
-const MOST_LATEST: u64 = 64;
 
 /// The content of the directory of all generations.
 #[derive(Debug, Default)]
@@ -37,6 +33,12 @@ pub struct GenerationSet {
     /// Complete ones that their own records call otherwise, by the names that they have. They are no other entries, and
     /// nothing goes by them.
     pub misnamed: Vec<(DatedName, Error)>,
+    /// The newest by the private record of all, …
+    pub(super) recorded: Option<DatedName>,
+    /// … the same if neither that one nor a newer one is there, and the error about it, …
+    pub lost: Option<(DatedName, Error)>,
+    /// … or why no record tells which is the newest.
+    pub unrecorded: Option<Error>,
 }
 
 impl GenerationSet {
@@ -69,6 +71,7 @@ impl GenerationSet {
         }
         set.complete.sort();
         set.unfinished.sort();
+        set.ask_record(root, path);
         Ok(set)
     }
 
@@ -105,7 +108,7 @@ impl GenerationSet {
 
     /// The errors about what may be a generation, and is not taken for one, by the names that are there.
     pub fn doubted(&self) -> impl Iterator<Item = &(DatedName, Error)> {
-        self.unread.iter().chain(&self.misnamed)
+        self.unread.iter().chain(&self.misnamed).chain(&self.lost)
     }
 
     /// True if what is in `root` was made by another user's runs, and none of it is this user's.
@@ -181,77 +184,6 @@ fn open_own(above: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
             Err(error)
         }
         _ => Ok(None),
-    }
-}
-
-/// Lets `latest` lead to the generation `name`: a symbolic link, or a file with its name where there are no links. What
-/// no run made stays: then the answer is false.
-///
-/// # Errors
-/// It cannot be made.
-pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<bool> {
-    if matches!(Latest::read(root)?, Latest::Foreign) {
-        return Ok(false);
-    }
-    let name = name.to_string();
-    match create_link(root, LATEST.as_ref(), name.as_ref()) {
-        Ok(link) => {
-            let published = root.publish(&link, LATEST.as_ref(), true);
-            if published.is_err() {
-                let _ = root.remove(&link);
-            }
-            published?;
-            // Who may write to the directory may have put another link in its place before.
-            if root.read_name_link(LATEST.as_ref())?.as_deref() != Some(name.as_ref()) {
-                return Err(io::Error::other("it leads elsewhere: someone else may write there"));
-            }
-            root.persist()?;
-        }
-        Err(_) => {
-            let text = format!("{name}\n");
-            let fill = |file: &mut std::fs::File| sys::write_all(&*file, text.as_bytes());
-            write_whole(root, LATEST.as_ref(), false, true, fill)?;
-        }
-    }
-    Ok(true)
-}
-
-/// The generation that `latest` leads to.
-pub fn latest(root: &Dir) -> Option<DatedName> {
-    match Latest::read(root) {
-        Ok(Latest::Of(name)) => Some(name),
-        _ => None,
-    }
-}
-
-/// The entry of the name `latest`.
-enum Latest {
-    Missing,
-    /// One as runs make them: it leads to the name of a generation, and says no more.
-    Of(DatedName),
-    /// An entry that no run made.
-    Foreign,
-}
-
-impl Latest {
-    fn read(root: &Dir) -> io::Result<Self> {
-        let stat = root.stat(LATEST.as_ref(), false).if_there()?;
-        let Some(stat) = stat else { return Ok(Self::Missing) };
-        let name = match stat.kind {
-            Kind::Symlink => {
-                let target = root.read_name_link(LATEST.as_ref())?;
-                target.as_deref().and_then(OsStr::to_str).and_then(DatedName::parse)
-            }
-            Kind::File if stat.size <= MOST_LATEST => {
-                let mut content = Vec::new();
-                let file = root.open_file(LATEST.as_ref(), false)?;
-                Uninterrupted(file).take(MOST_LATEST + 1).read_to_end(&mut content)?;
-                let text = content.strip_suffix(b"\n").and_then(|text| str::from_utf8(text).ok());
-                text.and_then(DatedName::parse)
-            }
-            _ => None,
-        };
-        Ok(name.map_or(Self::Foreign, Self::Of))
     }
 }
 

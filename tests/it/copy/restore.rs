@@ -191,7 +191,7 @@ fn generations_come_before_a_bag_beside_them() {
     scene.bare(["restore", "nights", "back"]).run().assert_code(0);
     assert_same(&scene, "src", "back");
     // Whose it is, is not known where the private directories are gone.
-    shell(&scene, "chmod -R u+w nights; rm -r nights/2*/.dircopy");
+    shell(&scene, "chmod -R u+w nights; rm -r nights/2*/.dircopy nights/.dircopy");
     let run = scene.bare(["restore", "nights", "other"]).run();
     run.assert_code(2).assert_says("or generations that no record of yours knows");
     assert!(!scene.path("other/notes.txt").exists());

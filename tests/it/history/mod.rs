@@ -6,6 +6,7 @@ mod misnamed;
 mod mounted;
 mod moves;
 mod neighbours;
+mod newest;
 mod powercut;
 mod random_source;
 mod renamed;

@@ -1,0 +1,199 @@
+//! Which generation is the newest: what `latest` leads to, and what the private record of all says.
+//!
+//! Who may write to the directory of all can move the newest away, put another directory in its place, and lead
+//! `latest` elsewhere. So its name is noted in the private directory there, behind all else that a run does for it.
+//! What is older than that is not taken for the newest.
+
+use std::{ffi::OsStr, io, io::Read, path::Path};
+
+use crate::{
+    copy::GenerationSet, copy::generations::set::path_of, error::Deed, error::Error,
+    path::directory_of, staged::create_link, staged::write_whole, state::DatedName, state::LATEST,
+    state::NewestGeneration, state::Note, state::PrivateDir, state::private_dir::CONSULT,
+    state::private_dir::NAME, sys, sys::Dir, sys::Uninterrupted, sys::stat::Kind,
+};
+
+/// A `latest` that is a file, and was made by a run, has fewer bytes.
+const MOST_LATEST: u64 = 64;
+
+/// Lets `latest` lead to the generation `name`: a symbolic link, or a file with its name where there are no links. What
+/// no run made stays: then the answer is false.
+///
+/// # Errors
+/// It cannot be made.
+pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<bool> {
+    if matches!(Latest::read(root)?, Latest::Foreign) {
+        return Ok(false);
+    }
+    let name = name.to_string();
+    match create_link(root, LATEST.as_ref(), name.as_ref()) {
+        Ok(link) => {
+            let published = root.publish(&link, LATEST.as_ref(), true);
+            if published.is_err() {
+                let _ = root.remove(&link);
+            }
+            published?;
+            // Who may write to the directory may have put another link in its place before.
+            if root.read_name_link(LATEST.as_ref())?.as_deref() != Some(name.as_ref()) {
+                return Err(io::Error::other("it leads elsewhere: someone else may write there"));
+            }
+            root.persist()?;
+        }
+        Err(_) => {
+            let text = format!("{name}\n");
+            let fill = |file: &mut std::fs::File| sys::write_all(&*file, text.as_bytes());
+            write_whole(root, LATEST.as_ref(), false, true, fill)?;
+        }
+    }
+    Ok(true)
+}
+
+/// The generation that `latest` leads to.
+pub fn latest(root: &Dir) -> Option<DatedName> {
+    match Latest::read(root) {
+        Ok(Latest::Of(name)) => Some(name),
+        _ => None,
+    }
+}
+
+/// The entry of the name `latest`.
+enum Latest {
+    Missing,
+    /// One as runs make them: it leads to the name of a generation, and says no more.
+    Of(DatedName),
+    /// An entry that no run made.
+    Foreign,
+}
+
+impl Latest {
+    fn read(root: &Dir) -> io::Result<Self> {
+        let stat = root.stat(LATEST.as_ref(), false).if_there()?;
+        let Some(stat) = stat else { return Ok(Self::Missing) };
+        let name = match stat.kind {
+            Kind::Symlink => {
+                let target = root.read_name_link(LATEST.as_ref())?;
+                target.as_deref().and_then(OsStr::to_str).and_then(DatedName::parse)
+            }
+            Kind::File if stat.size <= MOST_LATEST => {
+                let mut content = Vec::new();
+                let file = root.open_file(LATEST.as_ref(), false)?;
+                Uninterrupted(file).take(MOST_LATEST + 1).read_to_end(&mut content)?;
+                let text = content.strip_suffix(b"\n").and_then(|text| str::from_utf8(text).ok());
+                text.and_then(DatedName::parse)
+            }
+            _ => None,
+        };
+        Ok(name.map_or(Self::Foreign, Self::Of))
+    }
+}
+
+impl GenerationSet {
+    /// Holds what is there against the newest generation on record.
+    pub(super) fn ask_record(&mut self, root: &Dir, path: &Path) {
+        let why = match PrivateDir::consult(root, path, None) {
+            Ok(Some(private)) => {
+                self.recorded = NewestGeneration::read(&private).and_then(|it| it.name());
+                None
+            }
+            Ok(None) => Some(Error::finding(CONSULT, path.join(NAME), "there is none")),
+            Err(error) => Some(error),
+        };
+        let unrecorded = why.zip(self.newest()).map(|(why, newest)| {
+            why.with_note(format!("; so nothing tells whether {newest} is the newest generation"))
+        });
+        self.unrecorded = unrecorded;
+        let lost = self.recorded.filter(|name| self.newest() < Some(*name) && !self.has(*name));
+        self.lost = lost.map(|name| {
+            let what = match self.foreign.contains(&name) {
+                true => "what has its name has no finished record of yours",
+                false => "it is gone",
+            };
+            let finding = format!(
+                "your last run made it, and {what}; if you did not do that, who may write there did (chmod 700 closes \
+                 it), and the next run makes a newer one"
+            );
+            (name, Error::finding("find the newest generation", path_of(path, name), finding))
+        });
+    }
+
+    /// The directory at `path`, which is called `name`, if no run of this user's completed it.
+    fn untaken(&mut self, path: &Path, name: DatedName) -> Option<Untaken> {
+        let lost = self.lost.take_if(|(lost, _)| *lost == name);
+        match lost {
+            Some((_, error)) => Some(Untaken { error, is_newest: true }),
+            None if self.has(name) => None,
+            None => Some(Untaken::without_record(path, false)),
+        }
+    }
+
+    /// The link at `path`, if it leads to another generation than to the newest on record, or to none.
+    fn latest_untaken(&mut self, path: &Path, to: Option<DatedName>) -> Option<Untaken> {
+        let recorded = self.recorded?;
+        if let Some((_, error)) = self.lost.take() {
+            return Some(Untaken { error, is_newest: true });
+        }
+        let leads = match to {
+            // A run is killed before it notes that.
+            Some(to) if to >= recorded && self.has(to) => return None,
+            Some(to) => format!("it leads to {to}"),
+            None => "it is no link of your runs".to_owned(),
+        };
+        let finding = format!(
+            "{leads}, and the newest of your runs is {recorded}: name that one; if you did not do that, who may write \
+             there did (chmod 700 closes it)"
+        );
+        let error = Error::finding("take for the newest generation", path, finding);
+        Some(Untaken { error, is_newest: true })
+    }
+
+    /// True if it is there, or it cannot be told, which is told.
+    fn has(&self, name: DatedName) -> bool {
+        self.complete.contains(&name) || self.doubted().any(|(doubted, _)| *doubted == name)
+    }
+}
+
+/// A directory with the name of a generation, or called `latest`, among generations of this user's, that is not to be
+/// taken for one.
+pub struct Untaken {
+    pub error: Error,
+    /// True if the newest is asked for by that name.
+    pub is_newest: bool,
+}
+
+impl Untaken {
+    /// The one at `path`, if it is one.
+    pub fn at(path: &Path) -> Option<Self> {
+        let is_latest = path.file_name().is_some_and(|name| name == LATEST);
+        // The link may lead anywhere.
+        let full = match is_latest {
+            true => directory_of(path).canonicalize().ok()?.join(LATEST),
+            false => path.canonicalize().ok()?,
+        };
+        let (name, all) = (DatedName::parse(full.file_name()?.to_str()?), full.parent()?);
+        if name.is_none() && !is_latest {
+            return None;
+        }
+        let root = Dir::open(all).ok()?;
+        let mut set = GenerationSet::read(&root, all).ok()?;
+        let is_ours = !set.complete.is_empty() || set.recorded.is_some();
+        if !is_ours {
+            return None;
+        }
+        match is_latest {
+            true => set.latest_untaken(path, latest(&root)),
+            false => set.untaken(path, name?),
+        }
+    }
+
+    /// A directory of this name, if no run of this user's completed it.
+    pub fn without_record(path: &Path, is_newest: bool) -> Self {
+        let finding =
+            "no run of yours left a finished record in it, so no run goes on from it or keeps it";
+        let error = Error::finding("take for a generation", path, finding);
+        let error = match is_newest {
+            true => error.with_note("; latest leads there: run the copy again"),
+            false => error,
+        };
+        Self { error, is_newest }
+    }
+}

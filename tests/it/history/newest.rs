@@ -1,0 +1,141 @@
+//! The newest generation, where another user may write to the directory of all: it is moved away, another directory gets
+//! its name, or `latest` leads elsewhere.
+
+use crate::harness::{Run, Scene, Strace, need, shell};
+
+/// Three nights, told apart by one file; their names, the oldest first.
+fn nights() -> (Scene, Vec<String>) {
+    let scene = Scene::new();
+    shell(&scene, "mkdir -m 777 dst");
+    for night in ["one", "two", "three"] {
+        scene.src.file("file", night);
+        scene.copy(&["--generations"]).assert_code(0);
+    }
+    let names = names(&scene);
+    assert_eq!(names.len(), 3, "{names:?}");
+    (scene, names)
+}
+
+fn names(scene: &Scene) -> Vec<String> {
+    shell(scene, "cd dst && ls -d 20*Z").lines().map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn bare(scene: &Scene, args: &[&str], code: i32) -> Run {
+    let run = scene.bare(args).run();
+    run.assert_no_crash();
+    run.assert_code(code);
+    run
+}
+
+/// A tree with a manifest and without a record, as anybody can make it.
+const PLANT: &str = "plant() { mkdir $1 && echo planted >$1/file && (cd $1 && sha256sum file >dircopy-20300101T000000Z.sha256sum); }";
+
+/// Nothing is restored from these, and a check of each says why.
+#[track_caller]
+fn refused(scene: &Scene, says: &str, paths: &[&str]) {
+    for path in paths {
+        bare(scene, &["verify", path], 5).assert_says(says);
+        bare(scene, &["restore", path, "back"], 2).assert_says(says);
+        assert!(!scene.path("back").exists());
+    }
+}
+
+#[test]
+fn a_tree_in_the_place_of_the_newest_is_not_taken_for_it() {
+    let (scene, all) = nights();
+    let newest = format!("dst/{}", all[2]);
+    shell(&scene, &format!("{PLANT}; mv {newest} away; plant {newest}"));
+    refused(&scene, "finished record", &[&newest, "dst/latest", "dst"]);
+    bare(&scene, &["generations", "dst"], 1).assert_says("your last run made it");
+    // A list that was kept elsewhere says what is good.
+    let list = shell(&scene, "ls away/dircopy-*");
+    bare(&scene, &["restore", &newest, "back", "--expect", list.trim()], 4);
+    // Older ones are what they were.
+    let older = format!("dst/{}", all[1]);
+    bare(&scene, &["verify", &older], 0);
+    bare(&scene, &["restore", &older, "older"], 0);
+    assert_eq!(shell(&scene, "cat older/file"), "two");
+    // The next night goes on from the newest of its user's, and is the newest.
+    shell(&scene, "cp -p dst/latest/file src/file");
+    let run = scene.copy(&["--generations"]);
+    run.assert_code(0).assert_says("your last run made it");
+    assert_eq!(shell(&scene, "cat dst/latest/file"), "planted\n");
+    let name = shell(&scene, "readlink dst/latest");
+    bare(&scene, &["verify", &format!("dst/{}", name.trim())], 0);
+    for path in ["dst", "dst/latest"] {
+        bare(&scene, &["verify", path], 0);
+    }
+    bare(&scene, &["restore", "dst/latest", "again"], 0);
+    // What was put there is none of the generations.
+    bare(&scene, &["restore", &newest, "none"], 2).assert_says("no run of yours left");
+    let within = format!("cd {newest}");
+    let run = scene.bare(["restore", ".", "../../none"]).after(&within).run();
+    run.assert_code(2).assert_says("no run of yours left");
+    assert!(!bare(&scene, &["verify", &newest], 0).err().is_empty());
+}
+
+#[test]
+fn no_older_generation_and_no_other_directory_is_taken_for_the_newest() {
+    let (scene, all) = nights();
+    let newest = format!("dst/{}", all[2]);
+    // It is there, and `latest` leads elsewhere.
+    for lead in [
+        format!("ln -s {} dst/latest", all[1]),
+        format!("{PLANT}; plant dst/2099-01-01T000000Z; ln -s 2099-01-01T000000Z dst/latest"),
+        format!("{PLANT}; plant evil; ln -s ../evil dst/latest"),
+        format!("{PLANT}; plant dst/latest"),
+    ] {
+        shell(&scene, &format!("rm dst/latest; {lead}"));
+        refused(&scene, &format!("the newest of your runs is {}", all[2]), &["dst/latest"]);
+        bare(&scene, &["restore", "dst", "back"], if lead.contains("dst/2099") { 2 } else { 0 });
+        shell(&scene, "rm -rf back dst/2099* evil; [ -L dst/latest ] || mv dst/latest x; rm -rf x");
+        shell(&scene, &format!("ln -sfn {} dst/latest", all[2]));
+    }
+    bare(&scene, &["verify", "dst/latest"], 0);
+    // It is gone.
+    shell(&scene, &format!("mv {newest} away; ln -sfn {} dst/latest", all[1]));
+    refused(&scene, "your last run made it, and it is gone", &["dst/latest", "dst"]);
+    let run = bare(&scene, &["restore", "dst", "back"], 2);
+    run.assert_says(&format!("dircopy restore dst/{} DST", all[1]));
+    bare(&scene, &["verify", &format!("dst/{}", all[1])], 0);
+    scene.copy(&["--generations", "--keep", "last=1"]).assert_code(0).assert_says("it is gone");
+    bare(&scene, &["verify", "dst"], 0);
+    assert_eq!(names(&scene).len(), 1);
+    // All of what tells it is gone.
+    shell(&scene, "mv dst/.dircopy gone");
+    let says = "nothing tells whether";
+    for args in [["verify", "dst"].as_slice(), &["restore", "dst", "back"]] {
+        bare(&scene, args, 0).assert_says(says);
+    }
+    scene.copy(&["--generations"]).assert_code(0).assert_says(says);
+    assert!(!bare(&scene, &["verify", "dst"], 0).err().contains(says));
+}
+
+/// Whenever a run is killed, what is there is no fault of anybody's.
+#[test]
+fn a_run_that_was_killed_at_its_end_makes_nobody_doubt() {
+    need!(Strace);
+    let mut ends = [0; 2];
+    for when in 1..60 {
+        let scene = Scene::new();
+        scene.src.file("file", "one");
+        scene.copy(&["--generations"]).assert_code(0);
+        scene.src.file("file", "other");
+        let calls = "renameat,renameat2,linkat,symlinkat,unlinkat,fsync";
+        let strace = Strace::inject(&scene, calls, &format!("signal=KILL:when={when}"));
+        let run = strace.run(scene.command(["--generations"]));
+        for path in ["dst", "dst/latest"] {
+            bare(&scene, &["verify", path], 0);
+            bare(&scene, &["restore", path, "back"], 0);
+            shell(&scene, "rm -r back");
+        }
+        ends[usize::from(shell(&scene, "cat dst/latest/file") == "other")] += 1;
+        if run.code == Some(0) {
+            break;
+        }
+        scene.copy(&["--generations"]).assert_code(0);
+        bare(&scene, &["verify", "dst/latest"], 0);
+    }
+    assert!(ends[0] > 3 && ends[1] > 1, "{ends:?}");
+}
