@@ -156,7 +156,7 @@ pub mod internals {
     pub use crate::hash::multibuffer::streams;
     pub use crate::manifest::archive;
     pub use crate::manifest::lists as line;
-    pub use crate::parity::{joined::JoinedFiles, packets};
+    pub use crate::parity::{JoinedFiles, packets};
     pub use crate::state::probe::RecordProbe;
     pub use crate::transfer::rescue::map::Map;
     pub use crate::tree::Inclusion;

@@ -1,6 +1,17 @@
 //! Manifests: the `sha256sum` files that say what a tree holds, and further lists beside them.
 
-pub mod archive;
+/// The lists of archives, of film sets and of clouds, which are more than lines with digests: those of BagIt bags,
+/// Media Hash Lists, which are XML, and what clouds say of their objects in JSON.
+///
+/// Here is how they are written down; what a check makes of bags and histories is in `verify`.
+pub mod archive {
+    pub mod bag;
+    pub mod bag_list;
+    pub mod cloud;
+    pub mod mhl;
+    pub mod mhl_writer;
+    mod xml;
+}
 mod index;
 pub mod lists;
 pub mod name;

@@ -13,9 +13,7 @@ use crate::{
     error::Result, event::Stop, hash::Digest, path::RelPath, sys, sys::Dir, tree::LastDir,
 };
 
-use super::{
-    AllUnfit, MOST_SUMS, Means, NewSet, ParityDir, ParityReport, Share, Wanted, bins::Bins,
-};
+use super::{AllUnfit, Bins, MOST_SUMS, Means, NewSet, ParityDir, ParityReport, Share, Wanted};
 
 /// The maker of parity of a tree that is being copied, and the files that wait for it.
 #[derive(Debug)]

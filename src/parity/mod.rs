@@ -6,10 +6,6 @@
 //! set's.
 
 mod ahead;
-mod bins;
-mod field;
-#[allow(missing_docs)] // of what fuzz targets read
-pub mod joined;
 mod make;
 mod md5_lanes;
 #[allow(missing_docs)] // of what fuzz targets read
@@ -17,24 +13,24 @@ pub mod packets;
 mod repair;
 mod sums;
 
+pub use ahead::ParityAhead;
+pub use make::{AllUnfit, Bins, MOST_SUMS, Means, PlannedSet, Share, Unfit, Wanted};
+pub use packets::{Listed, StoredSet};
+pub use repair::{Repair, WillBeWhole, bad_slices};
+
 use std::{
-    collections::hash_map::RandomState, ffi::OsStr, ffi::OsString, hash::BuildHasher, io,
+    collections::hash_map::RandomState, ffi::OsStr, ffi::OsString, fs::File, hash::BuildHasher, io,
     path::Path, path::PathBuf,
 };
 
 use serde::Serialize;
 
+use crate::error::{Deed, Error, Result};
+use crate::sys::{Dir, DirListing, Medium};
 use crate::{
-    error::Deed, error::Error, error::Result, hash::Digest, hash::hex, path::RelPath,
-    staged::StagedFile, state::private_dir::NAME, sys::Dir, sys::DirListing, sys::stat::Kind,
+    hash::Digest, hash::hex, path::RelPath, staged::StagedFile, state::private_dir::NAME,
+    sys::stat::Kind,
 };
-
-pub use ahead::ParityAhead;
-pub use bins::Bins;
-pub use joined::JoinedFiles;
-pub use make::{AllUnfit, MOST_SUMS, Means, PlannedSet, Share, Unfit, Wanted};
-pub use packets::{Listed, StoredSet};
-pub use repair::{Repair, WillBeWhole, bad_slices};
 
 /// The directory in [`NAME`].
 const PARITY: &str = "parity";
@@ -113,8 +109,8 @@ impl ParityDir {
                 names.push(name.to_os_string());
             }
         }
-        names.sort_by(|a, b| joined::set_name(a).cmp(joined::set_name(b)).then_with(|| a.cmp(b)));
-        let sets = names.chunk_by(|a, b| joined::set_name(a) == joined::set_name(b));
+        names.sort_by(|a, b| set_name(a).cmp(set_name(b)).then_with(|| a.cmp(b)));
+        let sets = names.chunk_by(|a, b| set_name(a) == set_name(b));
         Ok(sets.flat_map(|set| set.chunks(MOST_PARTS)).map(<[OsString]>::to_vec).collect())
     }
 
@@ -337,8 +333,64 @@ impl ParityIndex {
     }
 }
 
+// Files that are read as if they were one: other programs write a set into several.
+
+/// Files one behind the other.
+#[derive(Debug)]
+pub struct JoinedFiles(Vec<(File, u64)>);
+
+impl JoinedFiles {
+    /// These files, as long as they are now.
+    ///
+    /// # Errors
+    /// The length of one is not told.
+    pub fn new(files: Vec<File>) -> io::Result<Self> {
+        let with_len = |file| Dir::stat_file(&file).map(|stat| (file, stat.size));
+        files.into_iter().map(with_len).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The first of them, if there is one.
+    pub fn first(&self) -> Option<&File> {
+        self.0.first().map(|(file, _)| file)
+    }
+
+    /// The length of all.
+    pub fn size(&self) -> u64 {
+        self.0.iter().fold(0, |sum, (_, len)| sum.saturating_add(*len))
+    }
+
+    /// Fills `room` with what is at `at`, as far as the files go.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn fill_at(&self, room: &mut [u8], at: u64) -> io::Result<usize> {
+        let (mut filled, mut start) = (0, 0);
+        for (file, len) in &self.0 {
+            let from = (at + filled as u64).saturating_sub(start);
+            let want = (room.len() - filled).min(len.saturating_sub(from) as usize);
+            let read = Medium::any(file).fill_at(&mut room[filled..filled + want], from)?;
+            filled += read;
+            if read < want || filled == room.len() {
+                break;
+            }
+            start += len;
+        }
+        Ok(filled)
+    }
+}
+
+/// The name of the set that a file of this name has a part of: `NAME.vol003+04.par2` is of `NAME`.
+fn set_name(file: &OsStr) -> &[u8] {
+    let name = file.as_encoded_bytes();
+    let name = name.strip_suffix(ENDING.as_bytes()).unwrap_or(name);
+    let Some(at) = memchr::memmem::rfind(name, b".vol") else { return name };
+    let number = &name[at + 4..];
+    let is_number = number.iter().all(|byte| byte.is_ascii_digit() || b"+-_".contains(byte));
+    if is_number { &name[..at] } else { name }
+}
+
 #[cfg(test)]
-mod tests {
+mod parity_tests {
     use std::{cell::RefCell, fs};
 
     use super::*;
@@ -443,5 +495,44 @@ mod tests {
         let (_, made, unfit) = add(root.path(), &wanted, MOST_SUMS);
         assert!(made.is_none() && matches!(unfit[&1], Unfit::Differs(Some(_))));
         assert_eq!(fs::read_dir(parity.path()).unwrap().count(), 0);
+    }
+}
+
+#[cfg(test)]
+mod joined_tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn files_are_read_as_one() {
+        let file = |bytes: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(bytes).unwrap();
+            file
+        };
+        let joined = JoinedFiles::new(vec![file(b"abc"), file(b""), file(b"defg")]).unwrap();
+        assert_eq!(joined.size(), 7);
+        for from in 0..9 {
+            for len in 0..9 {
+                let mut room = vec![0; len];
+                let read = joined.fill_at(&mut room, from).unwrap();
+                let (from, all) = ((from as usize).min(7), b"abcdefg");
+                assert_eq!(&room[..read], &all[from..(from + len).min(7)]);
+            }
+        }
+    }
+
+    #[test]
+    fn parts_have_the_name_of_their_set() {
+        for (name, set) in [
+            ("a.par2", "a"),
+            ("a.vol000+01.par2", "a"),
+            ("a.vol3-4.par2", "a"),
+            ("a.volume.par2", "a.volume"),
+            ("a.b.vol1+2.c.par2", "a.b.vol1+2.c"),
+        ] {
+            assert_eq!(set_name(OsStr::new(name)), set.as_bytes());
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     sys::stat::Time,
 };
 
-use super::joined::JoinedFiles;
+use super::JoinedFiles;
 
 /// The most slices that a set may have.
 pub const MOST_SLICES: usize = 32_768;

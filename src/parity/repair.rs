@@ -14,11 +14,10 @@ use crate::{
 };
 
 use super::{
-    field::{Solution, constants, power, product, solve},
-    joined::JoinedFiles,
+    JoinedFiles,
     make::{MOST_BATCH, MOST_PIECE, MOST_SUMS, zeros},
     packets::{PAGE, RecoverySlice, SetFile, SetFiles, StoredSet, Sum},
-    sums::{Sums, Term},
+    sums::{Solution, Sums, Term, constants, power, product, solve},
 };
 
 /// Reads slices of the files of a set, where they are.

@@ -1,10 +1,13 @@
-//! The held directory, and what is done with it alike on every system: making things under the random
-//! names of part files.
+//! The held directory, and what is done with it alike on every system: making things under the random names of part
+//! files, and listing it.
 
-use std::{ffi::OsStr, ffi::OsString, fs::File, io};
+use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, vec};
 
-use crate::sys::part_name::{PartOwner, under_part_name};
-use crate::sys::{Attributes, Dir, close_file, dir_listing::DirListing, stat::Kind};
+use crate::sys::{Attributes, Dir, DirReader, close_file};
+use crate::{
+    sys::part_name::PartOwner, sys::part_name::under_part_name, sys::stat::Kind,
+    sys::types::ListedEntry,
+};
 
 /// The error of what is used as a regular file and is none.
 pub(super) fn is_not_plain(kind: Kind) -> io::Error {
@@ -112,4 +115,72 @@ impl Dir {
         let numbers = both.iter().all(|(made, now)| made.stat.id == now.stat.id);
         Ok((numbers, both.iter().all(|(made, now)| made.birth == now.birth)))
     }
+}
+
+// One directory, listed from its first entry to its last.
+
+/// The entries of a directory, without `.` and `..`, in the order of the file system; after an error none.
+pub struct DirListing {
+    dir: Option<Dir>,
+    reader: DirReader,
+    batch: vec::IntoIter<ListedEntry>,
+}
+
+impl DirListing {
+    /// A listing of `dir`, through a handle of its own: all who list through one handle share one position.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn of(dir: &Dir) -> io::Result<Self> {
+        let dir = dir.open_dir(OsStr::new("."), false)?;
+        Ok(Self { dir: Some(dir), reader: DirReader::default(), batch: Vec::new().into_iter() })
+    }
+
+    /// A listing of the directory at `path`. That of the standard library panics where a directory cannot be closed.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        Self::of(&Dir::open(path)?)
+    }
+
+    /// True if `dir` has no entries.
+    ///
+    /// # Errors
+    /// It cannot be listed.
+    pub fn is_empty(dir: &Dir) -> io::Result<bool> {
+        Self::of(dir)?.next().transpose().map(|first| first.is_none())
+    }
+}
+
+impl Iterator for DirListing {
+    type Item = io::Result<ListedEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(entry) = self.batch.next() {
+            return Some(Ok(entry));
+        }
+        match self.reader.next_batch(self.dir.as_ref()?) {
+            Ok(batch) => {
+                self.batch = batch.into_iter();
+                self.batch.next().map(Ok)
+            }
+            Err(error) => {
+                self.dir = None;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+// FIFOs, sockets and devices, which are copied as what they are: none is ever opened. Only Linux has calls for that
+// which no other entry that takes their name is meant by.
+
+/// What such an entry is besides its label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Special {
+    /// The kind, as the system has it.
+    pub(super) format: u32,
+    /// Of a device: which.
+    pub(super) device: u64,
 }

@@ -1,6 +1,10 @@
-//! Calls that a signal interrupted are made again, but not for ever.
+//! Reading and writing what is open, on every system: calls that a signal interrupted are made again, but not for ever.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::{fs::File, io};
+
+use crate::sys::stat::Stat;
+use crate::sys::{StreamEnd, has_exact_sizes, read_at};
 
 /// Number of times that a call is made again without anything coming of it. Signals come one at a time: what is
 /// interrupted more often than this is interrupted by something else (a FUSE server, a filter of system calls), and
@@ -71,6 +75,85 @@ impl<W: Write> Write for Uninterrupted<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.call(W::flush)
+    }
+}
+
+// Part of a file, read without its position: by several threads, each at a place of its own.
+
+/// The bytes of a file from one offset up to another.
+#[derive(Debug)]
+pub struct FileRange<'a> {
+    file: &'a File,
+    from: u64,
+    to: u64,
+}
+
+impl<'a> FileRange<'a> {
+    /// Those from `from` up to `to`, or to the end of the file.
+    pub fn new(file: &'a File, from: u64, to: u64) -> Self {
+        Self { file, from, to }
+    }
+
+    /// Number of bytes left, if the file is long enough.
+    pub fn left(&self) -> u64 {
+        self.to.saturating_sub(self.from)
+    }
+
+    /// They end there from now on.
+    pub fn extend_to(&mut self, to: u64) {
+        self.to = to;
+    }
+}
+
+/// True if the content of a file of `size` bytes ends where its size says. Where sizes are not exact, only a read
+/// tells.
+///
+/// # Errors
+/// It could not be read.
+pub fn ends_at(file: &File, size: u64) -> io::Result<bool> {
+    Ok(has_exact_sizes(file) || read_at(file, &mut [0], size)? == 0)
+}
+
+impl Read for FileRange<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let now = room.len().min(usize::try_from(self.left()).unwrap_or(usize::MAX));
+        let from = self.from;
+        let got = lasting(|| read_at(self.file, &mut room[..now], from))?;
+        self.from += got as u64;
+        Ok(got)
+    }
+}
+
+// The facts about an open end of a stream, on every system.
+
+impl StreamEnd {
+    pub fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Writes all of `bytes`; false if it was to stop before that was done, which is asked for each piece.
+    pub fn write_all(&self, bytes: &[u8], is_to_stop: impl Fn() -> bool) -> io::Result<bool> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if is_to_stop() {
+                return Ok(false);
+            }
+            match self.write(rest)? {
+                None => {}
+                Some(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Some(written) => rest = rest.get(written..).unwrap_or_default(),
+            }
+        }
+        Ok(true)
+    }
+
+    /// The open file alone.
+    pub fn into_file(self) -> File {
+        self.file
     }
 }
 

@@ -6,8 +6,8 @@
 use std::{collections::BTreeSet, ffi::OsStr, fs::File, io, io::Read, path::PathBuf};
 
 use crate::{
-    sys::Attributes, sys::Dir, sys::interrupted::write_all, sys::part_name::PartOwner,
-    sys::special::Special, sys::stat::Stat, sys::types::CachePolicy, sys::types::Cloned,
+    sys::Attributes, sys::Dir, sys::dir::Special, sys::interrupted::write_all,
+    sys::part_name::PartOwner, sys::stat::Stat, sys::types::CachePolicy, sys::types::Cloned,
     sys::types::DataSharing, sys::types::IoPriority, sys::types::KernelCopy,
     sys::types::NamedInode, sys::types::PendingCall, sys::types::PluggedIn,
     sys::types::ResidentBytes, sys::types::Spliced,

@@ -1,17 +1,24 @@
-//! The expected content of the source, by an earlier manifest (`--expect`): its line for each file, and the files of it
-//! that were found.
+//! The expected content of the source, by an earlier manifest (`--expect`) or that of a bag: its line for each file,
+//! and the files of it that were found.
 
-use std::sync::{Mutex, OnceLock, PoisonError, atomic::AtomicU64, atomic::Ordering::Relaxed};
-use std::{collections::BTreeSet, fs::File, io, io::Read, path::Path, path::PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{
+    collections::BTreeSet, fs::File, io, io::Read, path::Path, path::PathBuf,
+    sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed,
+};
 
-use crate::error::is_absent;
+use crate::error::{Deed, Error, Result, is_absent};
+use crate::hash::{Algorithm, Algorithms, Digest};
+use crate::manifest::{Entries, Index, Lookup, ManifestName, Parsed, PayloadList, lists};
+use crate::state::{
+    BagSince, Knowledge, Missing, Origin, PrivateDir, RecordedPayload, RecordedSizes, RecordedTree,
+    RemovedFile, SinceRecorded,
+};
+use crate::sys::stat::{Kind, Stat, Time};
+use crate::sys::{Dir, DirListing, FileRange};
 use crate::{
-    error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, manifest::Index,
-    manifest::Lookup, manifest::ManifestName, manifest::archive::bag_list,
-    manifest::archive::mhl::is_mhl, manifest::name::LIKE_SHA512, path::RelPath, path::Shown,
-    state::Knowledge, state::Missing, state::Origin, state::PrivateDir, state::RecordedSizes,
-    state::RecordedTree, sys, sys::Dir, sys::DirListing, sys::FileRange, sys::stat::Kind,
-    sys::stat::Stat, sys::stat::Time, transfer::expected_bag::RecordedList, tree::LastDir,
+    manifest::archive::bag_list, manifest::archive::mhl::is_mhl, manifest::name::LIKE_SHA512,
+    path::RelPath, path::Shown, sys, tree::LastDir,
 };
 
 /// Number of bytes that tell the kind of a file.
@@ -465,4 +472,94 @@ fn is_payload(path: &[u8], payload: &str) -> bool {
         sys::name_from_bytes(name).is_ok_and(|name| ManifestName::of_any(name).is_some())
     };
     path.strip_prefix(payload.as_bytes()).is_some_and(|name| !is_ours(name))
+}
+
+// The manifest of a bag that is expected of a source, line by line held against what this user's runs recorded of the
+// payload: who may write there may have written data and manifest anew.
+
+/// Number of bytes that are written at a time.
+const BUFFER: usize = 256 << 10;
+
+/// What counts in the place of a manifest.
+pub struct RecordedList {
+    /// Its lines have the recorded digests, also of files that the manifest has no more, and no file that was added.
+    /// `None` if this user's runs recorded nothing of it.
+    pub file: Option<File>,
+    /// What is to be told of the bag.
+    pub told: Vec<Error>,
+}
+
+impl RecordedList {
+    /// What counts of the `list` at `path` of the bag at `bag`, whose private directory is below `state`, if that is
+    /// given.
+    ///
+    /// # Errors
+    /// The list or the record cannot be read, or what they become not be written.
+    pub fn of(
+        list: &PayloadList,
+        path: &Path,
+        bag: &Path,
+        state: Option<&Path>,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> Result<Self> {
+        let root = Dir::open(bag).deed("open the bag", bag)?;
+        let mut told = BagSince::look(&root, bag, state).told(bag);
+        let recorded = RecordedPayload::load(&root, bag, state, list.algorithm, is_to_stop);
+        let Some(recorded) = recorded else { return Ok(Self { file: None, told }) };
+        let (file, differing) = held(list, recorded, is_to_stop)
+            .deed("compare with its private record the list of", bag)?;
+        if differing > 0 {
+            let finding = format!(
+                "{differing} of its lines were changed, added or taken out since your last run recorded the bag: what \
+                 that recorded counts"
+            );
+            told.push(Error::finding("rely on", path, finding));
+        }
+        Ok(Self { file: Some(file), told })
+    }
+}
+
+/// The lines that count, and by how many they differ from the manifest.
+fn held(
+    list: &PayloadList,
+    mut recorded: RecordedPayload,
+    is_to_stop: &dyn Fn() -> bool,
+) -> io::Result<(File, u64)> {
+    let (file, mut text) = (tempfile::tempfile()?, Vec::new());
+    let (mut differing, below) = (0, list.payload.as_bytes());
+    let len = list.file.metadata()?.len();
+    let mut entries = Entries::of_all(FileRange::new(&list.file, 0, len));
+    while let Some(entry) = entries.next_entry()?.filter(|_| !is_to_stop()) {
+        let Parsed::Record(record) = entry.parsed else {
+            text.extend_from_slice(b"?\n");
+            continue;
+        };
+        let name = record.name.strip_prefix(b"./").unwrap_or(record.name);
+        let held = recorded.hold(name.strip_prefix(below).unwrap_or(name), record.digest);
+        differing += u64::from(held.contradiction.is_some());
+        if held.contradiction != Some(SinceRecorded::Added) {
+            lists::write_known(&mut text, &held.digest, name);
+        }
+        write_much(&file, &mut text, BUFFER)?;
+    }
+    while let removed = recorded.take_removed()?
+        && !removed.is_empty()
+    {
+        for RemovedFile { path, digest } in removed {
+            differing += 1;
+            lists::write_known(&mut text, &digest, &[below, path.as_bytes()].concat());
+        }
+        write_much(&file, &mut text, BUFFER)?;
+    }
+    write_much(&file, &mut text, 0)?;
+    Ok((file, differing))
+}
+
+/// Writes what is waiting, if that is more than so many bytes.
+fn write_much(file: &File, text: &mut Vec<u8>, most: usize) -> io::Result<()> {
+    if text.len() > most {
+        sys::write_all(file, text)?;
+        text.clear();
+    }
+    Ok(())
 }

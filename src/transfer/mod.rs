@@ -2,7 +2,6 @@
 
 pub mod baseline;
 mod existing;
-mod expected_bag;
 pub mod kernel;
 pub mod labels;
 pub mod prepare;

@@ -1,20 +1,16 @@
 //! SHA-256 of several streams side by side on one core.
 //!
-//! [`streams`] takes bytes of any length and makes digests of them, [`backend`] chooses how, `x86` is the
-//! compression function in the lanes of vector registers, and `x86_sha` by the SHA instructions. Other processors than
-//! x86-64 hash one stream after the other.
+//! [`streams`] takes bytes of any length and makes digests of them, [`Backend`] chooses how, and `x86` is the
+//! compression function in the lanes of vector registers, and by the SHA instructions. Other processors than x86-64
+//! hash one stream after the other.
 
-#[cfg(target_arch = "x86_64")]
-mod abilities;
 pub mod streams;
 #[cfg(target_arch = "x86_64")]
 mod x86;
-#[cfg(target_arch = "x86_64")]
-mod x86_sha;
 
 use crate::{hash::ChainingState, hash::digest::BLOCK};
 #[cfg(target_arch = "x86_64")]
-use abilities::{HasAvx2, HasAvx512, HasSha};
+use x86::{HasAvx2, HasAvx512, HasSha};
 
 // SHA-256's compression function for several streams at once.
 //
@@ -99,7 +95,7 @@ impl Backend {
         match self {
             Backend::One => 1,
             #[cfg(target_arch = "x86_64")]
-            Backend::Sha(_) => x86_sha::STREAMS,
+            Backend::Sha(_) => x86::sha::STREAMS,
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2(_) => 8,
             #[cfg(target_arch = "x86_64")]
@@ -169,7 +165,7 @@ impl Backend {
             #[cfg(target_arch = "x86_64")]
             (Backend::Sha(HasSha { .. }), [(one, of_one), (two, of_two)]) => {
                 // SAFETY: the proof is made only after the processor was asked for the features.
-                unsafe { x86_sha::compress([one, two], [of_one, of_two], count) }
+                unsafe { x86::sha::compress([one, two], [of_one, of_two], count) }
             }
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]

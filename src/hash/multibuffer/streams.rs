@@ -1,6 +1,6 @@
 //! SHA-256 over several byte streams at once, for many files on one core.
 //!
-//! The streams share the lanes of a [`backend`](super::backend). A lane whose stream has no more blocks
+//! The streams share the lanes of a [`Backend`]. A lane whose stream has no more blocks
 //! takes the next stream's, so streams may be of any length; when too few are left for the backend to
 //! pay, a narrower one finishes them.
 

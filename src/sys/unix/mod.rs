@@ -7,9 +7,7 @@ mod attributes;
 mod dir;
 #[cfg_attr(any(target_os = "macos", feature = "portable"), allow(dead_code))]
 mod kind;
-mod leftover;
 mod link;
-mod one_name;
 mod owner;
 mod plain;
 mod process;
@@ -22,7 +20,7 @@ mod volume;
 
 pub use attributes::Attributes;
 pub use dir::{Dir, LinkTarget, name_from_bytes, names_device, swallowed_quote, unusable};
-pub use leftover::{is_ours_alone, keep_locked, persist_content};
+pub use owner::{is_ours_alone, keep_locked, persist_content};
 pub use plain::{open_plain, read_at, who_else_changes, who_else_makes_beside};
 pub use process::{
     Helper, Manager, address_space_left, data_directory, descriptors_are_wanted, heed_memory_limit,

@@ -5,20 +5,20 @@
 
 use std::{
     ffi::OsStr, ffi::OsString, fs::File, io, io::Read, os::fd::AsFd, os::fd::BorrowedFd,
-    os::unix::ffi::OsStrExt, path::Component, path::Path, time::Duration,
+    os::unix::ffi::OsStrExt, path::Component, path::Path, sync::Arc, time::Duration,
 };
 
-use rustix::{
-    fs::AtFlags, fs::Gid, fs::Mode, fs::Timespec, fs::Timestamps, fs::UTIME_NOW, fs::Uid, io::Errno,
-};
+use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid};
+use rustix::io::Errno;
 
-use crate::sys::{
-    dir_listing::DirListing, interrupted::Uninterrupted, interrupted::write_all,
-    part_name::PartOwner, part_name::is_part_name, part_name::under_part_name, stat::Kind,
-    stat::Time, traits::LONGEST_NAME, traits::NameTraits, traits::TimeTraits, traits::Traits,
-    traits::TriedName, unix::dir::Dir, unix::dir::LinkTarget, unix::dir::stat_from,
-    unix::process::is_root, unix::system, unix::volume::close_file, unix::volume::is_on_fuse,
-    unix::volume::may_lack_owners,
+use crate::sys::part_name::{PartOwner, is_part_name, under_part_name};
+use crate::sys::traits::{LONGEST_NAME, NameTraits, TimeTraits, Traits, TriedName};
+use crate::sys::unix::dir::{Dir, LinkTarget, stat_from};
+use crate::sys::unix::volume::{close_file, is_on_fuse, may_lack_owners};
+use crate::{
+    sys::dir::DirListing, sys::interrupted::Uninterrupted, sys::interrupted::write_all,
+    sys::stat::Kind, sys::stat::Time, sys::unix::kind::*, sys::unix::process::is_root,
+    sys::unix::system,
 };
 
 /// A name that has everything that file systems change or refuse: not UTF-8, signs and control characters, a blank
@@ -474,4 +474,30 @@ fn takes_owner(file: &File) -> bool {
     const OTHER: u32 = 12_345;
     let set = rustix::fs::fchown(file, Some(Uid::from_raw(OTHER)), Some(Gid::from_raw(OTHER)));
     set.is_ok() && Dir::stat_file(file).is_ok_and(|stat| (stat.uid, stat.gid) == (OTHER, OTHER))
+}
+
+// Names that are one name in a directory: asked of the file system, since each folds names by tables of its own.
+
+impl Dir {
+    /// The one of `others`, by its number, that is one name with `name` here. A file of that name is made in a
+    /// directory of our own, which folds names as this one does.
+    ///
+    /// # Errors
+    /// It cannot be tried.
+    pub fn find_one_name(
+        &self,
+        owner: PartOwner,
+        name: &OsStr,
+        others: &[Arc<OsStr>],
+    ) -> io::Result<Option<usize>> {
+        self.in_trial_dir(owner, |trial| {
+            close_file(trial.create_new(name, true)?)?;
+            Ok(others.iter().position(|other| trial.stat(other, false).is_ok()))
+        })
+    }
+
+    /// True if single directories of the file system may fold names where others do not (`chattr +F`).
+    pub fn may_fold_by_directory(&self) -> bool {
+        is_one_of(self, &[EXT, F2FS, TMPFS, BCACHEFS])
+    }
 }

@@ -46,8 +46,8 @@ use crate::{
     sys::windows::attributes::set_basic, sys::windows::name::component,
     sys::windows::name::name_from_bytes, sys::windows::name::new_component, sys::windows::nt,
     sys::windows::nt::OpenHow, sys::windows::nt::SHARE_ALL, sys::windows::nt::SHARE_READ,
-    sys::windows::nt::is_remote, sys::windows::owner::is_ours, sys::windows::place::ancestors,
-    sys::windows::stat::stat_of, sys::windows::stat::stat_of_any,
+    sys::windows::nt::is_remote, sys::windows::owner::is_ours, sys::windows::stat::stat_of,
+    sys::windows::stat::stat_of_any, sys::windows::volume::ancestors,
 };
 
 /// A directory that is open, so that names below it are looked up there whatever its own path leads to later.

@@ -4,21 +4,16 @@
 //! handle, and because the limit of 260 characters is Win32's: below the roots no path is ever put
 //! together, so none can be too long.
 
-mod access_list;
 mod attributes;
 mod dir;
 mod link;
-mod list;
 mod medium;
 mod name;
 mod nt;
 mod owner;
-mod place;
 mod plain;
 mod process;
 mod stat;
-mod stream;
-mod trial;
 mod volume;
 
 pub use crate::sys::portable::{
@@ -30,13 +25,11 @@ pub use crate::sys::portable::{
 pub use attributes::Attributes;
 pub use dir::Dir;
 pub use link::LinkTarget;
-pub use list::DirReader;
 pub use medium::{ALIGNMENT, Medium};
 pub use name::{name_from_bytes, names_device, swallowed_quote, unusable};
-pub use place::{Place, no_own_mount};
 pub use plain::{
-    is_ours_alone, keep_locked, open_plain, persist_content, read_at, who_else_changes,
-    who_else_makes_beside,
+    StreamEnd, is_ours_alone, keep_locked, let_read, may_read, new_file_mode, open_plain,
+    persist_content, read_at, touch, who_else_changes, who_else_makes_beside,
 };
 pub use process::{
     Helper, Manager, address_space_left, data_directory, descriptors_are_wanted, heed_memory_limit,
@@ -44,10 +37,10 @@ pub use process::{
     open_file_limit, raise_open_file_limit, set_nice, settings_directories, shows_unicode,
     standard_input, take_waiting_signals, time_of_change, wait_readable, was_closed_at_start,
 };
-pub use stream::{StreamEnd, let_read, may_read, new_file_mode, touch};
+pub use stat::DirReader;
 pub use volume::{
-    allow_holes, close_file, durable, has_exact_sizes, has_mounts_below, is_device_error,
+    Place, allow_holes, close_file, durable, has_exact_sizes, has_mounts_below, is_device_error,
     is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic,
-    longest_name, may_lack_owners, most_below, mounted_volumes, next_extent, persist_file,
-    place_on_disk, room, volume_details, volume_label, volume_uuid,
+    longest_name, may_lack_owners, most_below, mounted_volumes, next_extent, no_own_mount,
+    persist_file, place_on_disk, room, volume_details, volume_label, volume_uuid,
 };

@@ -1,44 +1,45 @@
-//! The abilities of a volume, and its errors when it cannot go on.
+//! Where a directory really lies; the abilities of its volume, and its errors when it cannot go on.
 
-use std::os::{windows::ffi::OsStringExt, windows::io::AsHandle, windows::io::AsRawHandle};
-use std::{ffi::OsString, fs::File, io, path::PathBuf};
-
-use windows_sys::{
-    Wdk::Storage::FileSystem::FILE_BASIC_INFORMATION,
-    Wdk::Storage::FileSystem::FILE_FS_ATTRIBUTE_INFORMATION,
-    Wdk::Storage::FileSystem::FileBasicInformation,
-    Wdk::Storage::FileSystem::FileFsAttributeInformation,
-    Wdk::Storage::FileSystem::FileFsFullSizeInformation,
-    Wdk::System::SystemServices::FILE_FS_FULL_SIZE_INFORMATION,
-    Win32::Foundation::ERROR_ACCESS_DENIED, Win32::Foundation::ERROR_BAD_NET_NAME,
-    Win32::Foundation::ERROR_BAD_NETPATH, Win32::Foundation::ERROR_COMMITMENT_LIMIT,
-    Win32::Foundation::ERROR_CRC, Win32::Foundation::ERROR_DEV_NOT_EXIST,
-    Win32::Foundation::ERROR_DEVICE_NOT_CONNECTED, Win32::Foundation::ERROR_DEVICE_REMOVED,
-    Win32::Foundation::ERROR_DISK_FULL, Win32::Foundation::ERROR_DISK_QUOTA_EXCEEDED,
-    Win32::Foundation::ERROR_FILE_INVALID, Win32::Foundation::ERROR_GEN_FAILURE,
-    Win32::Foundation::ERROR_HANDLE_DISK_FULL, Win32::Foundation::ERROR_HOST_UNREACHABLE,
-    Win32::Foundation::ERROR_IO_DEVICE, Win32::Foundation::ERROR_LOCK_VIOLATION,
-    Win32::Foundation::ERROR_MORE_DATA, Win32::Foundation::ERROR_NETNAME_DELETED,
-    Win32::Foundation::ERROR_NETWORK_UNREACHABLE, Win32::Foundation::ERROR_NO_SUCH_DEVICE,
-    Win32::Foundation::ERROR_NO_SYSTEM_RESOURCES, Win32::Foundation::ERROR_NOT_CONNECTED,
-    Win32::Foundation::ERROR_NOT_ENOUGH_MEMORY, Win32::Foundation::ERROR_NOT_READY,
-    Win32::Foundation::ERROR_OUTOFMEMORY, Win32::Foundation::ERROR_PRIVILEGE_NOT_HELD,
-    Win32::Foundation::ERROR_READ_FAULT, Win32::Foundation::ERROR_SEM_TIMEOUT,
-    Win32::Foundation::ERROR_SHARING_VIOLATION, Win32::Foundation::ERROR_TOO_MANY_OPEN_FILES,
-    Win32::Foundation::ERROR_UNEXP_NET_ERR, Win32::Foundation::ERROR_VC_DISCONNECTED,
-    Win32::Foundation::ERROR_WRITE_FAULT, Win32::Foundation::ERROR_WRITE_PROTECT,
-    Win32::Foundation::ERROR_WRONG_DISK, Win32::Storage::FileSystem::FILE_ATTRIBUTE_OFFLINE,
-    Win32::Storage::FileSystem::FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS,
-    Win32::Storage::FileSystem::FILE_ATTRIBUTE_REPARSE_POINT,
-    Win32::Storage::FileSystem::FILE_ATTRIBUTE_SPARSE_FILE,
-    Win32::Storage::FileSystem::GetLogicalDrives,
-    Win32::Storage::FileSystem::GetVolumeInformationByHandleW,
-    Win32::System::Ioctl::FILE_ALLOCATED_RANGE_BUFFER,
-    Win32::System::Ioctl::FSCTL_QUERY_ALLOCATED_RANGES, Win32::System::Ioctl::FSCTL_SET_SPARSE,
+use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle};
+use std::{
+    ffi::OsStr, ffi::OsString, fs::File, io, os::windows::ffi::OsStringExt, path::Path,
+    path::PathBuf,
 };
 
-use crate::sys::types::{Durable, Extent, FreeSpace, MountedVolume, UsedSpace, VolumeDetails};
-use crate::{sys::windows::dir::Dir, sys::windows::nt};
+use windows_sys::Wdk::Foundation::{
+    NtQueryObject, OBJECT_INFORMATION_CLASS, OBJECT_NAME_INFORMATION,
+};
+use windows_sys::Wdk::Storage::FileSystem::{
+    FILE_BASIC_INFORMATION, FILE_FS_ATTRIBUTE_INFORMATION, FileBasicInformation,
+    FileFsAttributeInformation, FileFsFullSizeInformation, FileNameInformation,
+};
+use windows_sys::Win32::Foundation::{
+    ERROR_ACCESS_DENIED, ERROR_BAD_NET_NAME, ERROR_BAD_NETPATH, ERROR_COMMITMENT_LIMIT, ERROR_CRC,
+    ERROR_DEV_NOT_EXIST, ERROR_DEVICE_NOT_CONNECTED, ERROR_DEVICE_REMOVED, ERROR_DISK_FULL,
+    ERROR_DISK_QUOTA_EXCEEDED, ERROR_FILE_INVALID, ERROR_GEN_FAILURE, ERROR_HANDLE_DISK_FULL,
+    ERROR_HOST_UNREACHABLE, ERROR_IO_DEVICE, ERROR_LOCK_VIOLATION, ERROR_MORE_DATA,
+    ERROR_NETNAME_DELETED, ERROR_NETWORK_UNREACHABLE, ERROR_NO_SUCH_DEVICE,
+    ERROR_NO_SYSTEM_RESOURCES, ERROR_NOT_CONNECTED, ERROR_NOT_ENOUGH_MEMORY, ERROR_NOT_READY,
+    ERROR_OUTOFMEMORY, ERROR_PRIVILEGE_NOT_HELD, ERROR_READ_FAULT, ERROR_SEM_TIMEOUT,
+    ERROR_SHARING_VIOLATION, ERROR_TOO_MANY_OPEN_FILES, ERROR_UNEXP_NET_ERR, ERROR_VC_DISCONNECTED,
+    ERROR_WRITE_FAULT, ERROR_WRITE_PROTECT, ERROR_WRONG_DISK,
+};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_ATTRIBUTE_OFFLINE, FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS, FILE_ATTRIBUTE_REPARSE_POINT,
+    FILE_ATTRIBUTE_SPARSE_FILE, GetLogicalDrives, GetVolumeInformationByHandleW,
+};
+use windows_sys::Win32::System::Ioctl::{
+    FILE_ALLOCATED_RANGE_BUFFER, FSCTL_QUERY_ALLOCATED_RANGES, FSCTL_SET_SPARSE,
+};
+use windows_sys::{
+    Wdk::System::SystemServices::FILE_FS_FULL_SIZE_INFORMATION,
+    Win32::System::SystemInformation::GetSystemWindowsDirectoryW,
+};
+
+use crate::sys::types::{
+    Durable, Extent, FreeSpace, MountedVolume, NoOwnMount, UsedSpace, VolumeDetails,
+};
+use crate::{path::RelPath, sys::windows::dir::Dir, sys::windows::nt};
 
 /// The next data of a file of `size` bytes at or after `offset`; an extent at `size` without length
 /// when only a hole is left. `None` where the file system keeps no such map, and for files whose
@@ -296,4 +297,113 @@ pub fn is_on_turning_disk(_: &Dir) -> bool {
 /// Not known here.
 pub fn place_on_disk(_: &File) -> Option<u64> {
     None
+}
+
+// Where a directory really lies.
+
+/// A directory's place. The way up from it ([`Dir::parent`]) tells all there is to tell, so none is
+/// ever known.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Place(());
+
+impl Place {
+    /// Not known here.
+    pub fn of(_: &Dir) -> io::Result<Option<Place>> {
+        Ok(None)
+    }
+
+    /// Not known here.
+    pub fn packs(&self) -> bool {
+        false
+    }
+
+    /// Not known here.
+    pub fn file_system(_: &Dir) -> Option<String> {
+        None
+    }
+
+    /// The way from `outer` to this place.
+    pub fn below(&self, _: &Place) -> Option<Option<RelPath>> {
+        None
+    }
+}
+
+// The directories above a directory, by the system's own names.
+//
+// The system's own name of an open directory starts with the device, so drive letters, `subst`,
+// shares of this machine's own drives and folders in which volumes are mounted are seen through.
+
+/// No path has more units (UNICODE_STRING); in bytes, with room for what is before it.
+const MOST: usize = 65_536 + 64;
+
+/// ObjectNameInformation of OBJECT_INFORMATION_CLASS (ntifs.h), which `windows-sys` lacks.
+const OBJECT_NAME: OBJECT_INFORMATION_CLASS = 1;
+
+/// The system's paths of the directories above `dir`, from the nearest to the top of the volume.
+pub(super) fn ancestors(dir: BorrowedHandle<'_>) -> io::Result<Vec<Vec<u16>>> {
+    const SEPARATOR: u16 = b'\\' as u16;
+    let mut room = vec![0u64; MOST / 8];
+    // The path below the volume; of a share its server and name come first.
+    let len = nt::query_into(dir, FileNameInformation, &mut room)?;
+    let below = units(nt::bytes_of(&room, len).get(4..).unwrap_or_default());
+    let depth = below.split(|&unit| unit == SEPARATOR).filter(|part| !part.is_empty()).count();
+    let mut path = object_name(dir, &mut room)?;
+    while path.pop_if(|unit| *unit == SEPARATOR).is_some() {}
+    let mut paths = Vec::with_capacity(depth);
+    for left in (0..depth).rev() {
+        let Some(cut) = path.iter().rposition(|&unit| unit == SEPARATOR) else { break };
+        path.truncate(cut);
+        let mut above = path.clone();
+        if left == 0 {
+            // Without it this is the volume, not its uppermost directory.
+            above.push(SEPARATOR);
+        }
+        paths.push(above);
+    }
+    Ok(paths)
+}
+
+/// The name of an open file in the system's tree of objects.
+fn object_name(of: BorrowedHandle<'_>, room: &mut [u64]) -> io::Result<Vec<u16>> {
+    let (len, mut told) = (size_of_val(room) as u32, 0);
+    // SAFETY: the call writes at most `len` bytes, which is how large the buffer is.
+    let status = unsafe {
+        let place = room.as_mut_ptr().cast();
+        NtQueryObject(of.as_raw_handle(), OBJECT_NAME, place, len, &mut told)
+    };
+    if status < 0 {
+        return Err(io::Error::other("the system does not tell where it lies"));
+    }
+    // The characters stand behind the structure that has their number (ntifs.h).
+    let bytes = nt::bytes_of(room, room.len() * 8);
+    let count = usize::from(u16::from_ne_bytes([bytes[0], bytes[1]]));
+    let text = bytes.get(size_of::<OBJECT_NAME_INFORMATION>()..).and_then(|text| text.get(..count));
+    Ok(units(text.unwrap_or_default()))
+}
+
+fn units(bytes: &[u8]) -> Vec<u16> {
+    bytes.chunks_exact(2).map(|unit| u16::from_ne_bytes([unit[0], unit[1]])).collect()
+}
+
+// Volumes: a directory may lie on one of its own.
+
+impl Dir {
+    /// Opens the directory `name` in this one. A folder in which a volume is mounted is refused as a link is.
+    pub fn open_unmounted(&self, name: &OsStr) -> io::Result<Self> {
+        self.open_dir(name, false)
+    }
+}
+
+/// Why `dir` does not lie on a volume of its own, if so: it lies on that of Windows. A volume whose letter or folder is
+/// gone cannot be opened at all.
+pub fn no_own_mount(dir: &Dir) -> io::Result<Option<NoOwnMount>> {
+    let mut name = [0u16; 1024];
+    // SAFETY: the call writes at most as many numbers as it is told, which is how many there is room for.
+    let len = unsafe { GetSystemWindowsDirectoryW(name.as_mut_ptr(), name.len() as u32) };
+    let name = match name.get(..len as usize) {
+        Some(name) if len > 0 => OsString::from_wide(name),
+        _ => return Err(io::Error::last_os_error()),
+    };
+    let system = Dir::open(Path::new(&name))?.identity()?;
+    Ok((dir.identity()?.dev == system.dev).then_some(NoOwnMount::System))
 }

@@ -8,18 +8,20 @@
 mod kept;
 #[allow(missing_docs)] // of what fuzz targets read
 pub mod map;
-mod order;
-mod proof;
 mod reading;
 
 pub use kept::{forget, missing};
 
+use std::{io, time::Duration, time::Instant};
+
+use crate::sys::{ALIGNMENT, Dir, Medium};
+use crate::transfer::rescue::reading::{PATIENCE, Reading, ReadingEnd};
+use crate::transfer::{Context, OpenSource, Outcome, rot_check};
 use crate::{
-    error::Error, error::Result, hash::Digest, hash::Sha256, io::AlignedBuffer, part::Part,
-    part::Transfer, path::Shown, state::Rescues, sys, transfer, transfer::Context,
-    transfer::OpenSource, transfer::Outcome, transfer::rescue::kept::Begun,
-    transfer::rescue::kept::Kept, transfer::rescue::order::LONG,
-    transfer::rescue::reading::Reading, transfer::rescue::reading::ReadingEnd, transfer::rot_check,
+    error::Error, error::Result, hash::Digest, hash::Sha256, io::AlignedBuffer, io::WatchedFile,
+    part::Part, part::Transfer, path::Shown, state::Rescues, sys, transfer,
+    transfer::rescue::kept::Begun, transfer::rescue::kept::Kept, transfer::rescue::map::Map,
+    transfer::rescue::map::State, transfer::rescue::reading::LONG,
 };
 
 /// The most stretches that a message names.
@@ -112,4 +114,127 @@ fn tell_missing(transfer: &Transfer, begun: &Begun, bytes: u64, end: ReadingEnd)
         Shown::path(&begun.kept.path()),
     );
     Error::finding("rescue all of", transfer.source_path(), finding)
+}
+
+// The proof of a file that was rescued: it is read from the output's device, and the source's file is read once more.
+//
+// What a failing device gave may be wrong, and what a file holds days later need not be what was written. So both are
+// read, and held against each other as far as the source can be read a second time. What cannot be read again counts
+// all the same, and is told, but not if another program read it, or if the content is not what it was at the end of
+// the run before: nothing vouches for that.
+
+/// The second reading of the source's file, and what it came to.
+struct SecondReading<'r> {
+    medium: Medium<'r>,
+    room: &'r mut AlignedBuffer,
+    map: &'r mut Map,
+    /// Bytes that are something else now, …
+    differing: u64,
+    /// … that cannot be read again and were read by another program, …
+    foreign: u64,
+    /// … or by this user's runs.
+    once: u64,
+    /// The time that reads took which failed.
+    lost: Duration,
+}
+
+impl Rescuer<'_> {
+    /// The digest of what was rescued, if it was proven; `None` if the run is to stop.
+    ///
+    /// # Errors
+    /// The second reading does not agree, or what was rescued cannot be read back.
+    fn prove(
+        &mut self,
+        transfer: &Transfer,
+        source: &WatchedFile<'_>,
+        begun: &mut Begun,
+        warnings: &mut Vec<Error>,
+    ) -> Result<Option<Option<Digest>>> {
+        let (size, context) = (transfer.entry().stat.size, self.context);
+        let Begun { kept, map } = begun;
+        let fail = |error| Error::io("read back", kept.path(), error);
+        let stat = Dir::stat_file(&kept.file).map_err(fail)?;
+        let stored = Medium::of(&kept.file, &stat).map_err(fail)?;
+        let medium = Medium::of(source.file(), source.before());
+        let medium = medium.map_err(|error| source.error("read", error))?;
+        let room = &mut self.other_room;
+        let (differing, foreign, once, lost) = (0, 0, 0, Duration::ZERO);
+        let mut again = SecondReading { medium, room, map, differing, foreign, once, lost };
+        let (mut hasher, mut further) = (context.start_chain(size), context.start_further());
+        let mut at = 0;
+        while at < size {
+            if context.control.stop.is_urgent() {
+                return Ok(None);
+            }
+            let len = LONG.min(size - at) as usize;
+            let there = &mut self.room.room()[..len.next_multiple_of(ALIGNMENT)];
+            if stored.fill_at(there, at).map_err(fail)? < len {
+                return Err(fail(io::ErrorKind::UnexpectedEof.into()));
+            }
+            let there = &there[..len];
+            hasher.update(there);
+            further.update(there);
+            again.compare(at, there);
+            source.moved(len as u64);
+            at += len as u64;
+        }
+        stored.finish();
+        let SecondReading { medium, map, differing, foreign, once, .. } = again;
+        medium.finish();
+        let error = |finding| Error::finding("prove", transfer.source_path(), finding);
+        if differing > 0 {
+            kept.close(map, &|| context.control.stop.is_requested())?;
+            return Err(error(format!(
+                "what was rescued of it is something else when it is read again, in stretches of {differing} bytes; \
+                 the same command reads these anew"
+            )));
+        }
+        if foreign > 0 {
+            return Err(error(format!(
+                "{foreign} bytes cannot be read a second time that another program read, or a run that was cut short, \
+                 or that are no longer what was read; if they are right, give {} its name yourself",
+                Shown::path(&kept.path())
+            )));
+        }
+        if once > 0 {
+            let text = format!("{once} bytes of it could be read once, and not a second time");
+            warnings.push(error(text));
+        }
+        Ok(Some(context.keep_all(&transfer.target, hasher, further)))
+    }
+}
+
+impl SecondReading<'_> {
+    /// Reads again what is `there` from `at` on; what cannot be read at once, block by block.
+    fn compare(&mut self, at: u64, there: &[u8]) {
+        if self.settles(at, there) {
+            return;
+        }
+        for (at, there) in (at..).step_by(ALIGNMENT).zip(there.chunks(ALIGNMENT)) {
+            let end = at + there.len() as u64;
+            if !self.settles(at, there) {
+                match self.map.is_foreign(at, end) {
+                    true => self.foreign += end - at,
+                    false => self.once += end - at,
+                }
+            }
+        }
+    }
+
+    /// Reads a part again, and notes whether it is the same; false if it cannot be read.
+    fn settles(&mut self, at: u64, there: &[u8]) -> bool {
+        let room = &mut self.room.room()[..there.len().next_multiple_of(ALIGNMENT)];
+        let begin = Instant::now();
+        let is_read = self.lost <= PATIENCE
+            && self.medium.fill_at(room, at).is_ok_and(|read| read >= there.len());
+        if !is_read {
+            self.lost += begin.elapsed();
+            return false;
+        }
+        let is_same = room[..there.len()] == *there;
+        self.differing += if is_same { 0 } else { there.len() as u64 };
+        let state = if is_same { State::Read } else { State::Bad };
+        self.map.set(at, at + there.len() as u64, state);
+        true
+    }
 }

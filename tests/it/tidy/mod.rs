@@ -277,13 +277,7 @@ fn parameters_are_not_packed_into_tuples() {
 /// What only one kind of processor has is in files that are compiled for that alone: otherwise nothing builds elsewhere.
 #[test]
 fn instructions_of_one_processor_are_apart() {
-    let apart = [
-        "hash/multibuffer/x86",
-        "hash/multibuffer/abilities.rs",
-        "sys/prefetch.rs",
-        "sys/wide.rs",
-        "sys/bit_matrices.rs",
-    ];
+    let apart = ["hash/multibuffer/x86.rs", "sys/processor.rs"];
     let others = |s: &Source| !apart.iter().any(|it| s.name.starts_with(it));
     let found = occurrences(&["is_x86_feature_detected", "arch::x86_64"], others);
     hold("only where it is compiled for x86-64 alone", &found);

@@ -20,9 +20,9 @@ use std::{
 use rustix::{fs::Advice, io::ReadWriteFlags, io::preadv2, io::pwritev2};
 
 use crate::{
-    sys::chunk_size::AdaptiveChunk, sys::interrupted::uninterrupted, sys::interrupted::write_all,
-    sys::types::CachePolicy, sys::types::MOST_LATER, sys::types::ResidentBytes, sys::unix::kind::*,
-    sys::unix::system::process::kernel_at_least,
+    sys::interrupted::uninterrupted, sys::interrupted::write_all, sys::types::CachePolicy,
+    sys::types::MOST_LATER, sys::types::ResidentBytes, sys::unix::kind::*,
+    sys::unix::system::process::kernel_at_least, sys::unix::system::transfer::AdaptiveChunk,
 };
 
 /// The most that is on its way to the device, or looked at, at a time; bytes.

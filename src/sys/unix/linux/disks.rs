@@ -1,14 +1,21 @@
-//! The disks that a directory lies on, by names that two directories have in common if one loss takes both.
+//! What lies below a directory: its disks, whether they were away, and what Linux alone does for a file system as a
+//! whole.
 
-use std::{collections::BTreeSet, fs, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
-
-use crate::{
-    sys::ANY_DISK,
-    sys::unix::dir::Dir,
-    sys::unix::kind::{BTRFS, OVERLAY, ZFS, fs_kind},
-    sys::unix::system::durable::{LoopImage, upper},
-    sys::unix::system::place::MountLine,
+use std::{
+    collections::BTreeSet, fs, fs::File, io, os::unix::ffi::OsStrExt, path::Path, path::PathBuf,
+    sync::OnceLock,
 };
+
+use rustix::io::Errno;
+
+use crate::sys::unix::kind::{BTRFS, OVERLAY, ZFS, fs_kind, *};
+use crate::sys::unix::system::durable::{LoopImage, durable, upper};
+use crate::{
+    sys::ANY_DISK, sys::interrupted::uninterrupted, sys::types::Durable, sys::types::PluggedIn,
+    sys::unix::dir::Dir, sys::unix::system::place::MountLine, sys::unix::volume::is_disk_full,
+};
+
+use super::process::kernel_at_least;
 
 /// Images in images, and overlays over overlays, are followed so far.
 const DEEPEST: u32 = 8;
@@ -106,5 +113,80 @@ fn add_block(at: &Path, deepest: u32, disks: &mut BTreeSet<String>) {
     let path = Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii_end()));
     if let Some(above) = path.parent().and_then(|above| Dir::open(above).ok()) {
         add_of(&above, left, disks);
+    }
+}
+
+// Whether the device of a directory was away: by numbers that the kernel gives anew when one comes, or it starts.
+
+/// When the device of `dir` came; `None` where that is not told, and where nothing is known to reach a device: servers,
+/// FUSE and memory are never away.
+pub fn plugged_in(dir: &Dir) -> Option<PluggedIn> {
+    if !matches!(durable(dir), Durable::Device) {
+        return None;
+    }
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned();
+    let device = rustix::fs::fstat(&dir.0).ok()?.st_dev;
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let block = Path::new("/sys/dev/block").join(format!("{major}:{minor}"));
+    // A partition is away when its disk is.
+    let at = if block.join("partition").exists() { block.join("..") } else { block };
+    // One that is made of others comes and goes while they stay. That it has none is read, not supposed.
+    let made_of = fs::read_dir(at.join("slaves")).map(Iterator::count);
+    let number = fs::read_to_string(at.join("diskseq")).ok().filter(|_| matches!(made_of, Ok(0)));
+    let disk = number.and_then(|number| number.trim().parse().ok());
+    Some(PluggedIn { boot, disk })
+}
+
+// What Linux alone does for a file system as a whole: everything that waits is written out by one call, and room is
+// set aside.
+
+impl Dir {
+    /// True if [`persist_all`](Self::persist_all) can be relied on here: a local file system whose `syncfs` waits for
+    /// data and metadata, and a kernel that reports its errors: those of data since Linux 5.8 (syncfs(2)), those of a
+    /// failed journal or log, which `->sync_fs` gives, since 5.17 (5679897eb104, 2d86293c7075). Some older kernels have
+    /// one of these changes and not the other, which their number does not tell. Overlays, network file systems and
+    /// FUSE swallow errors there.
+    pub fn can_persist_all(&self) -> bool {
+        is_one_of(self, &[EXT, XFS, BTRFS, F2FS, TMPFS, RAMFS])
+            && kernel_at_least(5, 17)
+            && has_syncfs()
+    }
+
+    /// Waits until everything written to this directory's file system is on the device.
+    pub fn persist_all(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.0)?)
+    }
+}
+
+/// True if this process may call `syncfs`, asked once: filters of system calls, in containers, refuse calls by number,
+/// before they look at anything else.
+fn has_syncfs() -> bool {
+    static IS_ALLOWED: OnceLock<bool> = OnceLock::new();
+    *IS_ALLOWED.get_or_init(|| {
+        // SAFETY: a number that is no descriptor; nothing is written anywhere.
+        let failed = unsafe { libc::syncfs(-1) } == -1;
+        let error = io::Error::last_os_error().raw_os_error();
+        !(failed && matches!(error, Some(libc::ENOSYS | libc::EPERM)))
+    })
+}
+
+/// Sets room aside for `len` bytes of the empty file `file`, which stays empty, where that keeps it in
+/// one piece: on ext4 and xfs, which choose the place for each part of a file when it is written out.
+/// Elsewhere it is of no use (tmpfs would fill it with zeros, btrfs would no longer compress it).
+///
+/// # Errors
+/// There is not that much room.
+pub fn reserve(file: &File, len: u64) -> io::Result<()> {
+    use rustix::{fs::FallocateFlags, fs::fallocate};
+    // ext2 and ext3 cannot.
+    if !is_one_of(file, &[EXT, XFS]) {
+        return Ok(());
+    }
+    match uninterrupted(|| Ok(fallocate(file, FallocateFlags::KEEP_SIZE, 0, len)?)) {
+        Err(full) if is_disk_full(&full) || Errno::from_io_error(&full) == Some(Errno::FBIG) => {
+            Err(full)
+        }
+        // Not here, or nothing that writing would not tell too.
+        _ => Ok(()),
     }
 }

@@ -7,12 +7,10 @@ use std::{
 };
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, XattrFlags, fstat};
-use rustix::io::{Errno, Result};
+use rustix::io::Result;
 
 use crate::sys::stat::Stat;
 use crate::sys::unix::{dir::Dir, dir::owner_of, dir::times_of, process::is_root};
-
-use super::{access_list::ACCESS_LIST, xattr};
 
 /// Opens the entry `name`, whatever it is.
 pub fn open(dir: &Dir, name: &OsStr) -> io::Result<OwnedFd> {
@@ -58,14 +56,6 @@ pub fn get(of: &OwnedFd, name: &CStr, room: Option<&mut [u8]>) -> Result<usize> 
 /// Sets one.
 pub fn set(of: &OwnedFd, name: &CStr, value: &[u8]) -> Result<()> {
     rustix::fs::setxattr(path_of(of), name, value, XattrFlags::empty())
-}
-
-/// Takes its access list from it, if it has one.
-pub fn shed_list(of: &OwnedFd) -> Result<()> {
-    match rustix::fs::removexattr(path_of(of), ACCESS_LIST) {
-        Err(error) if error == xattr::NONE || error == Errno::OPNOTSUPP => Ok(()),
-        removed => removed,
-    }
 }
 
 /// Gives it the owner of `stat`.

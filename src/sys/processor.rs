@@ -1,8 +1,65 @@
-//! Words times matrices of bits, by the instruction that newer processors for x86-64 have for it (GFNI): three times as
-//! fast as by tables.
-//!
-//! A product by a constant of a field with 65,536 elements is such a matrix. It is taken apart in four, each from the
-//! low or high bytes of words to those of the product, because the instruction has matrices of 8 by 8 bits.
+//! What only some processors can do: fetching memory before it is needed, registers wider than every processor of the
+//! kind has, and products with matrices of bits.
+
+// Asking the processor for memory shortly before it is needed.
+
+/// Lets the processor fetch the place of `wanted`, without waiting for it; nothing where it takes no such hints.
+#[inline]
+pub fn prefetch<T>(wanted: &T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint about an address, which is that of a reference; nothing is read and nothing faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(wanted).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = wanted;
+}
+
+// The widest registers that this processor has, for work on many numbers at a time that the compiler makes vector
+// instructions of.
+//
+// Programs for x86-64 may use no more than its first processors had, 128 bits, unless they look first.
+
+/// Work that gains by wide registers.
+pub trait WideWork {
+    /// Does it. This and what it calls are `#[inline(always)]`: only what is compiled as a part of the caller is
+    /// compiled for its registers.
+    fn run(self);
+}
+
+/// Does work by the instructions of the widest registers that this processor has.
+pub fn in_wide_registers(work: impl WideWork) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+        fn in_512_bits(work: impl WideWork) {
+            work.run();
+        }
+        #[target_feature(enable = "avx2")]
+        fn in_256_bits(work: impl WideWork) {
+            work.run();
+        }
+        let has_512_bits = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl");
+        if has_512_bits {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { in_512_bits(work) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { in_256_bits(work) };
+        }
+    }
+    work.run();
+}
+
+// Words times matrices of bits, by the instruction that newer processors for x86-64 have for it (GFNI): three times as
+// fast as by tables.
+//
+// A product by a constant of a field with 65,536 elements is such a matrix. It is taken apart in four, each from the
+// low or high bytes of words to those of the product, because the instruction has matrices of 8 by 8 bits.
 
 /// What words are multiplied by: from their low bytes to the low ones of the product, from the high ones to the low
 /// ones, from low to high, and from high to high. The highest byte of each is the mask of the bits whose sum is the
