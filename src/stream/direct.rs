@@ -27,8 +27,7 @@ pub const MOST: u64 = 1 << 20;
 const MOST_OF_FILE: u64 = 128 << 10;
 
 pub struct DirectEngine<'a> {
-    /// The number of the output, and the output itself until it is settled.
-    number: usize,
+    /// The output, until it is settled.
     output: Option<OpenOutput<'a>>,
     /// For what the kernel does not move.
     scratch: Block,
@@ -43,16 +42,15 @@ enum MoveBy {
 
 impl<'a> DirectEngine<'a> {
     pub fn new(output: OpenOutput<'a>) -> Self {
-        let number = output.number;
         let context = output.context;
         let scratch =
             BlockPool::new(1, context.options.block_size).take(&context.control.timings.read);
-        Self { number, output: Some(output), scratch }
+        Self { output: Some(output), scratch }
     }
 
     fn settle(&mut self, states: &mut OutputStates<'_>, lost: DropReason) -> FeedError {
         if let Some(output) = self.output.take() {
-            states.settle(self.number, output.discard(lost));
+            states.settle(output.number, output.discard(lost));
         }
         FeedError::All
     }
@@ -60,7 +58,7 @@ impl<'a> DirectEngine<'a> {
 
 /// The first way to try from one to the other.
 fn first(input: &Input<'_>, output: &OpenOutput<'_>) -> MoveBy {
-    let to = output.end().map_or(Kind::File, |end| end.stat().kind);
+    let to = output.end().map_or(Kind::File, |end| end.stat.kind);
     match (input.stat().kind, to) {
         (Kind::Fifo, Kind::Fifo | Kind::File) | (Kind::File, Kind::Fifo) => MoveBy::Splice,
         (Kind::File, Kind::File) => MoveBy::Files(Mover::new(KernelCopy::Range)),
@@ -152,14 +150,14 @@ impl Engine for DirectEngine<'_> {
 
     fn hear(&mut self, states: &mut OutputStates<'_>) {
         if let Some(output) = self.output.take_if(|output| output.has_lost_reader()) {
-            states.settle(self.number, output.discard(DropReason::Closed));
+            states.settle(output.number, output.discard(DropReason::Closed));
         }
     }
 
     fn spoil(&mut self, states: &mut OutputStates<'_>) {
         if let Some(output) = self.output.take_if(|output| output.is_file()) {
             let lost = DropReason::Failed(output.cut_short());
-            states.settle(self.number, output.discard(lost));
+            states.settle(output.number, output.discard(lost));
         }
     }
 
@@ -169,11 +167,12 @@ impl Engine for DirectEngine<'_> {
         states: &mut OutputStates<'_>,
     ) -> Option<Arc<StreamContent>> {
         if let Some(output) = self.output.take() {
+            let number = output.number;
             let outcome = match whole {
                 true => output.finish(None),
                 false => output.discard(DropReason::Stopped),
             };
-            states.settle(self.number, outcome);
+            states.settle(number, outcome);
         }
         None
     }

@@ -12,8 +12,8 @@ pub struct Input<'a> {
     context: &'a Context<'a>,
     path: &'a dyn Fn() -> PathBuf,
     content: InputKind<'a>,
-    /// Bytes that came of it.
-    came: u64,
+    /// Bytes that came of it so far.
+    pub came: u64,
 }
 
 enum InputKind<'a> {
@@ -44,14 +44,12 @@ pub fn open(
         Some(why) => Error::finding("open", endpoint.path(), why),
         None => Error::io("open", endpoint.path(), error),
     })?;
-    if end.stat().kind == Kind::Dir {
+    if end.stat.kind == Kind::Dir {
         return Err(Error::finding("read", endpoint.path(), "it is a directory"));
     }
     // Before the first byte, a FIFO that has no writer yet looks like one at its end.
-    while matches!(endpoint, Endpoint::Path(_)) && end.stat().kind == Kind::Fifo {
-        if sys::wait_readable(end.file()) {
-            break;
-        }
+    let has_to_wait = matches!(endpoint, Endpoint::Path(_)) && end.stat.kind == Kind::Fifo;
+    while has_to_wait && !sys::wait_readable(&end.file) {
         if is_to_stop() {
             return Ok(None);
         }
@@ -66,11 +64,11 @@ impl<'a> Input<'a> {
         end: StreamEnd,
         path: &'a dyn Fn() -> PathBuf,
     ) -> Result<Self> {
-        sys::widen(end.file());
-        let stat = *end.stat();
+        sys::widen(&end.file);
+        let stat = end.stat;
         let content = match stat.kind {
             Kind::File => {
-                let mut file = end.into_file();
+                let mut file = end.file;
                 let start = file.stream_position();
                 let start = start.deed_at("look at", path)?;
                 let sparing = match context.options.asked.cache {
@@ -91,25 +89,20 @@ impl<'a> Input<'a> {
     pub fn stat(&self) -> &Stat {
         match &self.content {
             InputKind::File(reading, _) => reading.before(),
-            InputKind::Flow(end) => end.stat(),
+            InputKind::Flow(end) => &end.stat,
         }
     }
 
     pub fn file(&self) -> &File {
         match &self.content {
             InputKind::File(reading, _) => reading.file(),
-            InputKind::Flow(end) => end.file(),
+            InputKind::Flow(end) => &end.file,
         }
     }
 
     /// An error of the system about it.
     pub fn error(&self, deed: &'static str, error: std::io::Error) -> Error {
         Error::io(deed, (self.path)(), error)
-    }
-
-    /// Bytes that came of it so far.
-    pub fn came(&self) -> u64 {
-        self.came
     }
 
     /// Fills room with what is there: all of it from a file. From anything else, what can be had
@@ -217,7 +210,7 @@ impl Endpoint {
     /// Its metadata as an input; that of its target, if it is a link.
     pub fn stat_input(&self) -> io::Result<Stat> {
         match self {
-            Endpoint::Standard => Ok(*StreamEnd::standard_input()?.stat()),
+            Endpoint::Standard => Ok(StreamEnd::standard_input()?.stat),
             Endpoint::Path(path) => stat(path),
         }
     }

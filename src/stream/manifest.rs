@@ -20,16 +20,6 @@ pub fn suffix(algorithms: Algorithms) -> String {
     format!(".{}", form.suffix(algorithms))
 }
 
-/// The lines to list.
-#[derive(Clone, Copy)]
-pub struct StreamLines<'a> {
-    /// The lines themselves.
-    pub lines: &'a [u8],
-    /// The path in the first of them.
-    pub path: &'a [u8],
-    pub content: &'a StreamContent,
-}
-
 /// A manifest, and the side file beside it.
 pub struct StreamManifest {
     pub sink: ManifestSink,
@@ -72,14 +62,15 @@ impl StreamManifest {
         removed.deed_at("remove the old manifest", || place.path())
     }
 
-    /// Writes the lines about `content`, the first of which is of `path`, and before that its states.
+    /// Writes the `lines` about `content`, the first of which is of `path`, and before that its states.
     pub fn write(
         self,
         context: &Context<'_>,
-        listed: StreamLines<'_>,
+        lines: &[u8],
+        path: &[u8],
+        content: &StreamContent,
         warnings: &mut Vec<Error>,
     ) -> Result<()> {
-        let StreamLines { lines, path, content } = listed;
         if let Some(states) = self.states {
             states.write(context, path, content, warnings);
         }
@@ -101,7 +92,7 @@ impl StreamManifest {
                 if !written.deed_at("write", || "the manifest")? {
                     return Err(Error::finding("write", "the manifest", "interrupted"));
                 }
-                sys::close_file(end.into_file()).deed_at("close", || "the manifest")
+                sys::close_file(end.file).deed_at("close", || "the manifest")
             }
         }
     }
@@ -249,7 +240,8 @@ pub enum Completion {
 pub struct AtomicFile<'a> {
     context: Context<'a>,
     part: Part,
-    place: FilePlace,
+    /// Where it is to be.
+    pub place: FilePlace,
     /// While it is open no other run takes the part file for one that was left.
     claim: Option<File>,
 }
@@ -277,11 +269,6 @@ impl<'a> AtomicFile<'a> {
             Err(error) => return Err(part.discard(error)),
         };
         Ok(Self { context, part, place, claim })
-    }
-
-    /// Where it is to be.
-    pub fn place(&self) -> &FilePlace {
-        &self.place
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {

@@ -334,7 +334,7 @@ impl<'a> OutputStates<'a> {
 
     /// Tells of a failure.
     pub fn tell(&self, error: &Error) {
-        self.progress.failed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.progress.failed.fetch_add(1, Relaxed);
         (self.listen)(&Event::Failed(error));
     }
 
@@ -351,19 +351,9 @@ impl<'a> OutputStates<'a> {
             .map(|(endpoint, outcome)| (endpoint, outcome.as_ref()))
     }
 
-    /// The outputs as they were given.
-    pub fn endpoints(&self) -> &'a [Endpoint] {
-        self.endpoints
-    }
-
     /// Tells of what could not be done about something that stands.
     pub fn warn(&self, warnings: &[Error]) {
         warnings.iter().for_each(|warning| (self.listen)(&Event::Warning(warning)));
-    }
-
-    /// The results; `None` for an output that has none.
-    pub fn into_outcomes(self) -> Vec<Option<OutputOutcome>> {
-        self.outcomes
     }
 }
 

@@ -8,10 +8,10 @@ use crate::{
     error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm, io::States,
     path::directory_of, stream::Endpoint, stream::OutputOutcome, stream::StreamContent,
     stream::StreamJob, stream::input::names_directory, stream::manifest::AtomicFile,
-    stream::manifest::Completion, stream::manifest::ManifestSink, stream::manifest::StreamLines,
-    stream::manifest::StreamManifest, stream::manifest::StreamStates,
-    stream::manifest::lines_beside, stream::manifest::suffix, sys, transfer::Context,
-    tree::Decision, tree::OutputDir, tree::Policy, tree::SourceStat, tree::overwrite::decide,
+    stream::manifest::Completion, stream::manifest::ManifestSink, stream::manifest::StreamManifest,
+    stream::manifest::StreamStates, stream::manifest::lines_beside, stream::manifest::suffix, sys,
+    transfer::Context, tree::Decision, tree::OutputDir, tree::Policy, tree::SourceStat,
+    tree::overwrite::decide,
 };
 
 pub enum OutputPlace {
@@ -119,7 +119,7 @@ impl OutputPlace {
     /// The identity of the file that is there, if it is a regular one.
     pub fn identity(&self) -> Option<Identity> {
         let stat = match self {
-            OutputPlace::Open(end) => Some(end.stat()),
+            OutputPlace::Open(end) => Some(&end.stat),
             OutputPlace::File(place) => place.there.as_ref(),
             OutputPlace::Left(_) | OutputPlace::Refused(_) | OutputPlace::Failed(_) => None,
         };
@@ -327,13 +327,6 @@ impl OpenOutput<'_> {
         self.end().is_some_and(StreamEnd::has_lost_reader)
     }
 
-    /// Gets ready to be written to.
-    pub fn prepare(&self) {
-        if let Sink::Open(end) = &self.sink {
-            sys::widen(end.file());
-        }
-    }
-
     /// Writes all of `bytes`.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), DropReason> {
         let end = match &mut self.sink {
@@ -356,7 +349,7 @@ impl OpenOutput<'_> {
         match &mut self.sink {
             Sink::File(file) => file.take(most, moving).map_err(DropReason::Failed),
             Sink::Open(end) => {
-                moving(end.file(), most).map_err(|error| lost(&self.endpoint, "copy to", error))
+                moving(&end.file, most).map_err(|error| lost(&self.endpoint, "copy to", error))
             }
         }
     }
@@ -367,7 +360,7 @@ impl OpenOutput<'_> {
         let file = match sink {
             // What a file system says only now would be lost with the handle.
             Sink::Open(end) => {
-                return match sys::close_file(end.into_file()) {
+                return match sys::close_file(end.file) {
                     Ok(()) => OutputOutcome::Passed,
                     Err(error) => lost(&endpoint, "close", error).outcome(),
                 };
@@ -377,7 +370,7 @@ impl OpenOutput<'_> {
         if context.control.stop.is_urgent() {
             return OutputOutcome::Stopped(file.abandon());
         }
-        let (mut warnings, place) = (Vec::new(), file.place().clone());
+        let (mut warnings, place) = (Vec::new(), file.place.clone());
         let retire = || manifest.as_mut().map_or(Ok(()), |manifest| manifest.retire(&context));
         let proof = match file.finish(content, retire, &mut warnings) {
             Ok(Completion::Stands(proof)) => proof,
@@ -386,10 +379,10 @@ impl OpenOutput<'_> {
             Err(error) => return OutputOutcome::Failed(error),
         };
         if let (Some(manifest), Some(content)) = (manifest, content) {
-            let (lines, path) =
-                (&lines_beside(&content.digests, &place)[..], place.name.as_encoded_bytes());
-            let listed = StreamLines { lines, path, content };
-            if let Err(error) = manifest.write(&context, listed, &mut warnings) {
+            let lines = lines_beside(&content.digests, &place);
+            let path = place.name.as_encoded_bytes();
+            let written = manifest.write(&context, &lines, path, content, &mut warnings);
+            if let Err(error) = written {
                 return OutputOutcome::Failed(error.with_note("; the file itself is complete"));
             }
         }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 use std::{collections::HashSet, path::PathBuf, thread::Scope, thread::scope, time::Instant};
 
-use crate::stream::manifest::{AtomicFile, ManifestSink, StreamLines, StreamManifest, add_lines};
+use crate::stream::manifest::{AtomicFile, ManifestSink, StreamManifest, add_lines};
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Digests, stream::Endpoint,
     stream::OutputOutcome, stream::OutputStates, stream::StreamContent, stream::StreamEnding,
@@ -12,7 +12,7 @@ use crate::{
     stream::direct::FeedError, stream::direct::HashedEngine, stream::input, stream::input::Input,
     stream::is_output, stream::place::DropReason, stream::place::OpenOutput,
     stream::place::OutputPlace, stream::place::PlacedOutput, stream::place::Sink,
-    stream::tee::TeeEngine, sys::stat::Identity, sys::stat::Kind, transfer::Context,
+    stream::tee::TeeEngine, sys, sys::stat::Identity, sys::stat::Kind, transfer::Context,
 };
 
 /// A stream on its way.
@@ -63,7 +63,7 @@ impl<'r> StreamRun<'r> {
         };
         let outputs = open_outputs(self.context, outputs, &mut self.states)?;
         let replaces = outputs.iter().any(|output| match &output.sink {
-            Sink::File(file) => file.place().there.is_some(),
+            Sink::File(file) => file.place.there.is_some(),
             Sink::Open(_) => false,
         });
         let keeps_chain = outputs.iter().any(|output| keeps(&output.manifest))
@@ -104,9 +104,7 @@ impl<'r> StreamRun<'r> {
                 return;
             }
             let opened = match input::open(endpoint, is_over) {
-                Ok(Some(end))
-                    if end.stat().kind == Kind::File && taken.contains(&end.stat().id) =>
-                {
+                Ok(Some(end)) if end.stat.kind == Kind::File && taken.contains(&end.stat.id) => {
                     Err(is_output(endpoint))
                 }
                 Ok(Some(end)) => Input::new(context, end, &path),
@@ -122,14 +120,14 @@ impl<'r> StreamRun<'r> {
                 }
             };
             let fed = engine.feed(&mut input, states);
-            read.bytes += input.came();
+            read.bytes += input.came;
             match fed {
                 Ok(()) => (read.whole, read.opened) = (read.whole + 1, read.opened + 1),
                 Err(FeedError::Input(error)) => {
                     read.failed += 1;
                     states.tell(&error);
                     // Of what could not be read at all nothing is half there.
-                    if input.came() > 0 {
+                    if input.came > 0 {
                         read.opened += 1;
                         engine.spoil(states);
                     }
@@ -150,8 +148,7 @@ impl<'r> StreamRun<'r> {
         }
         let Some(first) = first else { return false };
         let (mut warnings, path) = (Vec::new(), first.as_os_str().as_encoded_bytes());
-        let listed = StreamLines { lines: &lines, path, content };
-        let written = manifest.write(self.context, listed, &mut warnings);
+        let written = manifest.write(self.context, &lines, path, content, &mut warnings);
         if let Err(error) = &written {
             self.states.tell(error);
             self.counts.failed += 1;
@@ -168,8 +165,8 @@ impl<'r> StreamRun<'r> {
         started: Instant,
     ) -> StreamReport {
         let Self { context, states, counts, .. } = self;
-        let endpoints = states.endpoints().iter().cloned();
-        let outcomes = states.into_outcomes().into_iter();
+        let endpoints = states.endpoints.iter().cloned();
+        let outcomes = states.outcomes.into_iter();
         let outcomes =
             outcomes.map(|outcome| outcome.unwrap_or_else(|| DropReason::Stopped.outcome()));
         let outputs: Vec<_> = endpoints.zip(outcomes).collect();
@@ -200,7 +197,7 @@ pub fn open_outputs<'a>(
     states: &mut OutputStates<'_>,
 ) -> Result<Vec<OpenOutput<'a>>> {
     let (mut outputs, mut settled) = (Vec::new(), Vec::new());
-    let endpoints = states.endpoints();
+    let endpoints = states.endpoints;
     for (number, (endpoint, placed)) in endpoints.iter().zip(places).enumerate() {
         let PlacedOutput { place, beside, states } = placed;
         let refuse = |why| OutputOutcome::Failed(Error::finding("write to", endpoint.path(), why));
@@ -227,9 +224,10 @@ pub fn open_outputs<'a>(
         match opened {
             Ok((sink, manifest)) => {
                 let (endpoint, context) = (endpoint.clone(), *context);
-                let output = OpenOutput { number, endpoint, context, sink, manifest };
-                output.prepare();
-                outputs.push(output);
+                if let Sink::Open(end) = &sink {
+                    sys::widen(&end.file);
+                }
+                outputs.push(OpenOutput { number, endpoint, context, sink, manifest });
             }
             Err(outcome) => settled.push((number, outcome)),
         }

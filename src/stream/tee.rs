@@ -295,7 +295,7 @@ fn work(
     say: &Sender<(usize, BranchReply)>,
 ) {
     let number = output.number;
-    let mut splices = !matches!(output.end().map(|end| end.stat().kind), Some(Kind::Device));
+    let mut splices = !matches!(output.end().map(|end| end.stat.kind), Some(Kind::Device));
     let outcome = loop {
         match told.recv() {
             Ok(BranchOrder::Bytes(bytes)) => match drain(&mut output, pipe, bytes, &mut splices) {

@@ -3,7 +3,6 @@
 use std::io::{ErrorKind, Read, Write};
 use std::{fs::File, io};
 
-use crate::sys::stat::Stat;
 use crate::sys::{StreamEnd, has_exact_sizes, read_at};
 
 /// Number of times that a call is made again without anything coming of it. Signals come one at a time: what is
@@ -127,14 +126,6 @@ impl Read for FileRange<'_> {
 // The facts about an open end of a stream, on every system.
 
 impl StreamEnd {
-    pub fn stat(&self) -> &Stat {
-        &self.stat
-    }
-
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
     /// Writes all of `bytes`; false if it was to stop before that was done, which is asked for each piece.
     pub fn write_all(&self, bytes: &[u8], is_to_stop: impl Fn() -> bool) -> io::Result<bool> {
         let mut rest = bytes;
@@ -149,11 +140,6 @@ impl StreamEnd {
             }
         }
         Ok(true)
-    }
-
-    /// The open file alone.
-    pub fn into_file(self) -> File {
-        self.file
     }
 }
 

@@ -26,8 +26,8 @@ const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEX
 /// An open end of a stream.
 #[derive(Debug)]
 pub struct StreamEnd {
-    pub(in crate::sys) file: File,
-    pub(in crate::sys) stat: Stat,
+    pub file: File,
+    pub stat: Stat,
     /// True if calls return instead of waiting.
     returns: bool,
 }

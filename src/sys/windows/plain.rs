@@ -172,8 +172,8 @@ pub fn persist_content(file: &File) -> io::Result<()> {
 /// An open end of a stream.
 #[derive(Debug)]
 pub struct StreamEnd {
-    pub(in crate::sys) file: File,
-    pub(in crate::sys) stat: Stat,
+    pub file: File,
+    pub stat: Stat,
 }
 
 impl StreamEnd {
