@@ -48,8 +48,9 @@ pub struct Hub {
     pub blocks: SharedBlocks,
     /// The limit for reading the source.
     pub rate: Option<RateLimit>,
-    /// The time for which outputs waited for those that were behind.
-    waiting: WaitBudget,
+    /// Since when outputs may wait for those that are behind, and how long they did so far; nanoseconds.
+    started: Instant,
+    waited: AtomicU64,
     /// Makes file versions of paths, sizes and times.
     versions: RandomState,
     /// The outputs, in order.
@@ -76,7 +77,8 @@ impl Hub {
             max_backlog,
             blocks,
             rate: rate.map(RateLimit::new),
-            waiting: WaitBudget { started: Instant::now(), waited: AtomicU64::new(0) },
+            started: Instant::now(),
+            waited: AtomicU64::new(0),
             versions: RandomState::new(),
             outputs: (0..outputs).map(|_| OutputStatus::default()).collect(),
         }
@@ -107,14 +109,15 @@ impl Hub {
     pub fn make_room(&self, bytes: u64, stop: &Stop) -> MutexGuard<'_, ChunkLedger> {
         let mut ledger = self.ledger();
         while ledger.bytes() > 0 && ledger.bytes() + bytes > self.max_backlog {
-            let left = self.waiting.left();
+            let waited = Duration::from_nanos(self.waited.load(Relaxed));
+            let left = (self.started.elapsed() / SHARE + GRACE).saturating_sub(waited);
             if left.is_zero() || stop.is_urgent() || !ledger.is_worth_waiting() {
                 ledger.drop_laggards();
                 continue;
             }
             let since = Instant::now();
             ledger = self.wait(ledger, left.min(NAP));
-            self.waiting.add(since.elapsed());
+            self.waited.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
         }
         ledger
     }
@@ -123,24 +126,6 @@ impl Hub {
     pub fn key(&self, path: &[u8], stat: &Stat) -> FileKey {
         let version = self.versions.hash_one((path, stat.size, stat.mtime, stat.ctime));
         FileKey { id: stat.id, version }
-    }
-}
-
-/// The time for which all outputs together may wait for those that are behind.
-struct WaitBudget {
-    started: Instant,
-    /// Nanoseconds.
-    waited: AtomicU64,
-}
-
-impl WaitBudget {
-    fn left(&self) -> Duration {
-        let waited = Duration::from_nanos(self.waited.load(Relaxed));
-        (self.started.elapsed() / SHARE + GRACE).saturating_sub(waited)
-    }
-
-    fn add(&self, waited: Duration) {
-        self.waited.fetch_add(waited.as_nanos() as u64, Relaxed);
     }
 }
 
@@ -213,7 +198,7 @@ impl SharedOrigin {
         }
         let end = at + block.len() as u64;
         match end >= size {
-            true => file.close(),
+            true => file.finish(),
             false => *self = SharedOrigin::Open(file.pause(), end),
         }
         true

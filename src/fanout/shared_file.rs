@@ -167,12 +167,7 @@ pub struct Subscription<'a> {
     size: u64,
 }
 
-impl<'a> Subscription<'a> {
-    /// The subscription of output `number` to a file of `size` bytes that the ledger knows it to want.
-    pub fn new(hub: &'a Hub, number: usize, key: FileKey, size: u64) -> Self {
-        Self { hub, number, key, size }
-    }
-
+impl Subscription<'_> {
     fn output(&self) -> OutputSet {
         1 << self.number
     }
@@ -383,7 +378,8 @@ impl<'a> Slot<'a> {
         let key = self.key(&dir.rel, entry);
         // The size of an empty file may mean nothing.
         let is_shared = entry.stat.size > 0 && self.hub.ledger().subscribe(key, self.output());
-        is_shared.then(|| Subscription::new(self.hub, self.number, key, entry.stat.size))
+        let Self { hub, number } = self;
+        is_shared.then(|| Subscription { hub, number, key, size: entry.stat.size })
     }
 
     /// The outcome of a file at the output is known: nothing more of it is needed.

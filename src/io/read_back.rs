@@ -43,6 +43,7 @@ pub struct FileDigest {
 }
 
 /// Reads files back, one after the other or several side by side, through one buffer.
+#[derive(Default)]
 pub struct ReadBack {
     buffer: Option<AlignedBuffer>,
     backend: Backend,
@@ -101,7 +102,7 @@ impl HashedFile {
 impl ReadBack {
     /// With a buffer of 1 MiB, made when it is first used, and 2 MiB more for files larger than that.
     pub fn new() -> Self {
-        Self { buffer: None, backend: Backend::best(), hash_thread: None }
+        Self::default()
     }
 
     /// With this backend to hash several files at once.
@@ -287,12 +288,6 @@ fn read_ahead(
         on_read(read as u64);
     }
     Ok(None)
-}
-
-impl Default for ReadBack {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 // The part of large files that stays in memory although it was not there before, where that can be told: counted when

@@ -16,13 +16,14 @@ pub struct WatchedFile<'a> {
     changed: Cell<bool>,
     pages: SourcePages,
     residency: Option<&'a ResidentTotal>,
-    /// True if the content ends for sure where the listed size says.
-    has_exact_size: bool,
+    /// True if the content ends for sure where the listed size says, as on file systems whose sizes are exact. Of
+    /// others that is known only when a read finds the end.
+    pub has_exact_size: bool,
     /// True if its times tell that it was changed.
     times_tell: bool,
     rate: Option<(&'a RateLimit, &'a Stop)>,
-    /// True if a read that takes too long is an error.
-    is_impatient: bool,
+    /// True if a read that takes too long is an error (`TimedOut`): others go first then.
+    pub is_impatient: bool,
 }
 
 /// A disk that has to spin up takes a few seconds.
@@ -102,11 +103,7 @@ impl<'a> WatchedFile<'a> {
     }
 
     /// Ends reading without asking whether it changed.
-    pub fn close(self) {
-        self.finish();
-    }
-
-    fn finish(&self) {
+    pub fn finish(&self) {
         let resident = self.pages.finish(&self.file);
         self.residency.iter().for_each(|sum| sum.add(resident));
     }
@@ -157,12 +154,6 @@ impl<'a> WatchedFile<'a> {
         self
     }
 
-    /// From now on a read that takes too long is an error (`TimedOut`) if `is_impatient`: others go first then.
-    pub fn with_patience(mut self, is_impatient: bool) -> Self {
-        self.is_impatient = is_impatient;
-        self
-    }
-
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -202,12 +193,6 @@ impl<'a> WatchedFile<'a> {
             return Ok(true);
         }
         sys::ends_at(&self.file, at).map_err(|error| self.error("read", error))
-    }
-
-    /// Its file system is one whose sizes are exact, so that nothing is behind the size that was listed.
-    /// Of others that is known only when a read finds the end.
-    pub fn trust_size(&mut self, has_exact_size: bool) {
-        self.has_exact_size = has_exact_size;
     }
 
     /// After `read` bytes: an error if the file is not what it was when it was listed, or if that

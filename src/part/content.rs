@@ -13,19 +13,19 @@ use crate::{
 
 /// The open part file, and what is known of the content up to its position.
 pub struct PartContent {
-    file: File,
+    pub file: File,
     /// True if the content ends in a hole, so that the length must be set.
     open_end: bool,
     /// True if the length was set before the content came.
     has_length: bool,
-    /// True if zeros are to become holes.
-    makes_holes: bool,
+    /// True if zeros are to become holes, so that the bytes must be looked at.
+    pub makes_holes: bool,
     /// Its pages in the system's cache.
-    pages: OutputPages,
+    pub pages: OutputPages,
     /// The cache policy for these.
     cache: CachePolicy,
-    /// The copy method.
-    method: Method,
+    /// The copy method. A clone has its content: what is written to it is there already, and is only passed through.
+    pub method: Method,
 }
 
 impl PartContent {
@@ -42,40 +42,10 @@ impl PartContent {
         }
     }
 
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// The file, to be closed.
-    pub fn into_file(self) -> File {
-        self.file
-    }
-
-    /// The copy method.
-    pub fn method(&self) -> Method {
-        self.method
-    }
-
-    /// The content came by `method`. A clone has its content: what is written to it from then on is
-    /// there already, and is only passed through.
-    pub fn set_method(&mut self, method: Method) {
-        self.method = method;
-    }
-
-    /// True if zeros are to become holes, so that the bytes must be looked at.
-    pub fn makes_holes(&self) -> bool {
-        self.makes_holes
-    }
-
     /// Spares the pages of what is to come in this way.
     pub fn spare(&mut self, cache: CachePolicy) {
         self.cache = cache;
         self.pages = OutputPages::new(cache);
-    }
-
-    /// The content up to `offset` is there already.
-    pub fn begin_at(&mut self, offset: u64) {
-        self.pages.skipped(offset);
     }
 
     /// Sets the length before the content comes; `makes_holes` says whether zeros are to become holes.
@@ -83,11 +53,6 @@ impl PartContent {
         self.file.set_len(size)?;
         (self.has_length, self.makes_holes) = (true, makes_holes);
         Ok(())
-    }
-
-    /// From now on zeros become holes.
-    pub fn make_holes(&mut self) {
-        self.makes_holes = true;
     }
 
     /// Removes all of it.
@@ -124,11 +89,6 @@ impl PartContent {
         sys::allow_holes(&self.file);
         let len = i64::try_from(len).unwrap_or(i64::MAX);
         sys::uninterrupted(|| self.file.seek(SeekFrom::Current(len))).map(drop)
-    }
-
-    /// Number of bytes that may be moved there before [`moved`](Self::moved) is told.
-    pub fn before_move(&self) -> u64 {
-        self.pages.before_move()
     }
 
     /// The kernel moved so many bytes there.

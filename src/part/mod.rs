@@ -183,7 +183,7 @@ impl Part {
     pub fn note(&mut self, checkpoints: &mut Checkpoints, at: Checkpoint) -> Result<()> {
         self.with_content("make durable", |content| {
             content.cover_position()?;
-            checkpoints.note(content.file().try_clone(), at)
+            checkpoints.note(content.file.try_clone(), at)
         })
     }
 
@@ -215,7 +215,7 @@ impl Part {
             }
             Sparse::Auto | Sparse::Never => {
                 self.with_content("make room for", |content| {
-                    sys::reserve(content.file(), stat.size)
+                    sys::reserve(&content.file, stat.size)
                 })?;
             }
         }
@@ -239,7 +239,8 @@ impl Part {
     ) -> Result<()> {
         self.prepare(options, cache, source)?;
         if let Some(content) = &mut self.content {
-            content.begin_at(offset);
+            // Up to there it is there already.
+            content.pages.skipped(offset);
         }
         Ok(())
     }
@@ -254,19 +255,19 @@ impl Part {
 
     /// From now on takes runs of zeros for holes.
     pub fn make_holes(&mut self) {
-        self.content.iter_mut().for_each(PartContent::make_holes);
+        self.content.iter_mut().for_each(|content| content.makes_holes = true);
     }
 
     /// True if zeros are to become holes, so that the bytes must be looked at.
     pub fn makes_holes(&self) -> bool {
-        self.content.as_ref().is_some_and(PartContent::makes_holes)
+        self.content.as_ref().is_some_and(|content| content.makes_holes)
     }
 
     /// Its content came by `method`. A clone has its content: what is written to it from then on
     /// is there already, and is only passed through.
     pub fn is_filled_by(&mut self, method: Method) {
         if let Some(content) = &mut self.content {
-            content.set_method(method);
+            content.method = method;
         }
     }
 
@@ -281,7 +282,7 @@ impl Part {
 
     /// Number of bytes that may be moved there before [`moved`](Self::moved) is told.
     pub fn before_move(&self) -> u64 {
-        self.content.as_ref().map_or(0, PartContent::before_move)
+        self.content.as_ref().map_or(0, |content| content.pages.before_move())
     }
 
     /// The kernel moved so many bytes there.
@@ -299,7 +300,7 @@ impl Part {
         attributes: &Attributes,
         warnings: &mut Vec<Error>,
     ) -> Result<Complete> {
-        let method = self.content.as_ref().map(PartContent::method).unwrap_or_default();
+        let method = self.content.as_ref().map(|content| content.method).unwrap_or_default();
         let CopyTarget { entry, replaces, .. } = target;
         let done = self.complete(options, control, entry, attributes, warnings).and_then(|()| {
             if self.part.is_none() {
@@ -344,7 +345,7 @@ impl Part {
     /// next run; without a journal, or if that fails, both go. Whether they stay.
     pub fn leave(mut self, durable: u64, warnings: &mut Vec<Error>) -> bool {
         let has_journal = self.part.as_ref().is_some_and(|part| part.journal.is_some());
-        let cut = |content: &PartContent| content.file().set_len(durable).is_ok();
+        let cut = |content: &PartContent| content.file.set_len(durable).is_ok();
         if durable == 0 || !has_journal || !self.content.as_ref().is_some_and(cut) {
             self.abandon(warnings);
             return false;
@@ -357,7 +358,7 @@ impl Part {
         let content = self.content.take();
         if let (Some(content), Some(PartName { journal: Some(_), .. })) = (content, &self.part) {
             // Much of it may be on its way to the device, and a sync that waits for that waits less.
-            let _ = content.file().set_len(0);
+            let _ = content.file.set_len(0);
         }
         self.part.take()
     }
@@ -380,23 +381,23 @@ impl Part {
             if may_have_lists {
                 born = None;
                 attributes
-                    .shed_lists(content.file())
+                    .shed_lists(&content.file)
                     .unwrap_or_else(|error| warn("set the permissions of", error));
             }
             attributes
-                .apply_to_written(content.file(), &entry.stat, gid, born, warn)
+                .apply_to_written(&content.file, &entry.stat, gid, born, warn)
                 .deed_at("write", || self.path())?;
         }
         if let Durability::Grouped { at_once } = options.durability
             && !(at_once && self.output.volume.with_root)
         {
-            self.with_content("make durable", |content| sys::persist_file(content.file()))?;
+            self.with_content("make durable", |content| sys::persist_file(&content.file))?;
         }
         Ok(())
     }
 
     fn close(&mut self) -> Result<()> {
-        match self.content.take().map(|content| sys::close_file(content.into_file())) {
+        match self.content.take().map(|content| sys::close_file(content.file)) {
             Some(Err(error)) => Err(Error::io("close", self.output.path_of(&self.name), error)),
             _ => Ok(()),
         }
@@ -425,7 +426,7 @@ impl Part {
     pub fn file(&self) -> Result<&File> {
         self.content
             .as_ref()
-            .map(PartContent::file)
+            .map(|content| &content.file)
             .ok_or_else(|| Error::io("write", self.path(), io::ErrorKind::BrokenPipe.into()))
     }
 

@@ -308,28 +308,7 @@ pub struct Due {
 ///
 /// A run that stops cuts the part file off there: a note that is written later would speak of content that
 /// is gone, so taking the offset ends all notes.
-#[derive(Default)]
-struct DurableOffset(Mutex<Option<u64>>);
-
-impl DurableOffset {
-    fn new(journal: Option<&Journal>) -> Self {
-        Self(Mutex::new(journal.map(Journal::durable)))
-    }
-
-    /// Writes a note unless notes have ended.
-    fn note(&self, journal: &mut Journal, checkpoint: &Checkpoint) {
-        let mut durable = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without the note, the one before counts: more is read again, and nothing is wrong.
-        if durable.is_some() && journal.note(checkpoint).is_ok() {
-            *durable = Some(journal.durable());
-        }
-    }
-
-    /// Ends the notes; bytes.
-    fn take(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(0)
-    }
-}
+type DurableOffset = Mutex<Option<u64>>;
 
 /// Its answer: whether the part file is durable, and the journal.
 pub type Kept = (io::Result<()>, Journal);
@@ -339,7 +318,11 @@ pub fn work(due: &Receiver<Due>, kept: &Sender<Kept>) {
     while let Ok(Due { part, mut journal, checkpoint, durable }) = due.recv() {
         let persisted = sys::persist_content(&part);
         if persisted.is_ok() {
-            durable.note(&mut journal, &checkpoint);
+            let mut durable = durable.lock().unwrap_or_else(PoisonError::into_inner);
+            // Without the note, the one before counts: more is read again, and nothing is wrong.
+            if durable.is_some() && journal.note(&checkpoint).is_ok() {
+                *durable = Some(journal.durable());
+            }
         }
         if kept.send((persisted, journal)).is_err() {
             return;
@@ -366,14 +349,14 @@ impl Checkpoints {
 
     /// Begins a file with this journal, or without one.
     pub fn begin(&mut self, journal: Option<Journal>) {
-        self.durable = Arc::new(DurableOffset::new(journal.as_ref()));
+        self.durable = Arc::new(Mutex::new(journal.as_ref().map(Journal::durable)));
         self.journal = journal;
     }
 
     /// Up to where the file in hand is durable and noted: bytes, 0 if no note says so. No note is written after
     /// this, also of what is on its way.
     pub fn stop_noting(&mut self) -> u64 {
-        self.durable.take()
+        self.durable.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(0)
     }
 
     /// Everything up to `checkpoint` is in the part file, of which this is a further handle. An error

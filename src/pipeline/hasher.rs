@@ -4,7 +4,7 @@
 //! ([`multibuffer`](crate::hash::multibuffer)). The blocks that have come of both are hashed together; the
 //! hasher waits for neither: while the next block of one is being read, the other is hashed by itself.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError};
 
@@ -87,7 +87,8 @@ fn hash(context: &Context<'_>, routes: &mut [HashRoute], steps: &[Received]) {
         {
             again.update(data);
             if route.hasher.hasher().sha256() != Some(&again) {
-                file.miscompute();
+                file.miscomputed.store(true, Relaxed);
+                file.give_up();
             }
         }
     }
@@ -198,11 +199,6 @@ impl Writing {
         Self { large, part }
     }
 
-    /// From now on zeros become holes.
-    fn make_holes(&mut self) {
-        self.part.iter_mut().for_each(Part::make_holes);
-    }
-
     /// Empties the part file for a file that begins again as `large`, from now on without a journal,
     /// because that is about the earlier content.
     fn begin_again(self, large: Arc<LargeFile>, checkpoints: &mut Checkpoints) -> Self {
@@ -251,7 +247,7 @@ pub fn write_blocks(
                 continue;
             }
             (Ok(FileStep::Unmapped), mut open) => {
-                open.iter_mut().for_each(Writing::make_holes);
+                open.iter_mut().flat_map(|open| &mut open.part).for_each(Part::make_holes);
                 writing = open;
                 continue;
             }
@@ -283,7 +279,7 @@ fn close(
     let mut warnings = Vec::new();
     let outcome = match (part, end) {
         (Err(error), _) => Outcome::Failed(error),
-        (Ok(part), _) if large.is_miscomputed() => {
+        (Ok(part), _) if large.miscomputed.load(Relaxed) => {
             Outcome::Miscomputed(part.discard(transfer::miscomputed(transfer)))
         }
         (Ok(part), Some(Ok((read, digest)))) => match checkpoints.end() {

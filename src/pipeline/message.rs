@@ -22,7 +22,8 @@ pub struct LargeFile {
     /// Number of bytes that lie between its checkpoints, if it has any.
     pub checkpoints: Option<u64>,
     given_up: AtomicBool,
-    miscomputed: AtomicBool,
+    /// True if it was given up because this machine computed two digests of one content.
+    pub miscomputed: AtomicBool,
 }
 
 impl LargeFile {
@@ -40,17 +41,6 @@ impl LargeFile {
     /// Tells the stages before that nothing more of the file is wanted.
     pub fn give_up(&self) {
         self.given_up.store(true, Relaxed);
-    }
-
-    /// Gives it up because this machine computed two digests of one content.
-    pub fn miscompute(&self) {
-        self.miscomputed.store(true, Relaxed);
-        self.give_up();
-    }
-
-    /// True if it was given up for that.
-    pub fn is_miscomputed(&self) -> bool {
-        self.miscomputed.load(Relaxed)
     }
 
     /// True if a later stage needs nothing more of it.
@@ -429,9 +419,6 @@ impl ContentReader<'_> {
             block.fill(read);
             *total += read as u64;
             self.advance(read as u64);
-            if block.len() as u64 >= limit {
-                break;
-            }
         }
         drop(busy);
         Ok((!block.is_empty()).then_some(Data::Own(block)))

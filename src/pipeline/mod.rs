@@ -11,18 +11,18 @@ use std::{io, thread::Builder, thread::Scope, thread::ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::{
-    error::Error, event::Timer, fanout::OwnOrigin, fanout::Subscription, hash::Algorithm,
-    hash::Hasher, io::BlockPool, io::COSTLY_HOLES, io::FurtherDigests, io::ReadBack,
-    io::WatchedFile, manifest::NextLine, part::ReadyPart, part::Resumed, part::Transfer,
-    part::resume, part::resume::Checkpoints, pipeline::hasher::HashRoute,
-    pipeline::hasher::HashedStep, pipeline::message::ContentFrom, pipeline::message::ContentReader,
-    pipeline::message::Disconnected, pipeline::message::EarlyEnd, pipeline::message::FileStep,
-    pipeline::message::LargeFile, pipeline::message::ReadEnd, pipeline::message::ReadError,
-    pipeline::message::ReadStep, pipeline::message::Tasks, pipeline::message::receive,
-    pipeline::message::send, sys::CachePolicy, sys::stat::Stat, transfer, transfer::Action,
-    transfer::CommitterMessage, transfer::Context, transfer::OpenSource, transfer::Outcome,
-    transfer::TransferResult, transfer::kernel::clone_to_hash, transfer::prepare,
-    transfer::prepare::prepare, transfer::small, transfer::small::copy_files, tree::Batch,
+    error::Error, event::Timer, fanout::Subscription, hash::Algorithm, hash::Hasher, io::BlockPool,
+    io::COSTLY_HOLES, io::FurtherDigests, io::ReadBack, io::WatchedFile, manifest::NextLine,
+    part::ReadyPart, part::Resumed, part::Transfer, part::resume, part::resume::Checkpoints,
+    pipeline::hasher::HashRoute, pipeline::hasher::HashedStep, pipeline::message::ContentFrom,
+    pipeline::message::ContentReader, pipeline::message::Disconnected, pipeline::message::EarlyEnd,
+    pipeline::message::FileStep, pipeline::message::LargeFile, pipeline::message::ReadEnd,
+    pipeline::message::ReadError, pipeline::message::ReadStep, pipeline::message::Tasks,
+    pipeline::message::receive, pipeline::message::send, sys::CachePolicy, sys::stat::Stat,
+    transfer, transfer::Action, transfer::CommitterMessage, transfer::Context,
+    transfer::OpenSource, transfer::Outcome, transfer::TransferResult,
+    transfer::kernel::clone_to_hash, transfer::prepare, transfer::prepare::prepare,
+    transfer::small, transfer::small::copy_files, transfer::small_file::own_origin, tree::Batch,
     tree::Leftovers, tree::OutputDir, tree::WalkItem,
 };
 
@@ -83,7 +83,7 @@ impl<'scope> NewWorker<'scope> {
         Ok(StartedWorker { threads, second })
     }
 
-    /// Starts one thread, with one block, for small files alone.
+    /// Starts one thread for small files alone, with one block, which a batch of them fits into.
     ///
     /// # Errors
     /// The system has no thread to give.
@@ -92,9 +92,18 @@ impl<'scope> NewWorker<'scope> {
         scope: &'scope Scope<'scope, '_>,
     ) -> io::Result<ScopedJoinHandle<'scope, ()>> {
         let Self { context, number, tasks, results } = self;
-        let pool = scratch(context);
-        let worker = SmallWorker { context, pool, read_back: ReadBack::new(), tasks, results };
-        Builder::new().name(format!("small-{number}")).spawn_scoped(scope, move || worker.work())
+        let (pool, mut read_back) = (scratch(context), ReadBack::new());
+        // Until there is no more to do, or the committer is gone.
+        let work = move || {
+            while let Some(run) = tasks.next() {
+                let mut scratch = pool.take(&context.control.timings.read);
+                let copied = copy_files(context, run, &mut scratch, &mut read_back);
+                if results.send(CommitterMessage::Results(copied)).is_err() {
+                    return;
+                }
+            }
+        };
+        Builder::new().name(format!("small-{number}")).spawn_scoped(scope, work)
     }
 }
 
@@ -155,33 +164,6 @@ fn scratch(context: &Context<'_>) -> BlockPool {
         _ => options.block_size,
     };
     BlockPool::new(1, size)
-}
-
-// A worker for small files alone: one thread with one block, which a batch of them fits into.
-
-/// A worker for small files.
-pub struct SmallWorker<'a> {
-    /// The state that the run shares.
-    pub context: &'a Context<'a>,
-    pub pool: BlockPool,
-    /// For files that are there already.
-    pub read_back: ReadBack,
-    /// Where work comes from.
-    pub tasks: Tasks,
-    pub results: Sender<CommitterMessage>,
-}
-
-impl SmallWorker<'_> {
-    /// Works until there is no more to do, or the committer is gone.
-    pub fn work(mut self) {
-        while let Some(run) = self.tasks.next() {
-            let mut scratch = self.pool.take(&self.context.control.timings.read);
-            let results = copy_files(self.context, run, &mut scratch, &mut self.read_back);
-            if self.results.send(CommitterMessage::Results(results)).is_err() {
-                return;
-            }
-        }
-    }
 }
 
 // A thread of a worker between hasher and writer, where further digests are asked for: it computes these of what
@@ -541,9 +523,7 @@ pub fn read_shared<'r>(
     total: &mut u64,
     warnings: &mut Vec<Error>,
 ) -> Result<(), ReadError> {
-    let (options, control) = (&reader.context.options, reader.context.control);
-    let (dir, entry) = (&*large.transfer.source, large.transfer.entry());
-    let own = OwnOrigin { file, dir, entry, sparing, follow: options.follow, control };
+    let own = own_origin(reader.context, &large.transfer, file, sparing);
     if reader.read(large, ContentFrom::Shared(subscription, &own), total, warnings)? {
         return Ok(());
     }

@@ -71,7 +71,7 @@ fn is_cloned(
         }
         Ok(Cloned::No { ever, .. }) => {
             if ever {
-                pair.set_no_clones();
+                pair.clones.store(false, Relaxed);
             }
             Ok(false)
         }
@@ -91,20 +91,10 @@ pub struct FileSystemPair {
     pub output: CachePolicy,
     /// True if the source's files end where their stated sizes say.
     pub has_exact_sizes: bool,
+    /// True until cloning turns out to be impossible between the two …
     clones: AtomicBool,
+    /// … or `copy_file_range`.
     ranges: AtomicBool,
-}
-
-impl FileSystemPair {
-    /// Cloning is not possible between the two.
-    pub fn set_no_clones(&self) {
-        self.clones.store(false, Relaxed);
-    }
-
-    /// `copy_file_range` is not possible between the two.
-    pub fn set_no_ranges(&self) {
-        self.ranges.store(false, Relaxed);
-    }
 }
 
 /// Pairs that are remembered; with more (snapshots of btrfs are file systems each) all is learnt
@@ -178,11 +168,6 @@ impl CopyMethods {
             Reflink::Auto => (is_large || !is_hashed) && pair.clones.load(Relaxed),
         }
     }
-
-    /// The first way for the kernel to move bytes between the two.
-    pub fn first_kernel_copy(&self, pair: &FileSystemPair) -> KernelCopy {
-        if pair.ranges.load(Relaxed) { KernelCopy::Range } else { KernelCopy::Send }
-    }
 }
 
 // Files without a digest: the kernel moves the bytes, and one thread waits for it.
@@ -192,77 +177,72 @@ impl CopyMethods {
 // an error of the file. A file of 4 KiB gains as well: 2.0 µs of processor time with
 // `copy_file_range`, 2.4 µs read and written (tmpfs, least of 5 rounds).
 
-/// A file being filled.
-pub struct KernelFill<'a> {
-    /// The state that the run shares.
-    pub context: &'a Context<'a>,
-    /// The facts about the two file systems.
-    pub pair: &'a FileSystemPair,
-    pub source: &'a OwnOrigin<'a>,
-    /// The share in the reading for several outputs.
-    pub subscription: Option<&'a Subscription<'a>>,
-}
-
-impl KernelFill<'_> {
-    /// Fills the empty `part` with the whole content; false when the run is to stop instead.
-    /// `scratch` is for what the kernel does not move.
-    pub fn fill(
-        &self,
-        part: &mut Part,
-        scratch: &mut Block,
-        warnings: &mut Vec<Error>,
-    ) -> Result<bool> {
-        let Self { context, pair, subscription, source: OwnOrigin { file: source, entry, .. } } =
-            *self;
-        let stat = &entry.stat;
-        if clone(context, pair, source, part, false)?.is_some() {
-            context.control.progress.bytes.fetch_add(stat.size, Relaxed);
-            return Ok(true);
-        }
-        // What is shared goes through memory.
-        let first = match stat.size == 0 || part.makes_holes() || subscription.is_some() {
-            true => KernelCopy::None,
-            false => context.shared.methods.first_kernel_copy(pair),
-        };
-        let mover = Mover::new(first);
-        let (is_unmapped, at) = (false, 0);
-        let mut moving = ContentMove {
-            filling: self,
-            mover,
-            part,
-            scratch,
-            subscription,
-            warnings,
-            is_unmapped,
-            at,
-        };
-        let whole = moving.all()?;
-        let ContentMove { mover, at, .. } = moving;
-        if mover.has_no_ranges() {
-            pair.set_no_ranges();
-        }
-        part.is_filled_by(match mover.way() {
-            KernelCopy::Range => Method::Range,
-            KernelCopy::Send => Method::Send,
-            KernelCopy::None => Method::ReadWrite,
-        });
-        if whole {
-            // What has to be copied again is not done.
-            source.check(at).inspect_err(|_| {
-                context.control.progress.bytes.fetch_sub(at, Relaxed);
-            })?;
-        }
-        Ok(whole)
+/// Fills the empty `part` with the whole content of `source`, which other outputs may share by the `subscription`;
+/// false when the run is to stop instead. `scratch` is for what the kernel does not move.
+pub fn fill_by_kernel(
+    context: &Context<'_>,
+    pair: &FileSystemPair,
+    source: &OwnOrigin<'_>,
+    subscription: Option<&Subscription<'_>>,
+    part: &mut Part,
+    scratch: &mut Block,
+    warnings: &mut Vec<Error>,
+) -> Result<bool> {
+    let OwnOrigin { file, entry, .. } = *source;
+    let stat = &entry.stat;
+    if clone(context, pair, file, part, false)?.is_some() {
+        context.control.progress.bytes.fetch_add(stat.size, Relaxed);
+        return Ok(true);
     }
+    // What is shared goes through memory.
+    let first = match stat.size == 0 || part.makes_holes() || subscription.is_some() {
+        true => KernelCopy::None,
+        false if pair.ranges.load(Relaxed) => KernelCopy::Range,
+        false => KernelCopy::Send,
+    };
+    let mover = Mover::new(first);
+    let (is_unmapped, at) = (false, 0);
+    let mut moving = ContentMove {
+        context,
+        pair,
+        source,
+        mover,
+        part,
+        scratch,
+        subscription,
+        warnings,
+        is_unmapped,
+        at,
+    };
+    let whole = moving.all()?;
+    let ContentMove { mover, at, part, .. } = moving;
+    if mover.has_no_ranges() {
+        pair.ranges.store(false, Relaxed);
+    }
+    part.is_filled_by(match mover.way() {
+        KernelCopy::Range => Method::Range,
+        KernelCopy::Send => Method::Send,
+        KernelCopy::None => Method::ReadWrite,
+    });
+    if whole {
+        // What has to be copied again is not done.
+        file.check(at).inspect_err(|_| {
+            context.control.progress.bytes.fetch_sub(at, Relaxed);
+        })?;
+    }
+    Ok(whole)
 }
 
 /// The content on its way.
 struct ContentMove<'a> {
-    filling: &'a KernelFill<'a>,
+    context: &'a Context<'a>,
+    /// The facts about the two file systems.
+    pair: &'a FileSystemPair,
+    source: &'a OwnOrigin<'a>,
     mover: Mover,
     part: &'a mut Part,
     scratch: &'a mut Block,
-    /// The subscription, as long as the content comes from there.
+    /// The share in the reading for several outputs, as long as the content comes from there.
     subscription: Option<&'a Subscription<'a>>,
     warnings: &'a mut Vec<Error>,
     /// True if data was found in what is called a hole.
@@ -274,8 +254,7 @@ struct ContentMove<'a> {
 impl ContentMove<'_> {
     /// Moves everything; false when the run is to stop.
     fn all(&mut self) -> Result<bool> {
-        let KernelFill { context, source: OwnOrigin { file: source, entry, .. }, .. } =
-            *self.filling;
+        let Self { context, source: OwnOrigin { file: source, entry, .. }, .. } = *self;
         let stat = &entry.stat;
         if stat.is_sparse() && context.options.asked.sparse != Sparse::Never {
             let believed = context.options.asked.holes.are_believed(stat);
@@ -314,8 +293,7 @@ impl ContentMove<'_> {
 
     /// Moves what there is up to `end`; false when the run is to stop.
     fn until(&mut self, end: u64) -> Result<bool> {
-        let KernelFill { context, source: OwnOrigin { file: source, entry, .. }, .. } =
-            *self.filling;
+        let Self { context, source: OwnOrigin { file: source, entry, .. }, .. } = *self;
         while self.at < end && !source.is_all(self.at) {
             if context.control.stop.is_urgent() {
                 return Ok(false);
@@ -324,9 +302,7 @@ impl ContentMove<'_> {
             let end = end.min(entry.stat.size.max(self.at + 1));
             let moved = match self.part.take(&mut self.mover, source, self.at, end - self.at)? {
                 // What the kernel moves ends at the stated size, whatever is behind it.
-                Some(0) if !self.filling.pair.has_exact_sizes => {
-                    self.read_and_write(end - self.at)?
-                }
+                Some(0) if !self.pair.has_exact_sizes => self.read_and_write(end - self.at)?,
                 Some(moved) => {
                     source.moved(moved);
                     moved
@@ -344,7 +320,7 @@ impl ContentMove<'_> {
     /// Reads what is called a hole up to `end`, or to the block in which there is data after all: from there on zeros
     /// are to become holes. False when the run is to stop.
     fn read_hole(&mut self, end: u64) -> Result<bool> {
-        let KernelFill { context, source: OwnOrigin { dir, entry, .. }, .. } = *self.filling;
+        let Self { context, source: OwnOrigin { dir, entry, .. }, .. } = *self;
         while self.at < end && !self.is_unmapped {
             if context.control.stop.is_urgent() {
                 return Ok(false);
@@ -377,7 +353,7 @@ impl ContentMove<'_> {
 
     /// Reads at most `most` bytes: a chunk that outputs share, or into `scratch`; none at the end.
     fn read(&mut self, most: u64) -> Result<Option<Arc<Chunk>>> {
-        let source = self.filling.source;
+        let source = self.source;
         self.scratch.clear();
         if let Some(subscription) = self.subscription {
             // What is shared ends at the size that was listed, whatever is behind it.
@@ -403,11 +379,11 @@ impl ContentMove<'_> {
 
     fn came(&mut self, bytes: u64) {
         self.at += bytes;
-        self.filling.context.control.progress.bytes.fetch_add(bytes, Relaxed);
+        self.context.control.progress.bytes.fetch_add(bytes, Relaxed);
     }
 
     fn seek(&self) -> Result<()> {
-        let source = self.filling.source.file;
+        let source = self.source.file;
         source.seek(self.at).map_err(|error| source.error("find the data of", error))
     }
 }

@@ -9,7 +9,7 @@ pub mod rescue;
 pub mod rot_check;
 pub mod share;
 pub mod small;
-mod small_file;
+pub mod small_file;
 pub mod verifier;
 
 pub use baseline::UnmetFiles;
@@ -184,7 +184,7 @@ pub fn open<'a>(
     let attributes = file.attributes(warnings)?;
     let stat = &transfer.entry().stat;
     let systems = context.shared.methods.between(file.file(), stat, &transfer.target.output);
-    file.trust_size(systems.has_exact_sizes);
+    file.has_exact_size = systems.has_exact_sizes;
     Ok(OpenSource { file, attributes, systems })
 }
 
@@ -195,12 +195,11 @@ fn open_file<'a>(
 ) -> Result<WatchedFile<'a>> {
     let (dir, entry) = (&transfer.source.handle, transfer.entry());
     let follow = context.options.follow;
-    let file = WatchedFile::open(dir, &entry.name, follow, &entry.stat, path)?;
+    let mut file = WatchedFile::open(dir, &entry.name, follow, &entry.stat, path)?;
     if follow && sys::is_synthetic(file.file()) && !sys::is_synthetic(dir) {
         return Err(Error::finding("copy", path(), MADE_UP));
     }
-    let is_impatient = context.shared.rescues.is_some_and(|rescues| rescues.are_wanted);
-    let file = file.with_patience(is_impatient);
+    file.is_impatient = context.shared.rescues.is_some_and(|rescues| rescues.are_wanted);
     Ok(file.at_rate(context.control.rate, context.control.stop))
 }
 

@@ -88,7 +88,7 @@ impl NewName<'_> {
         let file = from.open_file(name, false)?;
         let inode = Dir::inode_of(&file)?;
         let there = inode.stat;
-        if !self.renamed.proves(&former, &there) {
+        if !self.renamed.known().proves(&former.row, &there) {
             return Ok(None);
         }
         let is_labelled = self.has_labels(&file, &there)?;
@@ -102,7 +102,8 @@ impl NewName<'_> {
         if may_clone && let Some(part) = self.clone_of(&file, &there, warnings)? {
             return Ok(Some(part));
         }
-        if !may_link || !(former.take)() {
+        // It is for one new name alone.
+        if !may_link || former.fate.compare_exchange(GONE, TAKEN, Relaxed, Relaxed).is_err() {
             return Ok(None);
         }
         let Some(to) = &self.transfer.target.output.handle else { return Ok(None) };
@@ -129,7 +130,7 @@ impl NewName<'_> {
             self.discard(&part, warnings);
             return Ok(None);
         };
-        self.renamed.note_link();
+        self.renamed.linked.store(true, Relaxed);
         Ok(Some((part, now)))
     }
 
@@ -151,7 +152,8 @@ impl NewName<'_> {
         let Some(hashed) = hashed else { return Ok(false) };
         let is_as_it_was = Trace::of(&Dir::stat_file(file)?) == Trace::of(there);
         if is_as_it_was && hashed.digest != Some(former.row.digest) {
-            self.renamed.refute(former, there);
+            // It is not what is recorded of it.
+            self.renamed.known().refute(former.path.as_bytes(), there);
             return Ok(false);
         }
         Ok(is_as_it_was)
@@ -278,7 +280,7 @@ const TAKEN: u8 = 3;
 
 /// The rows that nothing of the source was found for when this was made, in an order in which they are found.
 #[derive(Debug, Default)]
-pub struct GoneFiles {
+struct GoneFiles {
     slots: Vec<GoneSlot>,
     /// The fate of each file.
     fates: Vec<AtomicU8>,
@@ -293,7 +295,7 @@ struct GoneSlot {
 
 impl GoneFiles {
     /// Reads the rows of `known`; what cannot be read is left out.
-    pub fn of(known: &Knowledge, is_to_stop: &dyn Fn() -> bool) -> Self {
+    fn of(known: &Knowledge, is_to_stop: &dyn Fn() -> bool) -> Self {
         let mut slots = Vec::new();
         // What was read until an error is as good.
         let _ = known.each_unsettled_row(is_to_stop, |at, row| {
@@ -312,64 +314,15 @@ impl GoneFiles {
         Self { slots, fates }
     }
 
-    /// True if a file of this size and time may have left the source; `is_gone` asks that of one.
-    pub fn may_have(
+    /// The slots with this `key`, each with the fate of its file.
+    fn alike<K: Ord>(
         &self,
-        size: u64,
-        mtime: Time,
-        mut is_gone: impl FnMut(RecordedAt) -> bool,
-    ) -> bool {
-        let wanted = size_and_time_key(size, mtime);
-        let first = self.slots.partition_point(|slot| slot.size_and_time < wanted);
-        let alike = self.slots.iter().enumerate().skip(first);
-        let mut alike = alike.take_while(|(_, slot)| slot.size_and_time == wanted).take(MOST_ALIKE);
-        alike.any(|(at, _)| self.is_gone(at, &mut is_gone))
-    }
-
-    /// Tries `share` on each file that looks so, has this digest and is gone, until one can be shared; gives its
-    /// result.
-    pub fn find<T>(
-        &self,
-        size: u64,
-        mtime: Time,
-        digest: &Digest,
-        mut is_gone: impl FnMut(RecordedAt) -> bool,
-        mut share: impl FnMut(GoneFile<'_>) -> Option<T>,
-    ) -> Option<T> {
-        let key = (size_and_time_key(size, mtime), beginning(digest));
-        let first = self.slots.partition_point(|slot| (slot.size_and_time, slot.digest) < key);
-        let alike = self.slots.iter().enumerate().skip(first);
-        let mut alike =
-            alike.take_while(|(_, slot)| (slot.size_and_time, slot.digest) == key).take(MOST_ALIKE);
-        alike.find_map(|(number, slot)| {
-            let is_gone = self.is_gone(number, &mut is_gone);
-            is_gone.then(|| share(GoneFile { at: slot.at, fate: &self.fates[number] })).flatten()
-        })
-    }
-
-    fn is_gone(&self, number: usize, ask: &mut impl FnMut(RecordedAt) -> bool) -> bool {
-        let (Some(slot), Some(fate)) = (self.slots.get(number), self.fates.get(number)) else {
-            return false;
-        };
-        if fate.load(Relaxed) == UNKNOWN {
-            let found = if ask(slot.at) { GONE } else { IN_SOURCE };
-            // Another thread may have found the same.
-            let _ = fate.compare_exchange(UNKNOWN, found, Relaxed, Relaxed);
-        }
-        fate.load(Relaxed) != IN_SOURCE
-    }
-}
-
-/// A recorded file that has left the source.
-pub struct GoneFile<'a> {
-    pub at: RecordedAt,
-    fate: &'a AtomicU8,
-}
-
-impl GoneFile<'_> {
-    /// Takes it for one new name alone; false if another has it.
-    pub fn take(&self) -> bool {
-        self.fate.compare_exchange(GONE, TAKEN, Relaxed, Relaxed).is_ok()
+        key_of: impl Fn(&GoneSlot) -> K,
+        key: K,
+    ) -> impl Iterator<Item = (&GoneSlot, &AtomicU8)> {
+        let first = self.slots.partition_point(|slot| key_of(slot) < key);
+        let all = self.slots.iter().zip(&self.fates).skip(first);
+        all.take_while(move |(slot, _)| key_of(slot) == key).take(MOST_ALIKE)
     }
 }
 
@@ -461,11 +414,10 @@ impl OtherTree {
 }
 
 /// A file of the tree that has left the source.
-pub struct FormerFile<'a> {
-    pub path: RelPath,
-    pub row: Row,
-    /// Takes it for one new name alone; false if another has it.
-    pub take: &'a dyn Fn() -> bool,
+struct FormerFile<'a> {
+    path: RelPath,
+    row: Row,
+    fate: &'a AtomicU8,
 }
 
 impl<'a> RenamedFiles<'a> {
@@ -489,7 +441,7 @@ impl<'a> RenamedFiles<'a> {
     }
 
     /// The root of the tree.
-    pub fn root(&self) -> &Dir {
+    fn root(&self) -> &Dir {
         match &self.tree {
             RecordedTree::Output(root, _) => root,
             RecordedTree::Other(tree) => &tree.root,
@@ -498,41 +450,40 @@ impl<'a> RenamedFiles<'a> {
 
     /// True if a file that looked like this one may have left the source.
     pub fn may_have(&self, stat: &Stat) -> bool {
-        stat.size > 0 && self.gone().may_have(stat.size, stat.mtime, |at| self.has_left(at))
+        let key = size_and_time_key(stat.size, stat.mtime);
+        let alike = || self.gone().alike(|slot| slot.size_and_time, key);
+        stat.size > 0 && alike().any(|(slot, fate)| self.is_gone(slot, fate))
     }
 
     /// Tries `share` on each file that looked like this one, has this digest and left the source, until one can be
     /// shared; gives its result.
-    pub fn find<T>(
+    fn find<T>(
         &self,
         stat: &Stat,
         digest: &Digest,
         mut share: impl FnMut(FormerFile<'_>) -> Option<T>,
     ) -> Option<T> {
-        let has_left = |at| self.has_left(at);
-        self.gone().find(stat.size, stat.mtime, digest, has_left, |found| {
-            let (path, row) = self.known().recorded(found.at)?;
+        let key = (size_and_time_key(stat.size, stat.mtime), beginning(digest));
+        let mut alike = self.gone().alike(|slot| (slot.size_and_time, slot.digest), key);
+        alike.find_map(|(slot, fate)| {
+            if !self.is_gone(slot, fate) {
+                return None;
+            }
+            let (path, row) = self.known().recorded(slot.at)?;
             let is_it = row.digest == *digest
                 && row.trace.size == stat.size
                 && stat.mtime == row.given.unwrap_or(row.trace.mtime);
-            let take = &|| found.take();
-            is_it.then(|| share(FormerFile { path, row, take })).flatten()
+            is_it.then(|| share(FormerFile { path, row, fate })).flatten()
         })
     }
 
-    /// True if the file that is there is a former one, as a run left it.
-    pub fn proves(&self, former: &FormerFile<'_>, there: &Stat) -> bool {
-        self.known().proves(&former.row, there)
-    }
-
-    /// The former file, which is `there`, was read and is not what is recorded of it.
-    pub fn refute(&self, former: &FormerFile<'_>, there: &Stat) {
-        self.known().refute(former.path.as_bytes(), there);
-    }
-
-    /// A hard link was made.
-    pub fn note_link(&self) {
-        self.linked.store(true, Relaxed);
+    fn is_gone(&self, slot: &GoneSlot, fate: &AtomicU8) -> bool {
+        if fate.load(Relaxed) == UNKNOWN {
+            let found = if self.has_left(slot.at) { GONE } else { IN_SOURCE };
+            // Another thread may have found the same.
+            let _ = fate.compare_exchange(UNKNOWN, found, Relaxed, Relaxed);
+        }
+        fate.load(Relaxed) != IN_SOURCE
     }
 
     /// True if there are hard links now that were not there before.

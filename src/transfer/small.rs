@@ -9,7 +9,7 @@ use crate::{
     sys::CachePolicy, sys::NamedInode, sys::stat::Stat, transfer, transfer::Action,
     transfer::Context, transfer::OpenSource, transfer::Outcome, transfer::TransferResult,
     transfer::complete, transfer::miscomputed, transfer::prepare, transfer::prepare::prepare,
-    transfer::rot_check, transfer::small_file::SmallFile, tree::Batch,
+    transfer::rot_check, transfer::small_file::copy_small, tree::Batch,
 };
 
 // A batch of small files, copied by one thread: one file after the other, or several read side by side
@@ -30,130 +30,23 @@ pub fn copy_files(
     let seen = look_at_all(context, &run);
     let Batch { source, output, files } = run;
     let timings = Timings::default();
-    let results = Vec::with_capacity(files.len());
-    let batch = SmallBatch::new(context, &timings);
-    let mut path = SmallPath {
+    let mut batch = SmallBatch {
         context,
         timings: &timings,
-        batch,
+        most: most_together(context),
+        loaded: Vec::new(),
         next: NextLine::default(),
         scratch,
-        results,
+        results: Vec::with_capacity(files.len()),
     };
     for (entry, seen) in files.into_iter().zip(seen) {
         let transfer = Transfer::new(Arc::clone(&source), Arc::clone(&output), entry);
-        path.take(transfer, seen, read_back);
+        batch.take(transfer, seen, read_back);
     }
-    path.complete_batch();
-    let results = path.results;
+    batch.complete();
+    let results = batch.results;
     context.control.timings.add(&timings);
     results
-}
-
-/// The state that the files of a batch share.
-struct SmallPath<'a> {
-    context: &'a Context<'a>,
-    timings: &'a Timings,
-    /// Those that wait to be hashed together; their contents are in `scratch`.
-    batch: SmallBatch<'a>,
-    /// Where in the record the next file is expected.
-    next: NextLine,
-    scratch: &'a mut Block,
-    /// The result of each so far, in their order.
-    results: Vec<TransferResult>,
-}
-
-impl SmallPath<'_> {
-    /// Settles the next file, of which this was `seen` at the output, or lets it wait in the batch.
-    fn take(&mut self, mut transfer: Transfer, seen: Option<Stat>, read_back: &mut ReadBack) {
-        let mut warnings = Vec::new();
-        let action = match self.context.control.stop.is_requested() {
-            true => Action::Settled(Outcome::Abandoned),
-            false => {
-                prepare(self.context, &transfer, seen, &mut self.next, read_back, &mut warnings)
-            }
-        };
-        let outcome = match action {
-            Action::Settled(outcome) => outcome,
-            Action::Copy { replaces, warning } => {
-                transfer.target.replaces = replaces;
-                warnings.extend(warning);
-                self.copy(&mut transfer, &mut warnings).unwrap_or_else(Outcome::Failed)
-            }
-        };
-        self.results.push(TransferResult { transfer, outcome, warnings, resumed: 0 });
-        if self.batch.is_full() {
-            self.complete_batch();
-        }
-    }
-
-    fn copy(&mut self, transfer: &mut Transfer, warnings: &mut Vec<Error>) -> Result<Outcome> {
-        if !self.batch.has_room(transfer, self.scratch) {
-            self.complete_batch();
-        }
-        match self.batch.take(transfer, self.results.len(), self.scratch, warnings)? {
-            // The outcome of a file that is never written.
-            Admission::Waits => Ok(Outcome::Abandoned),
-            Admission::Alone => {
-                // The block is needed.
-                self.complete_batch();
-                self.copy_alone(transfer, warnings)
-            }
-            Admission::Changed(first) => {
-                self.complete_batch();
-                self.copy_again(transfer, warnings, first)
-            }
-        }
-    }
-
-    /// Writes the files that wait.
-    fn complete_batch(&mut self) {
-        self.batch.complete(&mut self.results, self.scratch);
-    }
-
-    /// Copies a file, and once more if it changed while it was read.
-    fn copy_alone(
-        &mut self,
-        transfer: &mut Transfer,
-        warnings: &mut Vec<Error>,
-    ) -> Result<Outcome> {
-        match self.small_file(transfer, true).copy(self.scratch, warnings) {
-            Ok(outcome) => Ok(outcome),
-            Err(failure) if failure.is_changed => {
-                self.copy_again(transfer, warnings, failure.error)
-            }
-            Err(failure) => Err(failure.error),
-        }
-    }
-
-    /// Copies a file once more that changed while it was read, as `first` says; then `transfer` has what it
-    /// was the second time.
-    fn copy_again(
-        &mut self,
-        transfer: &mut Transfer,
-        warnings: &mut Vec<Error>,
-        first: Error,
-    ) -> Result<Outcome> {
-        match prepare::look_again(self.context, transfer) {
-            Some(now) => transfer.target.entry.stat = now,
-            None => return Err(first),
-        }
-        let copied = self.small_file(transfer, false).copy(self.scratch, warnings);
-        let outcome = copied.map_err(|failure| failure.error)?;
-        // A shard tells of all together that they are not what was planned.
-        if self.context.shared.changed.is_none() {
-            warnings.push(prepare::warning(first));
-        }
-        Ok(outcome)
-    }
-
-    fn small_file<'f>(&self, transfer: &'f Transfer, is_shared: bool) -> SmallFile<'f>
-    where
-        Self: 'f,
-    {
-        let Self { context, timings, .. } = *self;
-        SmallFile { context, timings, transfer, is_shared }
-    }
 }
 
 // Small files that are read one after the other, hashed together in vector registers, and then written
@@ -174,18 +67,35 @@ const MOST_BYTES: usize = 2 << 20;
 /// Size of the block that small files are copied through, in bytes, where files of up to `block_size` are hashed by
 /// `backend`. Memory that is never filled is never taken.
 pub fn room(block_size: usize, backend: Backend) -> usize {
-    // A byte more than each has: see `SmallBatch::take`.
+    // A byte more than each has: see `SmallBatch::read`.
     let all = block_size.saturating_add(1).saturating_mul(backend.lanes());
     if backend.lanes() < 2 { block_size } else { all.min(MOST_BYTES).max(block_size) }
 }
 
-/// Files whose contents are in a block and are still to be hashed and written.
-pub struct SmallBatch<'a> {
+/// The most files that are hashed together. Shared and reflinked files, and those that are not hashed by SHA-256 alone,
+/// are copied one at a time.
+fn most_together(context: &Context<'_>) -> usize {
+    let options = &context.options;
+    let one_by_one = options.asked.algorithm != Algorithm::Sha256
+        || context.further().is_some()
+        || context.shared.slot.is_some()
+        || options.asked.reflink == Reflink::Always;
+    if one_by_one { 1 } else { options.asked.backend.lanes() }
+}
+
+/// The files of a batch, some of which were read and are still to be hashed and written.
+struct SmallBatch<'a> {
     context: &'a Context<'a>,
     timings: &'a Timings,
-    /// The most files at a time; 1 where they are copied one by one.
+    /// The most files that are hashed together; 1 where they are copied one by one.
     most: usize,
+    /// Those that wait to be hashed together; their contents are in `scratch`.
     loaded: Vec<LoadedFile>,
+    /// Where in the record the next file is expected.
+    next: NextLine,
+    scratch: &'a mut Block,
+    /// The result of each so far, in their order.
+    results: Vec<TransferResult>,
 }
 
 /// A file that was read.
@@ -200,7 +110,7 @@ struct LoadedFile {
 }
 
 /// The result of reading a file for a batch.
-pub enum Admission {
+enum Admission {
     /// It was read, and waits.
     Waits,
     /// It is to be copied by itself: it is no file for a batch, or has more content than it tells.
@@ -209,27 +119,90 @@ pub enum Admission {
     Changed(Error),
 }
 
-impl<'a> SmallBatch<'a> {
-    /// An empty one. Shared and reflinked files, and those that are not hashed by SHA-256 alone, are
-    /// copied one at a time.
-    pub fn new(context: &'a Context<'a>, timings: &'a Timings) -> Self {
-        let options = &context.options;
-        let one_by_one = options.asked.algorithm != Algorithm::Sha256
-            || context.further().is_some()
-            || context.shared.slot.is_some()
-            || options.asked.reflink == Reflink::Always;
-        let most = if one_by_one { 1 } else { options.asked.backend.lanes() };
-        Self { context, timings, most, loaded: Vec::new() }
+impl SmallBatch<'_> {
+    /// Settles the next file, of which this was `seen` at the output, or lets it wait for others.
+    fn take(&mut self, mut transfer: Transfer, seen: Option<Stat>, read_back: &mut ReadBack) {
+        let mut warnings = Vec::new();
+        let action = match self.context.control.stop.is_requested() {
+            true => Action::Settled(Outcome::Abandoned),
+            false => {
+                prepare(self.context, &transfer, seen, &mut self.next, read_back, &mut warnings)
+            }
+        };
+        let outcome = match action {
+            Action::Settled(outcome) => outcome,
+            Action::Copy { replaces, warning } => {
+                transfer.target.replaces = replaces;
+                warnings.extend(warning);
+                self.copy(&mut transfer, &mut warnings).unwrap_or_else(Outcome::Failed)
+            }
+        };
+        self.results.push(TransferResult { transfer, outcome, warnings, resumed: 0 });
+        if self.loaded.len() >= self.most {
+            self.complete();
+        }
     }
 
-    /// Reads a file behind the others in `block`; `at` is the place of its result.
-    pub fn take(
+    fn copy(&mut self, transfer: &mut Transfer, warnings: &mut Vec<Error>) -> Result<Outcome> {
+        // Any file fits before the first.
+        let size = transfer.entry().stat.size;
+        if !self.loaded.is_empty() && self.scratch.room().len() as u64 <= size {
+            self.complete();
+        }
+        match self.read(transfer, warnings)? {
+            // The outcome of a file that is never written.
+            Admission::Waits => Ok(Outcome::Abandoned),
+            Admission::Alone => {
+                // The block is needed.
+                self.complete();
+                self.copy_alone(transfer, warnings)
+            }
+            Admission::Changed(first) => {
+                self.complete();
+                self.copy_again(transfer, warnings, first)
+            }
+        }
+    }
+
+    /// Copies a file, and once more if it changed while it was read.
+    fn copy_alone(
         &mut self,
-        transfer: &Transfer,
-        at: usize,
-        block: &mut Block,
+        transfer: &mut Transfer,
         warnings: &mut Vec<Error>,
-    ) -> Result<Admission> {
+    ) -> Result<Outcome> {
+        match copy_small(self.context, self.timings, transfer, true, self.scratch, warnings) {
+            Ok(outcome) => Ok(outcome),
+            Err(failure) if failure.is_changed => {
+                self.copy_again(transfer, warnings, failure.error)
+            }
+            Err(failure) => Err(failure.error),
+        }
+    }
+
+    /// Copies a file once more that changed while it was read, as `first` says; then `transfer` has what it
+    /// was the second time.
+    fn copy_again(
+        &mut self,
+        transfer: &mut Transfer,
+        warnings: &mut Vec<Error>,
+        first: Error,
+    ) -> Result<Outcome> {
+        match prepare::look_again(self.context, transfer) {
+            Some(now) => transfer.target.entry.stat = now,
+            None => return Err(first),
+        }
+        let (context, timings) = (self.context, self.timings);
+        let copied = copy_small(context, timings, transfer, false, self.scratch, warnings);
+        let outcome = copied.map_err(|failure| failure.error)?;
+        // A shard tells of all together that they are not what was planned.
+        if self.context.shared.changed.is_none() {
+            warnings.push(prepare::warning(first));
+        }
+        Ok(outcome)
+    }
+
+    /// Reads a file behind the others that wait.
+    fn read(&mut self, transfer: &Transfer, warnings: &mut Vec<Error>) -> Result<Admission> {
         let size = transfer.entry().stat.size;
         // A byte more than there should be: only reading tells that there is no more.
         let room = size.saturating_add(1);
@@ -238,10 +211,10 @@ impl<'a> SmallBatch<'a> {
             return Ok(Admission::Alone);
         }
         if self.loaded.is_empty() {
-            block.clear();
+            self.scratch.clear();
         }
-        let start = block.len();
-        let Some(room) = block.room().get_mut(..room as usize) else {
+        let start = self.scratch.len();
+        let Some(room) = self.scratch.room().get_mut(..room as usize) else {
             return Ok(Admission::Alone);
         };
         let _busy = Timer::start(&self.timings.read.busy);
@@ -265,39 +238,30 @@ impl<'a> SmallBatch<'a> {
             Err(error) if file.has_changed() => return Ok(Admission::Changed(error)),
             checked => checked?,
         }
-        block.fill(total);
-        let (sparing, content) = (systems.output, start..start + total);
-        self.loaded.push(LoadedFile { at, attributes, sparing, content });
+        self.scratch.fill(total);
+        let (at, content) = (self.results.len(), start..start + total);
+        self.loaded.push(LoadedFile { at, attributes, sparing: systems.output, content });
         Ok(Admission::Waits)
     }
 
-    /// True if no more can be taken before these are completed.
-    pub fn is_full(&self) -> bool {
-        self.loaded.len() >= self.most
-    }
-
-    /// True if a file fits behind the others in `block`; any does before the first.
-    pub fn has_room(&self, transfer: &Transfer, block: &mut Block) -> bool {
-        self.loaded.is_empty() || block.room().len() as u64 > transfer.entry().stat.size
-    }
-
-    /// Hashes the files that wait in `block` and writes them; what becomes of each goes into its result,
-    /// which is left as it is for those that are not written because the run stops.
-    pub fn complete(&mut self, results: &mut [TransferResult], block: &Block) {
-        let Self { context, timings, .. } = *self;
+    /// Hashes the files that wait and writes them; what becomes of each goes into its result, which is left as it is
+    /// for those that are not written because the run stops.
+    fn complete(&mut self) {
+        let (context, timings) = (self.context, self.timings);
         let control = &context.control;
         if self.loaded.is_empty() || control.stop.is_urgent() {
             self.loaded.clear();
             return;
         }
         let mut timer = Timer::start(&timings.hash.busy);
-        let content = |loaded: &LoadedFile| block.get(loaded.content.clone()).unwrap_or_default();
+        let content =
+            |loaded: &LoadedFile| self.scratch.get(loaded.content.clone()).unwrap_or_default();
         let contents: Vec<&[u8]> = self.loaded.iter().map(content).collect();
         let bytes: usize = contents.iter().map(|content| content.len()).sum();
         control.progress.bytes.fetch_add(bytes as u64, Relaxed);
         let digests = streams::digests(context.options.asked.backend, &contents);
         let is_twice = control.progress.pieces.is_for_twice();
-        if is_twice && self.finds_wrong(results, &contents, &digests) {
+        if is_twice && finds_wrong(&mut self.results, &self.loaded, &contents, &digests) {
             self.loaded.clear();
             return;
         }
@@ -306,32 +270,32 @@ impl<'a> SmallBatch<'a> {
             if control.stop.is_urgent() {
                 break;
             }
-            if let Some(result) = results.get_mut(loaded.at) {
+            if let Some(result) = self.results.get_mut(loaded.at) {
                 let written = write(context, loaded, content, digest.into(), result);
                 result.outcome = written.unwrap_or_else(Outcome::Failed);
             }
         }
         self.loaded.clear();
     }
+}
 
-    /// Hashes the contents a second time; true if any has two digests, which goes into its result.
-    fn finds_wrong(
-        &self,
-        results: &mut [TransferResult],
-        contents: &[&[u8]],
-        digests: &[Sha256],
-    ) -> bool {
-        let mut any = false;
-        for (loaded, (content, digest)) in self.loaded.iter().zip(contents.iter().zip(digests)) {
-            if !is_digest_of(digest, content)
-                && let Some(result) = results.get_mut(loaded.at)
-            {
-                result.outcome = Outcome::Miscomputed(miscomputed(&result.transfer));
-                any = true;
-            }
+/// Hashes the contents a second time; true if any has two digests, which goes into its result.
+fn finds_wrong(
+    results: &mut [TransferResult],
+    loaded: &[LoadedFile],
+    contents: &[&[u8]],
+    digests: &[Sha256],
+) -> bool {
+    let mut any = false;
+    for (loaded, (content, digest)) in loaded.iter().zip(contents.iter().zip(digests)) {
+        if !is_digest_of(digest, content)
+            && let Some(result) = results.get_mut(loaded.at)
+        {
+            result.outcome = Outcome::Miscomputed(miscomputed(&result.transfer));
+            any = true;
         }
-        any
     }
+    any
 }
 
 /// Makes the copy of one file, the result of which is at hand.
@@ -366,7 +330,7 @@ fn write(
 // its name. Only of a snapshot that the run has just made is all that is asked for committed.
 
 /// The output's entry for each file of the batch; `None` for those that are yet to be looked at.
-pub fn look_at_all(context: &Context<'_>, batch: &Batch) -> Vec<Option<Stat>> {
+fn look_at_all(context: &Context<'_>, batch: &Batch) -> Vec<Option<Stat>> {
     let mut seen = vec![None; batch.files.len()];
     let output = &batch.output;
     let is_snapshot = context.options.prunes && !output.fresh && output.volume.with_root;

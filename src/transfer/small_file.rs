@@ -7,19 +7,8 @@ use crate::{
     fanout::Subscription, hash::Algorithm, hash::Digest, io::Block, io::WatchedFile, part::Part,
     part::Transfer, sys::CachePolicy, transfer, transfer::Context, transfer::OpenSource,
     transfer::Outcome, transfer::finish, transfer::kernel::FileSystemPair,
-    transfer::kernel::KernelFill, transfer::kernel::clone_to_hash,
+    transfer::kernel::clone_to_hash, transfer::kernel::fill_by_kernel,
 };
-
-/// A file to be copied, and where its time is counted.
-pub struct SmallFile<'a> {
-    /// The state that the run shares.
-    pub context: &'a Context<'a>,
-    /// Where its time is counted.
-    pub timings: &'a Timings,
-    pub transfer: &'a Transfer,
-    /// True if the content may come from the reading that outputs share.
-    pub is_shared: bool,
-}
 
 /// Why a file could not be copied.
 pub struct Failure {
@@ -34,49 +23,55 @@ impl From<Error> for Failure {
     }
 }
 
-impl SmallFile<'_> {
-    /// Copies it through the block `scratch`.
-    pub fn copy(&self, scratch: &mut Block, warnings: &mut Vec<Error>) -> Result<Outcome, Failure> {
-        let Self { context, timings, transfer, is_shared } = *self;
-        let slot = context.shared.slot.filter(|_| is_shared);
-        let subscription = slot.and_then(|slot| slot.subscribe(&transfer.source, transfer.entry()));
-        let mut timer = Timer::start(&timings.read.busy);
-        let path = || transfer.source_path();
-        let opened = transfer::open(context, transfer, &path, warnings)?;
-        let OpenSource { mut file, attributes, systems } = opened;
-        if subscription.is_none() || context.options.asked.algorithm == Algorithm::None {
-            file.spare_cache(systems.source, &context.control.resident.source);
+/// Copies a file through the block `scratch`. Its content may come from the reading that outputs share if it
+/// `is_shared`; its time is counted in `timings`.
+pub fn copy_small(
+    context: &Context<'_>,
+    timings: &Timings,
+    transfer: &Transfer,
+    is_shared: bool,
+    scratch: &mut Block,
+    warnings: &mut Vec<Error>,
+) -> Result<Outcome, Failure> {
+    let slot = context.shared.slot.filter(|_| is_shared);
+    let subscription = slot.and_then(|slot| slot.subscribe(&transfer.source, transfer.entry()));
+    let mut timer = Timer::start(&timings.read.busy);
+    let path = || transfer.source_path();
+    let opened = transfer::open(context, transfer, &path, warnings)?;
+    let OpenSource { mut file, attributes, systems } = opened;
+    if subscription.is_none() || context.options.asked.algorithm == Algorithm::None {
+        file.spare_cache(systems.source, &context.control.resident.source);
+    }
+    timer.switch(&timings.write.busy);
+    // Then nothing is written before all of it was read, and is as it was listed.
+    let is_read_first = context.options.asked.algorithm != Algorithm::None
+        && transfer.entry().stat.size <= context.options.block_size as u64
+        && !context.shared.methods.wants_clone(&systems, true, false);
+    let part = match is_read_first {
+        true => Part::create_labelled(&context.options, &transfer.target, &attributes)?,
+        false => Part::create(&context.options, &transfer.target)?,
+    };
+    let mut copying =
+        Copying { context, timings, transfer, file, part, systems, scratch, timer, total: 0 };
+    let filled = match context.options.asked.algorithm {
+        Algorithm::None => copying.fill_by_kernel(subscription.as_ref(), warnings),
+        _ => copying.fill_and_hash(subscription.as_ref()),
+    };
+    let Copying { file, part, total, .. } = copying;
+    match filled {
+        Ok(FillResult::Whole(digest)) => {
+            Ok(finish(context, transfer, part, &attributes, digest, warnings))
         }
-        timer.switch(&timings.write.busy);
-        // Then nothing is written before all of it was read, and is as it was listed.
-        let is_read_first = context.options.asked.algorithm != Algorithm::None
-            && transfer.entry().stat.size <= context.options.block_size as u64
-            && !context.shared.methods.wants_clone(&systems, true, false);
-        let part = match is_read_first {
-            true => Part::create_labelled(&context.options, &transfer.target, &attributes)?,
-            false => Part::create(&context.options, &transfer.target)?,
-        };
-        let mut copying = Copying { of: self, file, part, systems, scratch, timer, total: 0 };
-        let filled = match context.options.asked.algorithm {
-            Algorithm::None => copying.fill_by_kernel(subscription.as_ref(), warnings),
-            _ => copying.fill_and_hash(subscription.as_ref()),
-        };
-        let Copying { file, part, total, .. } = copying;
-        match filled {
-            Ok(FillResult::Whole(digest)) => {
-                Ok(finish(context, transfer, part, &attributes, digest, warnings))
+        Ok(FillResult::Stopped) => {
+            part.abandon(warnings);
+            Ok(Outcome::Abandoned)
+        }
+        Err(error) => {
+            let is_changed = file.has_changed();
+            if is_changed {
+                context.control.progress.bytes.fetch_sub(total, Relaxed);
             }
-            Ok(FillResult::Stopped) => {
-                part.abandon(warnings);
-                Ok(Outcome::Abandoned)
-            }
-            Err(error) => {
-                let is_changed = file.has_changed();
-                if is_changed {
-                    context.control.progress.bytes.fetch_sub(total, Relaxed);
-                }
-                Err(Failure { error: part.discard(error), is_changed })
-            }
+            Err(Failure { error: part.discard(error), is_changed })
         }
     }
 }
@@ -91,7 +86,9 @@ enum FillResult {
 
 /// A file between its source and its part file.
 struct Copying<'a> {
-    of: &'a SmallFile<'a>,
+    context: &'a Context<'a>,
+    timings: &'a Timings,
+    transfer: &'a Transfer,
     file: WatchedFile<'a>,
     part: Part,
     systems: Arc<FileSystemPair>,
@@ -109,16 +106,17 @@ impl Copying<'_> {
         subscription: Option<&Subscription<'_>>,
         warnings: &mut Vec<Error>,
     ) -> Result<FillResult> {
-        let SmallFile { context, transfer, .. } = *self.of;
-        let own = own(context, transfer, &self.file, self.systems.source);
-        let filling = KernelFill { context, pair: &self.systems, source: &own, subscription };
-        let whole = filling.fill(&mut self.part, self.scratch, warnings)?;
+        let Self { context, transfer, .. } = *self;
+        let own = own_origin(context, transfer, &self.file, self.systems.source);
+        let (pair, part) = (&self.systems, &mut self.part);
+        let whole =
+            fill_by_kernel(context, pair, &own, subscription, part, self.scratch, warnings)?;
         Ok(if whole { FillResult::Whole(None) } else { FillResult::Stopped })
     }
 
     /// Fills the part file and hashes what it is filled with, unless it is to stop.
     fn fill_and_hash(&mut self, subscription: Option<&Subscription<'_>>) -> Result<FillResult> {
-        let SmallFile { context, transfer, .. } = *self.of;
+        let Self { context, transfer, .. } = *self;
         // A path is put together only for a message: there is none of it for most files.
         let path = || transfer.target.path();
         let path: &dyn Fn() -> PathBuf = &path;
@@ -140,7 +138,7 @@ impl Copying<'_> {
 
     /// Fills the part file with what outputs share. `None` if this output has to read it by itself.
     fn fill_shared(&mut self, subscription: &Subscription<'_>) -> Result<Option<FillResult>> {
-        let SmallFile { context, timings, transfer, .. } = *self.of;
+        let Self { context, timings, transfer, .. } = *self;
         let (options, control) = (&context.options, &context.control);
         let size = transfer.entry().stat.size;
         // More is no small file: it does not fit into one chunk.
@@ -149,7 +147,7 @@ impl Copying<'_> {
         }
         self.timer.switch(&timings.read.busy);
         // It is read at once, so its pages are too few to be looked after.
-        let own = own(context, transfer, &self.file, CachePolicy::None);
+        let own = own_origin(context, transfer, &self.file, CachePolicy::None);
         let mut hasher = context.start_chain(size);
         let mut further = context.start_further();
         let Some(chunk) = subscription.next(&own, 0, size) else {
@@ -177,7 +175,7 @@ impl Copying<'_> {
     /// Reads, hashes and writes the whole content, from the part file itself if it was `cloned`, unless it
     /// is to stop.
     fn fill(&mut self, cloned: Option<&WatchedFile<'_>>) -> Result<FillResult> {
-        let SmallFile { context, timings, transfer, .. } = *self.of;
+        let Self { context, timings, transfer, .. } = *self;
         let file = cloned.unwrap_or(&self.file);
         let mut hasher = context.start_chain(transfer.entry().stat.size);
         let mut further = context.start_further();
@@ -219,19 +217,13 @@ impl Copying<'_> {
 }
 
 /// The open source file, for what outputs share.
-fn own<'a>(
+pub fn own_origin<'a>(
     context: &'a Context<'a>,
     transfer: &'a Transfer,
     file: &'a WatchedFile<'a>,
     sparing: CachePolicy,
 ) -> OwnOrigin<'a> {
     let (dir, entry) = (&*transfer.source, transfer.entry());
-    OwnOrigin {
-        file,
-        dir,
-        entry,
-        sparing,
-        follow: context.options.follow,
-        control: context.control,
-    }
+    let (follow, control) = (context.options.follow, context.control);
+    OwnOrigin { file, dir, entry, sparing, follow, control }
 }

@@ -13,7 +13,7 @@ use crate::{
     io::BlockPool, io::HashedFrom, io::ReadBack, part, part::Transfer, staged::SWAPPED, sys,
     sys::Dir, sys::Medium, sys::stat::Stat, transfer, transfer::Context, transfer::Outcome,
     transfer::PendingPublish, transfer::prepare::ChainedCopy, transfer::prepare::CheckControl,
-    transfer::small_file::SmallFile,
+    transfer::small_file::copy_small,
 };
 
 /// Why what is copied so could not be read back and compared.
@@ -224,8 +224,8 @@ impl<'a> ReadBackVerifier<'a> {
         let transfer = &Transfer { source: Arc::clone(source), target: file.target.clone() };
         let (context, timings) = (self.context, self.context.control.timings);
         let mut scratch = self.pool.take(&timings.prove);
-        let copying = SmallFile { context, timings, transfer, is_shared: false };
-        match copying.copy(&mut scratch, warnings).map_err(|failure| failure.error)? {
+        let copied = copy_small(context, timings, transfer, false, &mut scratch, warnings);
+        match copied.map_err(|failure| failure.error)? {
             Outcome::Written(written) => file.written = written,
             Outcome::Failed(error) => return Err(error),
             Outcome::Abandoned => return Ok(ReadBackVerdict::Abandoned),
