@@ -7,10 +7,10 @@
 //! of the file to come, and the file is locked while it is written. So what has such a name and is locked by no process
 //! was left by a killed run, and the next run that makes the same file removes it.
 
-use std::{ffi::OsStr, ffi::OsString, fs::File, io};
+use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path};
 
 use crate::sys::{Dir, DirListing, PartOwner, stat::Inode, stat::Kind};
-use crate::{error::Deed, hash::Sha256, sys};
+use crate::{error::Deed, error::Error, hash::Sha256, sys};
 
 /// So many runs at a time make the same file and are cleaned up after; more get random names.
 const MOST: u8 = 4;
@@ -162,6 +162,19 @@ impl StagedFile {
     pub fn remove(&self, dir: &Dir) -> io::Result<()> {
         dir.remove(&self.name).if_there().map(drop)
     }
+}
+
+/// The deed of a run that lost its output.
+pub const GO_ON_WRITING: &str = "go on writing to";
+
+/// Refuses a directory to which its path does not lead any more: nobody finds what is written there.
+///
+/// # Errors
+/// It is one.
+pub fn refuse_moved(dir: &Dir, path: &Path) -> Result<(), Error> {
+    let moved = "it was unmounted, moved or replaced meanwhile";
+    let error = || Error::finding(GO_ON_WRITING, path, moved);
+    dir.is_at(path).then_some(()).ok_or_else(error)
 }
 
 /// Makes the file `name` with what `fill` writes: it appears whole and durable, in place of what was there if it

@@ -17,8 +17,9 @@ use crate::{
     cluster::pack::LINKS, copy::Prepared, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, hash::Sha256, io::Reflink, io::read_back::is_proven,
     manifest::ManifestFile, manifest::ManifestName, manifest::Readers, manifest::readers::ours,
-    state::FinishedManifest, state::Missing, state::Note, state::PrivateDir, state::Unlisted,
-    state::record::name_later, state::record::tell_output, sys::Dir, tree::Patience,
+    staged::refuse_moved, state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
+    state::Unlisted, state::record::name_later, state::record::tell_output, sys::Dir,
+    tree::Patience,
 };
 
 /// Time between two looks whether shards are still at work.
@@ -271,7 +272,9 @@ impl FinishJob {
             (observer.listen)(&Event::Warning(&error));
         }
         report.manifest = Some(published);
-        tree.finish_root(sync)
+        tree.finish_root(sync)?;
+        let root = prepared.output.handle.as_ref();
+        root.map_or(Ok(()), |root| refuse_moved(root, &prepared.output.path()))
     }
 
     /// Writes everything to the manifest, and gives directories their attributes. False if the manifest is not to

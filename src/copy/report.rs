@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::{
     error::Cause, error::Error, event::Progress, event::StageTiming, event::Stop, event::Timings,
     fanout::Slot, io::HashedFrom, parity::ParityReport, part::Tally, part::content::Method,
-    state::CountedRun, sys, sys::Durable, sys::ResidentBytes, sys::VolumeDetails,
+    staged::GO_ON_WRITING, state::CountedRun, sys, sys::Durable, sys::ResidentBytes,
+    sys::VolumeDetails,
 };
 
 /// The entries by outcome. For a run that was not stopped, `seen = copied + replaced + linked + symlinks + specials +
@@ -303,9 +304,6 @@ pub(crate) const GO_ON_READING: &str = "go on reading";
 
 /// … and of one whose disk is there.
 pub(crate) const READ_ON: &str = "read to the end";
-
-/// The deed of a run that lost its output.
-pub(crate) const GO_ON_WRITING: &str = "go on writing to";
 
 /// The report of a run.
 #[derive(Debug, Default)]

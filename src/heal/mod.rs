@@ -24,10 +24,11 @@ use crate::{
     heal::bad::Keeping, heal::bad::ListedTree, heal::bad::Tree, heal::bad::Unhealed,
     heal::bad::Unmended, heal::from_parity::TreeParity, heal::from_rescue::note_unlisted,
     heal::mend::Mender, io::AlignedBuffer, io::ChainedContent, parity::ParityDir, path::RelPath,
-    state::Missing, sys::ALIGNMENT, sys::Dir, sys::Medium, sys::stat::Stat, tree::LastDir,
-    tree::Patience, verify::Bag, verify::Expanded, verify::Finding, verify::FindingListener,
-    verify::FindingObserver, verify::Findings, verify::ManifestAt, verify::Mend, verify::PartOf,
-    verify::Target, verify::VerifyJob, verify::VerifyReport, verify::expand,
+    staged::refuse_moved, state::Missing, sys::ALIGNMENT, sys::Dir, sys::Medium, sys::stat::Stat,
+    tree::LastDir, tree::Patience, verify::Bag, verify::Expanded, verify::Finding,
+    verify::FindingListener, verify::FindingObserver, verify::Findings, verify::ManifestAt,
+    verify::Mend, verify::PartOf, verify::Target, verify::VerifyJob, verify::VerifyReport,
+    verify::expand,
 };
 
 // A run from beginning to end: the check, and then what it found bad.
@@ -132,6 +133,10 @@ impl HealJob {
         );
         let parity = mender.parity;
         TreeParity::close_all(parity, healed, self.dry_run, observer, &mut report)?;
+        for moved in healed.iter().filter_map(|tree| refuse_moved(&tree.dir, &tree.root).err()) {
+            report.counts.broken += 1;
+            listen(&Target::none(), &Finding::Broken(moved));
+        }
         report.interrupted = stop.requested();
         report.elapsed = started.elapsed();
         Ok(report)

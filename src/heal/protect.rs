@@ -11,11 +11,11 @@ use crate::{
     error::Deed, error::Error, error::Result, event::Observer, event::Stop, hash::Digest,
     io::HashedFrom, parity::AllUnfit, parity::Bins, parity::MOST_SUMS, parity::Means,
     parity::ParityDir, parity::ParityIndex, parity::ParityReport, parity::Share, parity::Unfit,
-    parity::Wanted, path::RelPath, state::Missing, state::PrivateDir, sys, sys::DirListing,
-    sys::stat::Kind, tree::LastDir, tree::Patience, verify::Checked, verify::Finding,
-    verify::FindingObserver, verify::Findings, verify::ManifestLine, verify::ManifestLines,
-    verify::Meaning, verify::PartOf, verify::Target, verify::Verdict, verify::VerifyJob,
-    verify::VerifyReport, verify::expand,
+    parity::Wanted, path::RelPath, staged::refuse_moved, state::Missing, state::PrivateDir, sys,
+    sys::DirListing, sys::stat::Kind, tree::LastDir, tree::Patience, verify::Checked,
+    verify::Finding, verify::FindingObserver, verify::Findings, verify::ManifestLine,
+    verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Target, verify::Verdict,
+    verify::VerifyJob, verify::VerifyReport, verify::expand,
 };
 
 /// The share of parity where none is asked for.
@@ -89,6 +89,9 @@ impl ProtectJob {
                 let protecting = Protecting { target, share, is_all: true, observer };
                 let made = protecting.run(&dir, &manifest, &mut counts)?;
                 parity = Some(made.after(&self.ahead));
+                if let Err(moved) = refuse_moved(root, path) {
+                    tell(&mut counts, target, Finding::Broken(moved));
+                }
                 drop(private);
             }
         }

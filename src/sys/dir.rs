@@ -5,7 +5,7 @@ use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, vec};
 
 use crate::sys::{Attributes, Dir, DirReader, close_file};
 use crate::{
-    sys::part_name::PartOwner, sys::part_name::under_part_name, sys::stat::Kind,
+    error::is_absent, sys::part_name::PartOwner, sys::part_name::under_part_name, sys::stat::Kind,
     sys::types::ListedEntry,
 };
 
@@ -32,6 +32,17 @@ impl Dir {
         match self.stat(name, false)?.kind {
             Kind::File => Ok(()),
             kind => Err(is_not_plain(kind)),
+        }
+    }
+
+    /// True if `path` leads to this directory, or that cannot be told.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        match (Self::open(path).and_then(|dir| dir.identity()), self.identity()) {
+            (Ok(there), Ok(here)) => there == here,
+            // Any other error (no descriptor left, no memory) says nothing about the place.
+            (Err(error), _) => !is_absent(&error),
+            (_, Err(_)) => true,
         }
     }
 

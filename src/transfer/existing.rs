@@ -40,6 +40,15 @@ pub struct ExistingFile<'a> {
     pub if_unlike: Option<Decision>,
 }
 
+impl Context<'_> {
+    /// True if what is `there` is read from its device: that is asked for, or a check found it bad, and it may be good
+    /// in memory still.
+    pub fn reads_from_device(&self, there: &Stat) -> bool {
+        let is_refuted = || self.shared.known.is_some_and(|known| known.is_refuted(there));
+        self.options.asked.verifies_kept() || is_refuted()
+    }
+}
+
 /// True if the digest in a row was never held against the source.
 fn is_of_copy_alone(row: Row) -> bool {
     row.origin == Origin::There
@@ -209,7 +218,7 @@ impl ExistingFile<'_> {
         let Self { context, transfer, there, .. } = *self;
         let target = &transfer.target;
         let options = &context.options;
-        let verify = options.asked.verifies_kept();
+        let verify = context.reads_from_device(there);
         let path = || target.path();
         let Some(dir) = &target.output.handle else {
             return Err(Error::io("read", path(), io::ErrorKind::NotFound.into()));

@@ -295,7 +295,7 @@ impl DifferingFile<'_> {
         let path = || target.path();
         let file = WatchedFile::open_copy(&target.output, dir, &target.entry.name, there, &path)?;
         let (options, stop) = (&context.options, context.control.stop);
-        let medium = match verify {
+        let medium = match context.reads_from_device(there) {
             true => Medium::of(file.file(), there).map_err(|error| file.error("read", error))?,
             false => Medium::any(file.file()),
         };

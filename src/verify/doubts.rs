@@ -5,8 +5,8 @@
 use std::{collections::HashMap, collections::HashSet, io, path::Path, path::PathBuf};
 
 use crate::{
-    error::Error, event::Stop, manifest::NextLine, path::RelPath, state::KeptPayload,
-    state::Knowledge, state::LATEST, state::Missing, state::PrivateDir, state::RecordFile,
+    error::Cause, error::Error, event::Stop, manifest::NextLine, path::RelPath, state::KeptPayload,
+    state::Knowledge, state::LATEST, state::Missing, state::PrivateDir, state::RecordFile, sys,
     sys::Dir, sys::Lock, sys::stat::Identity, sys::stat::Stat, tree::LastDir, tree::Patience,
     verify::Finding, verify::Target, verify::Verdict,
 };
@@ -22,13 +22,17 @@ pub struct FoundBad {
 }
 
 impl FoundBad {
-    /// Keeps in mind what is found to be bad.
+    /// Keeps in mind what is found to be bad, or cannot be read from its device.
     pub fn note(&mut self, target: &Target, finding: &Finding) {
-        if let Finding::File {
-            path, verdict: Verdict::Differs(..) | Verdict::OtherSize { .. }, ..
-        } = finding
-            && self.number < MOST
-        {
+        let Finding::File { path, verdict, .. } = finding else { return };
+        let is_bad = match verdict {
+            Verdict::Differs(..) | Verdict::OtherSize { .. } => true,
+            Verdict::Unreadable(error) => {
+                matches!(error.cause(), Cause::Io(cause) if sys::is_device_error(cause))
+            }
+            _ => false,
+        };
+        if is_bad && self.number < MOST {
             let root = || (target.root.clone(), HashSet::new());
             let bad = &mut self.roots.entry(target.root_id).or_insert_with(root).1;
             // A list may have one name many times.

@@ -6,12 +6,12 @@ use std::{ffi::OsStr, io, path::Path, sync::Arc, sync::atomic::Ordering::Relaxed
 use crate::{
     copy::Counts, copy::commit::health::Health, copy::commit::health::SourceHealth,
     copy::mirror::departures::DepartedItem, copy::record::Published,
-    copy::record::rotation::Rotation, copy::report::GO_ON_READING, copy::report::GO_ON_WRITING,
-    copy::report::READ_ON, error::Cause, error::Error, event::Done, event::Event,
-    event::EventListener, event::Stop, hash::Digest, hash::Digests, io::Durability, part::Tally,
-    part::content::Method, path::DirPath, path::RelPath, state::Mounts, state::Row, sys,
-    sys::stat::Kind, transfer::Context, transfer::KeptRow, transfer::Labels, tree::OutputDir,
-    tree::SourceDir, tree::SourceEntry,
+    copy::record::rotation::Rotation, copy::report::GO_ON_READING, copy::report::READ_ON,
+    error::Cause, error::Error, event::Done, event::Event, event::EventListener, event::Stop,
+    hash::Digest, hash::Digests, io::Durability, part::Tally, part::content::Method, path::DirPath,
+    path::RelPath, staged::GO_ON_WRITING, state::Mounts, state::Row, sys, sys::stat::Kind,
+    transfer::Context, transfer::KeptRow, transfer::Labels, tree::OutputDir, tree::SourceDir,
+    tree::SourceEntry,
 };
 
 /// Why a file with the source's content is left.

@@ -424,7 +424,7 @@ impl<'a> CarriedLines<'a> {
         let is_to_stop = || context.control.stop.is_requested();
         let by_known = |all: Algorithms, known: Digest| all.with(known.algorithm());
         let algorithms = known.digests().fold(context.algorithms(), by_known);
-        let medium = match context.options.asked.verifies_kept() {
+        let medium = match context.reads_from_device(there) {
             true => Medium::of(file.file(), there).map_err(|error| file.error("read", error))?,
             false => Medium::any(file.file()),
         };

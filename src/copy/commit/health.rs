@@ -1,6 +1,6 @@
 //! The health of an output: its use after errors on it.
 
-use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
+use std::{ffi::OsStr, io, path::PathBuf, sync::Arc};
 
 use crate::error::is_absent;
 use crate::{
@@ -60,18 +60,7 @@ impl Health {
 /// True if the output's path still leads to its root. Handles go on working after an unmount, so without this a run
 /// could end well in a file system that no path leads to any more.
 pub fn is_in_place(root: &OutputDir) -> bool {
-    root.handle.as_ref().is_none_or(|handle| leads_to(&root.root, handle))
-}
-
-/// True if a path leads to this directory.
-pub fn leads_to(path: &Path, handle: &Dir) -> bool {
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    match (Dir::open(path).and_then(|dir| dir.identity()), handle.identity()) {
-        (Ok(there), Ok(here)) => there == here,
-        // Any other error (no descriptor left, no memory) says nothing about the place.
-        (Err(error), _) => !is_absent(&error),
-        (_, Err(_)) => true,
-    }
+    root.handle.as_ref().is_none_or(|handle| handle.is_at(&root.root))
 }
 
 /// True if the output takes some bytes for good.
@@ -122,7 +111,7 @@ impl<'a> SourceHealth<'a> {
         let Some(place) = self.place.as_deref() else { return true };
         match place.canonicalize() {
             // A link in its place would lead to where it was moved.
-            Ok(now) => now == place && leads_to(place, &self.root.handle),
+            Ok(now) => now == place && self.root.handle.is_at(place),
             Err(error) => !is_absent(&error),
         }
     }
@@ -149,7 +138,7 @@ impl<'a> SourceHealth<'a> {
         if !is_bad && cause.kind() != io::ErrorKind::NotFound {
             return false;
         }
-        if !leads_to(&self.root.root, &self.root.handle) {
+        if !self.root.handle.is_at(&self.root.root) {
             return true;
         }
         let is_to_be_tried =

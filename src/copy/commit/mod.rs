@@ -15,15 +15,15 @@ use crossbeam_channel::{Receiver, select};
 use crate::{
     copy::Link, copy::commit::accounting::Accounting, copy::commit::accounting::copy_of,
     copy::commit::finish::SyncState, copy::commit::group::Answer, copy::commit::group::Group,
-    copy::commit::group::ReadBackQueue, copy::commit::health::is_in_place,
-    copy::commit::put_off::PutOffFiles, copy::hard_link::HardLinks, copy::record::PendingRows,
-    copy::record::Recording, copy::record::row_of, copy::report::GO_ON_WRITING, error::Error,
-    event::Done, event::Stop, event::Timer, hash::Digest, io::Durability, manifest::ManifestFile,
-    parity::ParityAhead, part, part::Transfer, part::content::CopyTarget, part::content::Method,
-    state::Row, sys, sys::stat::Inode, transfer::CheckedCopy, transfer::CommitterMessage,
-    transfer::Context, transfer::Labels, transfer::Outcome, transfer::PendingPublish,
-    transfer::ReadBackVerdict, transfer::SecondReading, transfer::TransferResult,
-    transfer::WrittenPart, transfer::labels, tree::OutputDir, tree::WalkItem,
+    copy::commit::group::ReadBackQueue, copy::commit::put_off::PutOffFiles,
+    copy::hard_link::HardLinks, copy::record::PendingRows, copy::record::Recording,
+    copy::record::row_of, error::Error, event::Done, event::Stop, event::Timer, hash::Digest,
+    io::Durability, manifest::ManifestFile, parity::ParityAhead, part, part::Transfer,
+    part::content::CopyTarget, part::content::Method, staged::refuse_moved, state::Row, sys,
+    sys::stat::Inode, transfer::CheckedCopy, transfer::CommitterMessage, transfer::Context,
+    transfer::Labels, transfer::Outcome, transfer::PendingPublish, transfer::ReadBackVerdict,
+    transfer::SecondReading, transfer::TransferResult, transfer::WrittenPart, transfer::labels,
+    tree::OutputDir, tree::WalkItem,
 };
 
 // The committer: the one thread in which outcomes come together. It makes finished files durable in
@@ -228,9 +228,9 @@ impl<'a> Committer<'a> {
     }
 
     pub(crate) fn check_place(&mut self) {
-        if !is_in_place(self.root()) {
-            let gone = "it was unmounted, moved or replaced meanwhile";
-            self.accounting.give_up(Error::finding(GO_ON_WRITING, self.root().path(), gone));
+        let root = self.root().handle.as_ref();
+        if let Some(Err(moved)) = root.map(|root| refuse_moved(root, &self.root().path())) {
+            self.accounting.give_up(moved);
         }
         self.accounting.check_source();
     }

@@ -93,7 +93,9 @@ impl GenerationSet {
         let why = match PrivateDir::consult(root, path, None) {
             Ok(Some(private)) => {
                 self.recorded = NewestGeneration::read(&private).and_then(|it| it.name());
-                None
+                let none = "it has no note of the newest generation, or one that does not count";
+                let none = || Error::finding(CONSULT, private.path(), none);
+                self.recorded.is_none().then(none)
             }
             Ok(None) => Some(Error::finding(CONSULT, path.join(NAME), "there is none")),
             Err(error) => Some(error),

@@ -257,7 +257,8 @@ impl Seeding<'_> {
             }) => (row, place?),
             Belief::Doubtful(_) | Belief::Nothing => return None,
         };
-        if row.trace.ino != there.id.ino {
+        // What a check found bad may be good in memory.
+        if row.trace.ino != there.id.ino || self.known.is_refuted(there) {
             return None;
         }
         // What cannot be read is copied.

@@ -119,10 +119,11 @@ impl GenerationSet {
             && private.is_ok_and(|stat| stat.kind == Kind::Dir && !Dir::is_kept_by_us(&stat))
     }
 
-    /// The name of a generation that is made now: later than all of this user's, and not one that something else has.
-    /// Who may write to the directory can make one of any day, and it must not become the day of all that follow.
+    /// The name of a generation that is made now: later than all of this user's, also one that was moved away, and not
+    /// one that something else has. Who may write to the directory can make one of any day, and it must not become the
+    /// day of all that follow.
     pub fn next_name(&self, now: DatedName) -> DatedName {
-        let latest = self.newest().filter(|latest| *latest >= now);
+        let latest = self.newest().max(self.recorded).filter(|latest| *latest >= now);
         let misnamed = self.misnamed.iter().map(|(name, _)| name);
         let foreign: BTreeSet<_> = self.foreign.iter().chain(misnamed).collect();
         let mut name = latest.and_then(DatedName::next).unwrap_or(now);

@@ -207,6 +207,25 @@ fn a_root_that_is_exchanged_while_a_shard_begins_is_refused() {
     }
 }
 
+/// … or of the output while the plan is finished, where it is found at the end: what was made is at no path that anybody
+/// knows.
+#[test]
+fn an_output_that_is_exchanged_while_a_plan_ends_is_told() {
+    need!(Strace);
+    let cluster = Cluster::new(2);
+    cluster.plan();
+    cluster.claim().assert_code(0);
+    let strace = Strace::inject(&cluster.scene, "unlinkat", "signal=SIGSTOP:when=1");
+    let run = strace.run_stopped(cluster.command("finish", &[]), || {
+        shell(&cluster.scene, "mv out aside && mkdir out && echo planted >out/planted");
+    });
+    run.assert_code_in(&[1, 3]).assert_says("it was unmounted, moved or replaced meanwhile");
+    cluster.finish().assert_code(2).assert_says("not the directory that the plan was made with");
+    shell(&cluster.scene, "rm -r out && mv aside out");
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
 #[test]
 fn a_source_that_changes_after_the_plan_is_told() {
     let cluster = Cluster::new(3);

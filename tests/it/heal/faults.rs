@@ -279,3 +279,20 @@ fn what_cannot_be_read_is_healed() {
         is_whole(&scene.path("A"));
     }
 }
+
+/// What is mended, or given parity, in a tree to which its path does not lead any more is at no path that anybody knows.
+#[test]
+fn a_tree_that_is_exchanged_meanwhile_is_told() {
+    need!(Strace);
+    for args in [&["heal", "A", "B"][..], &["protect", "A"]] {
+        let scene = scene();
+        if args[0] == "heal" {
+            rot(&scene, "A/small", &[0]);
+        }
+        let strace = Strace::inject(&scene, Strace::RENAMES, "signal=SIGSTOP:when=1");
+        let run = strace.run_stopped(scene.bare(args), || {
+            shell(&scene, "mv A aside && mkdir A && echo planted >A/small");
+        });
+        run.assert_code(1).assert_says("it was unmounted, moved or replaced meanwhile");
+    }
+}

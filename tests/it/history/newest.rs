@@ -139,3 +139,27 @@ fn a_run_that_was_killed_at_its_end_makes_nobody_doubt() {
     }
     assert!(ends[0] > 3 && ends[1] > 1, "{ends:?}");
 }
+
+/// The next night does not get the name of one that was moved away, which could then be put in its place.
+#[test]
+fn a_night_does_not_get_the_name_of_one_that_was_moved_away() {
+    let (scene, all) = nights();
+    shell(&scene, &format!("mv dst/{} hidden", all[2]));
+    scene.src.file("file", "four");
+    scene.copy(&["--generations"]).assert_code(0);
+    assert!(names(&scene).last() > all.last(), "{:?}, before {all:?}", names(&scene));
+}
+
+/// A directory of nights whose note of the newest does not count says nothing of which that is, and that is told.
+#[test]
+fn without_its_note_nothing_tells_which_is_the_newest() {
+    for spoil in ["rm", "truncate -s 0", "sed -i s/newest.1/newest.2/"] {
+        let (scene, all) = nights();
+        shell(&scene, &format!("{spoil} dst/.dircopy/newest"));
+        let says = format!("so nothing tells whether {} is the newest generation", all[2]);
+        bare(&scene, &["verify", "dst"], 0).assert_says(&says);
+        bare(&scene, &["restore", "dst", "back"], 0).assert_says(&says);
+        scene.copy(&["--generations"]).assert_code(0);
+        assert!(!bare(&scene, &["verify", "dst"], 0).err().contains("nothing tells"));
+    }
+}
