@@ -54,12 +54,19 @@ pub struct Seen {
     pub kind: String,
     pub size: u64,
     pub time: Time,
+    /// The change time that the source's file had when a run held it against that: with any other one it is in doubt …
+    #[serde(default)]
+    pub changed: Option<Time>,
+    /// … and where that run failed with it.
+    #[serde(default)]
+    pub in_doubt: bool,
 }
 
 impl Seen {
     /// That of an entry with this metadata, which was given this time.
     pub fn of(stat: &Stat, time: Time, at: Option<usize>) -> Self {
-        Self { at, kind: stat.kind.name().into(), size: stat.size, time }
+        let kind = stat.kind.name().into();
+        Self { at, kind, size: stat.size, time, ..Self::default() }
     }
 
     /// The metadata of the file, as far as it is remembered.

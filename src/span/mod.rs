@@ -23,9 +23,10 @@ use crate::{
     copy::Reservations, copy::run::outputs::check_all, copy::run::outputs::end_state, error::Deed,
     error::Error, error::Result, event::Event, event::EventObserver, path::RelPath, path::Shown,
     span::disks::AbsentDisk, span::disks::Disk, span::disks::Disks, span::index::IndexWriting,
-    span::memory::Memory, span::memory::Series, span::place::usable, span::plan::Plan,
-    span::plan::SAME, sys, sys::Dir, transfer::FirstRead, tree::NameList, tree::PathRecord,
-    tree::Patience,
+    span::memory::Memory, span::memory::Series, span::place::usable, span::plan::IN_DOUBT,
+    span::plan::NO_ROOM_AWAY, span::plan::Part, span::plan::Plan, span::plan::SAME,
+    span::plan::STILL_IN_DOUBT, sys, sys::Dir, transfer::FirstRead, tree::NameList,
+    tree::PathRecord, tree::Patience,
 };
 
 /// The deed of a span, in messages.
@@ -134,7 +135,7 @@ pub fn span_over(given: &[SpanDisk<'_>], order: SpanOrder) -> Result<Spanned> {
         patience.until_free(&job.output, job.state.as_deref())?;
     }
     let disks = Disks::open(given, patience)?;
-    if let Some(next) = disks.wanted_first() {
+    if let Some(next) = disks.wanted_first().filter(|_| !disks.is_to_settle()) {
         let reports = given.iter().map(|_| Ok(untouched(0))).collect();
         return Ok(Spanned { reports, next: Some(next), ..Spanned::default() });
     }
@@ -151,8 +152,17 @@ fn untouched(output_device: u64) -> Report {
 }
 
 impl Disks {
-    /// The disk that is wanted before anything is copied: one of which it is not known what it has; or any, if none is
-    /// here.
+    /// True if one of the disks that are here is to come to its end before one that is not: where both were begun, each
+    /// would else be wanted while the other is in the drive, for ever.
+    fn is_to_settle(&self) -> bool {
+        let begun = |number: &usize| {
+            self.memory.as_ref().is_some_and(|memory| memory.series.begun.contains(number))
+        };
+        self.each.iter().any(|disk| begun(&disk.number)) && self.absent.iter().any(|it| it.is_begun)
+    }
+
+    /// The disk that is wanted before anything new is copied: one of which it is not known what it has; or any, if none
+    /// is here.
     fn wanted_first(&self) -> Option<NextDisk> {
         let wants =
             |disk: &AbsentDisk, why: &str| NextDisk { output: disk.output, why: why.into() };
@@ -245,9 +255,18 @@ impl SpanRun<'_> {
         let Some(memory) = self.disks.memory.as_ref().filter(|_| failed.is_empty()) else {
             return failed;
         };
-        let (seen, durable) = (self.plan.seen(&self.disks), job.options.sync);
-        let look = |disk: &Disk| (disk.number, room_at(&disk.path));
-        let here: BTreeMap<usize, u64> = self.disks.each.iter().map(look).collect();
+        let is_whole = |report: &Report| report.counts.failed == 0;
+        let has_failed = |disk: &Disk| !reports[disk.output].as_ref().is_ok_and(is_whole);
+        let (seen, durable) = (self.plan.seen(&self.disks, &has_failed), job.options.sync);
+        let placed = &self.plan.placed;
+        // What had no room there has none, whatever is left of it now.
+        let waits = if self.disks.is_to_settle() { u64::MAX } else { placed.rest.least };
+        let look = |(disk, part): (&Disk, &Part)| {
+            let too_large = part.too_large.min(waits).saturating_sub(1);
+            (disk.number, room_at(&disk.path).min(too_large))
+        };
+        let here: BTreeMap<usize, u64> =
+            self.disks.each.iter().zip(&placed.parts).map(look).collect();
         let noted = seen.and_then(|seen| memory.remember(&seen, durable)).and_then(|()| {
             let Some(memory) = &mut self.disks.memory else { return Ok(()) };
             let mut series = memory.series.clone();
@@ -276,11 +295,12 @@ impl SpanRun<'_> {
     /// The disk that is wanted after this run: a new one for what has no room, or one on which a changed file is. Names
     /// these, and counts them as failed at that.
     fn want_next(&self, reports: &mut [Result<Report>]) -> Result<Option<NextDisk>> {
-        let mut next = None;
+        let mut next = self.disks.wanted_first();
         let rest = self.plan.placed.rest;
-        if rest.files > 0 {
-            let mut absent = self.disks.absent.iter();
-            let new = absent.find(|disk| disk.room >= rest.least);
+        if rest.files > 0 && next.is_none() {
+            // The first of those with the most room: each change of disks is a deed of somebody.
+            let absent = self.disks.absent.iter().filter(|disk| disk.room >= rest.least);
+            let new = absent.rev().max_by_key(|disk| disk.room);
             let why = format!(
                 "{} ({} MiB) wait for it",
                 in_words(rest.files),
@@ -288,21 +308,39 @@ impl SpanRun<'_> {
             );
             next = new.map(|disk| NextDisk { output: disk.output, why });
         }
-        for disk in &self.disks.absent {
+        // What one has that was begun is not known.
+        for disk in self.disks.absent.iter().filter(|disk| !disk.is_begun) {
             let (observer, words) = (self.given[disk.output].output.observer, disk.words());
-            let (mut wanted, mut kept_away) = (0, 0);
+            let (mut changed, mut doubtful, mut kept_away) = (0, 0, 0);
             self.each_blocked(&disk.number.to_string(), |path, why| {
                 let finding = match why {
                     "" => format!("it was changed since it was copied to {words}: connect that"),
+                    IN_DOUBT => format!(
+                        "its size and time are those that it had when it was copied to {words}, but it was touched since, \
+                         and may have been edited: connect that"
+                    ),
+                    STILL_IN_DOUBT => format!(
+                        "it is not known whether it is there as it is here, as something failed when {words} was here last: do \
+                         what was said then, and connect that"
+                    ),
+                    NO_ROOM_AWAY => format!(
+                        "it was changed since it was copied to {words}, which has no room for it beside the old one: make \
+                         room there, or move the old one to another disk, and connect that"
+                    ),
                     why => format!("{why}; that is on {words}, which is not here"),
                 };
                 let path = path.full_path(&self.given[disk.output].output.job.source);
                 (observer.listen)(&Event::Failed(&Error::finding("copy", path, finding)));
-                (kept_away, wanted) = (kept_away + 1, wanted + u64::from(why.is_empty()));
+                kept_away += 1;
+                changed += u64::from(why.is_empty());
+                doubtful += u64::from(why == IN_DOUBT);
             })?;
             reports[disk.output].iter_mut().for_each(|report| report.fail(kept_away));
-            if wanted > 0 && next.is_none() {
-                let why = format!("{} on it changed", in_words(wanted));
+            if changed + doubtful > 0 && next.is_none() {
+                let why = match changed {
+                    0 => format!("{} on it may have been edited", in_words(doubtful)),
+                    _ => format!("{} on it changed", in_words(changed)),
+                };
                 next = Some(NextDisk { output: disk.output, why });
             }
         }

@@ -119,7 +119,8 @@ impl Placing {
 
     fn begin(rooms: Vec<Room>, first: usize) -> Self {
         let sorter = || Sorter::with_pieces_of(PIECE / rooms.len().max(1), by_path);
-        let part = || Part { names: SortedRecords::Memory(Arc::default()), entries: 0, bytes: 0 };
+        let names = || SortedRecords::Memory(Arc::default());
+        let part = || Part { names: names(), entries: 0, bytes: 0, too_large: u64::MAX };
         Self {
             parts: rooms.iter().map(|_| (sorter(), part())).collect(),
             blocked: Sorter::new(by_path),
@@ -157,7 +158,7 @@ impl Placing {
             self.item(path, &item, order)?;
         }
         let replaced = std::mem::replace(&mut self.replaced, Sorter::new(by_path)).finish()?;
-        let mut reader = replaced.reader();
+        let (mut reader, before) = (replaced.reader(), self.rooms.clone());
         while let Some(record) = reader.next_record()? {
             let PathRecord { words, path } = PathRecord::of(record);
             let item: Item = serde_json::from_slice(words)?;
@@ -165,6 +166,11 @@ impl Placing {
             match self.tries_all || self.rooms[home].holds(item.costs[home], 1) {
                 true => self.give(home, path, &item)?,
                 false => {
+                    // What has no room only beside others has it in the next run.
+                    if !item.is_same && !before[home].holds(item.costs[home], 1) {
+                        let too_large = &mut self.parts[home].1.too_large;
+                        *too_large = (*too_large).min(item.filled);
+                    }
                     let why = if item.is_same { SAME } else { "" };
                     self.blocked.add(format!("here {home} {why}"), path)?;
                 }
@@ -194,6 +200,7 @@ impl Placing {
         let disk = match item.home {
             Some(home) if item.costs[home] == 0 => Some(home),
             Some(_) => return self.replaced.add_json(item, path),
+            None if self.wanted.settles => None,
             None => {
                 let whole = self.whole.as_ref().map(|(_, disk)| *disk);
                 let wanted = item.hint.into_iter().chain(whole).filter(|it| *it < self.rooms.len());
@@ -286,6 +293,8 @@ pub struct Wanted {
     pub order: SpanOrder,
     /// The most room that a disk has which is not here and may come, if there is one: what has none here waits for it.
     pub elsewhere: Option<u64>,
+    /// Nothing new gets a disk, as it is not known what one has that is not here.
+    pub settles: bool,
 }
 
 /// What is used of a room of so many bytes, in blocks of this size.

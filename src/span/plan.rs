@@ -13,12 +13,12 @@ use crate::{
     event::EventObserver, parity::Share, path::RelPath, span::Examples, span::SPAN,
     span::disks::Disk, span::disks::Disks, span::disks::FORGOTTEN, span::index::hints,
     span::memory::Seen, span::place::Placed, span::place::Placing, span::place::Room,
-    span::place::SpanOrder, span::place::Wanted, state::Missing, state::PrivateDir, sys, sys::Dir,
-    sys::DirListing, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Decision,
-    tree::JoinReader, tree::LastDir, tree::OutputDir, tree::PathRecord, tree::Patience,
-    tree::SortedRecords, tree::Sorter, tree::SourceStat, tree::WalkEvent, tree::WalkItem,
-    tree::by_path, tree::names::is_within, tree::overwrite::DestinationStat,
-    tree::overwrite::decide, tree::overwrite::leave_out,
+    span::place::SpanOrder, span::place::Wanted, state::Knowledge, state::Missing,
+    state::PrivateDir, sys, sys::Dir, sys::DirListing, sys::stat::Kind, sys::stat::Stat,
+    sys::stat::Time, tree::Decision, tree::JoinReader, tree::LastDir, tree::OutputDir,
+    tree::PathRecord, tree::Patience, tree::SortedRecords, tree::Sorter, tree::SourceStat,
+    tree::WalkEvent, tree::WalkItem, tree::by_path, tree::names::is_within,
+    tree::overwrite::DestinationStat, tree::overwrite::decide, tree::overwrite::leave_out,
 };
 
 /// What each disk gets.
@@ -39,6 +39,8 @@ pub struct Part {
     pub names: SortedRecords,
     pub entries: u64,
     pub bytes: u64,
+    /// What the least changed file there fills for which the disk alone has no room beside the old one; else the most.
+    pub too_large: u64,
 }
 
 impl Part {
@@ -60,6 +62,8 @@ pub struct Item {
     /// What it would take of each disk; bytes.
     pub costs: Vec<u64>,
     pub size: u64,
+    /// What its content fills, whatever the blocks of a disk are; bytes.
+    pub filled: u64,
     /// The disk that has it.
     pub home: Option<usize>,
     /// The disk in whose place it was, on another one that is lost.
@@ -121,8 +125,10 @@ impl Plan {
         let items = items.map_err(fail)?;
         let parts = each.iter().map(|it| it.parts);
         let rooms = Room::of_all(disks, parts, lines);
+        let settles = disks.is_to_settle();
         let elsewhere = disks.absent.iter().map(|disk| disk.room).max();
-        let wanted = Wanted { order, elsewhere };
+        let elsewhere = if settles { Some(u64::MAX) } else { elsewhere };
+        let wanted = Wanted { order, elsewhere, settles };
         let placed = Placing::of(job, rooms, &items, last_used, wanted).map_err(fail)?;
         Ok(Self { placed: placed.finish(job)?, failed, items, twice, gone })
     }
@@ -143,17 +149,29 @@ impl Plan {
     }
 
     /// What is to be remembered after the run, of each entry of the source and of what is on disks that are not here.
+    /// Where anything has failed on a disk, its record says what was read as it is in the source.
     ///
     /// # Errors
     /// It cannot be sorted.
-    pub fn seen(&self, disks: &Disks) -> Result<SortedRecords> {
+    pub fn seen(&self, disks: &Disks, has_failed: &dyn Fn(&Disk) -> bool) -> Result<SortedRecords> {
         // What was made now had no handle before.
         let roots = disks.each.iter().map(Disk::root).collect::<Result<Vec<Dir>>>()?;
         let path = disks.memory.as_ref().map_or(Path::new(""), |memory| &memory.path);
-        self.seen_in(disks, &roots).deed("look at what is to be remembered in", path)
+        let record = |(disk, root): (&Disk, &Dir)| {
+            let private = || PrivateDir::open(root, &disk.path, None, Missing::Leave).ok()?;
+            let read = |private| Knowledge::of_records(&private, root, &|| false);
+            has_failed(disk).then(|| private().map(read).unwrap_or_default())
+        };
+        let records: Vec<_> = disks.each.iter().zip(&roots).map(record).collect();
+        self.seen_in(disks, &roots, &records).deed("look at what is to be remembered in", path)
     }
 
-    fn seen_in(&self, disks: &Disks, roots: &[Dir]) -> io::Result<SortedRecords> {
+    fn seen_in(
+        &self,
+        disks: &Disks,
+        roots: &[Dir],
+        records: &[Option<Knowledge>],
+    ) -> io::Result<SortedRecords> {
         let (mut sorter, mut reader) = (Sorter::new(by_path), self.items.reader());
         let mut dirs: Vec<LastDir> = disks.each.iter().map(|_| LastDir::default()).collect();
         while let Some(record) = reader.next_record()? {
@@ -162,15 +180,18 @@ impl Plan {
             let (Some(source), None) = (item.seen, item.new) else { continue };
             let stat = source.stat();
             let rel = RelPath::parse(path).map_err(|_| io::ErrorKind::InvalidData)?;
-            let each = disks.each.iter().zip(roots).zip(&mut dirs);
-            let mut here = each.filter_map(|((disk, root), dir)| {
+            let each = disks.each.iter().zip(roots).zip(&mut dirs).zip(records);
+            let mut here = each.filter_map(|(((disk, root), dir), record)| {
                 let there = dir.stat(root, &rel, false).ok()?;
                 let same = disk.dir.destination(&stat, &there).same_time;
-                Some(Seen::of(
-                    &there,
-                    if same { stat.mtime } else { there.mtime },
-                    Some(disk.number),
-                ))
+                let time = if same { stat.mtime } else { there.mtime };
+                let read = |record: &Knowledge| {
+                    let seen = record.belief(path, &there).row()?.seen;
+                    seen.content.filter(|_| !seen.in_step)
+                };
+                let in_doubt = record.as_ref().is_some_and(|it| read(it) != source.changed);
+                let (changed, at) = (source.changed, Some(disk.number));
+                Some(Seen { changed, in_doubt, ..Seen::of(&there, time, at) })
             });
             let away = item.away.map(|away| away.there);
             let seen = here.next().or(away).unwrap_or_else(|| source.clone());
@@ -293,8 +314,9 @@ impl<'a> Look<'a> {
         if there.len() > 1 {
             self.twice.add(path.as_bytes());
         }
-        let seen = Some(Seen::of(stat, stat.mtime, None));
-        self.add(path, Item { costs, size: stat.size, home, seen, is_same, ..Item::default() })
+        let seen = Seen { changed: Some(stat.ctime), ..Seen::of(stat, stat.mtime, None) };
+        let (seen, size, filled) = (Some(seen), stat.size, stat.size.min(stat.allocated));
+        self.add(path, Item { costs, size, filled, home, seen, is_same, ..Item::default() })
     }
 
     fn dir(&mut self, path: &RelPath) -> io::Result<()> {
@@ -354,6 +376,15 @@ fn sweep(dir: &mut LastDir, root: &Dir, path: &RelPath) {
         let _ = above.remove_dir(name);
     }
 }
+
+/// Why a file waits for a disk that is not here, though size and time are those that it has there: …
+pub const IN_DOUBT: &str = "in doubt";
+
+/// … or does not wait for it, as the run that was to find it out failed, …
+pub const STILL_IN_DOUBT: &str = "still in doubt";
+
+/// … or though it was changed.
+pub const NO_ROOM_AWAY: &str = "no room";
 
 /// Why a file stays that is as in the source and has no room to be replaced.
 pub const SAME: &str = "same";
@@ -434,23 +465,30 @@ impl Joining<'_> {
             };
             let Some(record) = record else { return Ok(()) };
             let PathRecord { path, .. } = PathRecord::of(&record);
-            if PathRecord::of(&record).json::<Seen>().is_some_and(|seen| seen.at.is_none()) {
+            let seen = PathRecord::of(&record).json::<Seen>();
+            if seen.is_some_and(|seen| seen.at.is_none()) && !self.is_here(path) {
                 self.gone.add(path);
             }
         }
     }
 
+    /// True if a disk has it that is here: a run may have copied it there that did not come to its end.
+    fn is_here(&self, path: &[u8]) -> bool {
+        let Ok(path) = RelPath::parse(path) else { return false };
+        let has = |root: &Dir| LastDir::default().stat(root, &path, false).is_ok();
+        self.disks.each.iter().any(|disk| disk.dir.handle.as_ref().is_some_and(has))
+    }
+
     /// Takes into account what is remembered of an entry, unless a disk has it that is here.
     fn recall(&self, item: &mut Item, seen: &Seen) {
-        let (Some(number), None, Some(source)) = (seen.at, item.home, &item.seen) else { return };
+        let (Some(number), None, Some(now)) = (seen.at, item.home, &item.seen) else { return };
         if self.disks.replaced.contains(&number) {
             item.hint = self.disks.each.iter().position(|disk| disk.number == number);
             return;
         }
-        if !self.disks.absent.iter().any(|it| it.number == number && !it.is_new()) {
-            return;
-        }
-        let (source, there) = (source.stat(), seen.stat());
+        let mut absent = self.disks.absent.iter();
+        let Some(disk) = absent.find(|it| it.number == number && !it.is_new()) else { return };
+        let (source, there) = (now.stat(), seen.stat());
         let same_time = source.mtime == there.mtime;
         let destination = Some(DestinationStat { stat: &there, same_time });
         let decision = match source.kind {
@@ -464,7 +502,17 @@ impl Joining<'_> {
             _ => Decision::Replace,
         };
         let differs = match decision {
+            // Only with that disk it can be found out what was done to it.
+            Decision::Keep if source.kind == Kind::File && seen.changed != now.changed => {
+                Some(IN_DOUBT.to_owned())
+            }
+            Decision::Keep if source.kind == Kind::File && seen.in_doubt => {
+                Some(STILL_IN_DOUBT.to_owned())
+            }
             Decision::Keep => None,
+            Decision::Create | Decision::Replace if item.filled > disk.room => {
+                Some(NO_ROOM_AWAY.to_owned())
+            }
             Decision::Create | Decision::Replace => Some(String::new()),
             Decision::Leave(why) | Decision::Refuse(why) => Some(why.to_owned()),
         };

@@ -30,6 +30,13 @@ impl CopySummary<'_> {
                 let between = if endings.is_empty() { "" } else { "; " };
                 warn("NEXT DISK", exit, &format!("{next}{between}{endings}"))
             }
+            _ if complete == self.reports.len()
+                && exit == Exit::Complete
+                && has_none
+                && self.is_any_absent =>
+            {
+                "done: nothing of the source is for the disks that are here; those that are not were not looked at".into()
+            }
             _ if complete == self.reports.len() && exit == Exit::Complete && has_none => {
                 "done: no file was copied, as none was found in the source".into()
             }

@@ -162,6 +162,149 @@ fn what_is_mounted_meanwhile_is_no_disk_of_the_span() {
     }
 }
 
+/// Two disks that were in when a run was killed come to their ends one by one: nothing new goes to the first before it is
+/// known what the other one has.
+#[test]
+fn two_disks_that_were_begun_take_turns_in_one_drive() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    shelf.put('A');
+    let other = shelf.beside('B', "d2");
+    let mut running =
+        shelf.bare(&["src", "--span", "LABEL=sA", "LABEL=sB", "--limit-rate", "6M"]).spawn();
+    running.until("some are there", || shell(&shelf.scene, "ls m").lines().count() > 4);
+    running.signal(rustix::process::Signal::KILL);
+    running.wait();
+    // What the run would have come to on the second one.
+    shell(&shelf.scene, "cp -p src/12 src/13 src/14 d2");
+    other.detach();
+    shelf.put('A');
+    let had = shelf.has();
+    let run = shelf.run(&[]);
+    run.assert_code(7).assert_prints(&["LABEL=sB (a copy to it did not come to its end)"]);
+    assert_eq!(shelf.has(), had);
+    let index = shelf.index();
+    assert!(index.contains("# on no disk yet when this was written: "), "{index}");
+    shell(&shelf.scene, "rm src/14");
+    let mut codes = Vec::new();
+    for name in ['B', 'A', 'B'] {
+        shelf.put(name);
+        let run = shelf.run(&[]);
+        assert!(!run.out().contains("did not come to its end"), "{}", run.out());
+        assert!(!run.err().contains("gone from the source"), "{}", run.err());
+        codes.push(run.code);
+    }
+    assert_eq!(codes.last(), Some(&Some(0)), "{codes:?}");
+    let index = shelf.index();
+    assert_eq!(index.lines().filter(|line| !line.starts_with('#')).count(), 15, "{index}");
+    assert!(index.contains("  2/12\n") && index.contains("  2/13\n"), "{index}");
+}
+
+/// A disk that has no room for what changed on it is not wanted for that while another one is in: the two would be wanted
+/// in turn for ever.
+#[test]
+fn full_disks_are_not_wanted_in_turn() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = Shelf::new(2, 8);
+    let write = |shelf: &Shelf, more: usize| {
+        (0..4)
+            .for_each(|file| _ = shelf.scene.src.file(file.to_string(), content(3_000_000 + more)));
+    };
+    let update = ["--overwrite-policy", "update"];
+    write(&shelf, 0);
+    for (name, code) in [('A', 7), ('B', 0)] {
+        shelf.put(name);
+        shelf.run(&update).assert_code(code);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    write(&shelf, 1);
+    for name in ['A', 'B', 'A'] {
+        shelf.put(name);
+        let run = shelf.run(&update);
+        run.assert_code(1).assert_says("the disk that has it has no room for it: make room there");
+        run.assert_says("which has no room for it beside the old one");
+    }
+    shell(&shelf.scene, "rm m/0 m/1");
+    shelf.run(&update).assert_code(1);
+    assert_eq!(shell(&shelf.scene, "cmp src/0 m/0; cmp src/1 m/1"), "");
+}
+
+/// A disk that had no room for what waits is not wanted for it, whatever of its room was not needed in the end.
+#[test]
+fn a_disk_that_was_full_is_not_wanted_before_a_new_one() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = Shelf::new(3, 8);
+    (0..550_usize).for_each(|file| _ = shelf.scene.src.file(format!("{file:03}"), content(30_000)));
+    for (name, next) in [('A', "LABEL=sB"), ('C', "LABEL=sB")] {
+        shelf.put(name);
+        shelf.run(&[]).assert_code(7).assert_prints(&[&format!("next disk, please: {next}")]);
+    }
+    shelf.put('B');
+    shelf.run(&[]).assert_code(0);
+}
+
+/// A file that was edited with its size and time kept is not taken for the one on a disk that is not here.
+#[test]
+fn an_edit_that_keeps_the_time_wants_its_disk() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    // Another one that fails there is no reason to doubt what did not.
+    let at = shelf.put('A');
+    shell(&shelf.scene, "mkdir m/03");
+    shelf.run(&[]).assert_code(7);
+    shelf.put('B');
+    let run = shelf.run(&[]);
+    run.assert_code(1).assert_says("a directory is in its place");
+    assert!(!run.err().contains("may have been edited"), "{}", run.err());
+    shelf.put('A');
+    std::fs::remove_dir(at.join("03")).unwrap();
+    // Its room has another one by now.
+    shelf.run(&[]).assert_code(7).assert_prints(&["LABEL=sB (1 file (1 MiB) wait for it)"]);
+    shelf.put('B');
+    shelf.run(&[]).assert_code(0);
+    let edit = "cp -p src/00 keep; printf EDIT | dd of=src/00 bs=1 seek=9 conv=notrunc status=none; touch -r keep src/00";
+    shell(&shelf.scene, edit);
+    for more in [&[][..], &["--overwrite-policy", "update"]] {
+        let run = shelf.run(more);
+        run.assert_code(7).assert_prints(&["LABEL=sA (1 file on it may have been edited)"]);
+        run.assert_says("it was touched since, and may have been edited: connect that");
+    }
+    // There is no room for it; that is told, and is no reason to want the disk once more.
+    shelf.put('A');
+    shelf
+        .run(&[])
+        .assert_code(1)
+        .assert_says("its content differs although size and time are the same");
+    shelf.put('B');
+    let run = shelf.run(&[]);
+    run.assert_code(1).assert_says("was here last: do what was said then, and connect that");
+    shelf.put('A');
+    shell(&shelf.scene, "rm src/05 m/05");
+    shelf.run(&[]).assert_code(0);
+    assert_eq!(shell(&shelf.scene, "cmp src/00 m/00"), "");
+    shelf.put('B');
+    shelf.run(&[]).assert_code(0);
+}
+
+/// Where all is on another disk, it is not said that the source has none.
+#[test]
+fn a_disk_that_gets_nothing_is_told() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = Shelf::new(2, 8);
+    shelf.scene.src.file("a", content(6_000));
+    shelf.put('A');
+    shelf.run(&[]).assert_code(0);
+    shelf.put('B');
+    let run = shelf.run(&[]);
+    run.assert_code(0)
+        .assert_prints(&["done: nothing of the source is for the disks that are here"]);
+}
+
 /// A disk that is mounted over another is found, and the other is not here.
 #[test]
 fn a_disk_that_another_one_covers_is_not_here() {
