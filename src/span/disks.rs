@@ -263,6 +263,9 @@ impl Disks {
         let newest = |notes: &mut dyn Iterator<Item = &SpanNote>| {
             notes.max_by_key(|note| note.version).cloned()
         };
+        if remembered.is_none() {
+            here.iter().try_for_each(Disk::refuse_other_source)?;
+        }
         let notes = || here.iter().filter_map(|disk| disk.note.as_ref()).chain(&remembered);
         // Disks of another span say nothing of the one that is remembered.
         let span = remembered.clone().or_else(|| newest(&mut notes()));
@@ -439,6 +442,17 @@ impl Disk {
         let finding = "it was unmounted, moved or replaced meanwhile";
         let refused = || Error::finding("go on writing to", &self.path, finding);
         is_on_it.then_some(()).ok_or_else(refused)
+    }
+
+    /// Refuses a disk of the span of another source: only its own source tells which span is meant where nothing is
+    /// remembered, and what is on it would be taken for copies.
+    fn refuse_other_source(&self) -> Result<()> {
+        if self.note.is_none() || self.is_of_source != Some(false) {
+            return Ok(());
+        }
+        let finding = "it is of the span of another source, and stays as it is: connect the right disk; if the source was \
+                       moved, remove .dircopy/source there";
+        Err(Error::finding(SPAN, &self.path, finding))
     }
 
     /// Refuses a disk of another span but where all of that are among those `here`, and have copies of this source: so

@@ -175,6 +175,33 @@ fn what_does_not_go_together_is_refused() {
     assert_eq!(has(&scene, "d1"), ["one"]);
 }
 
+/// A disk with yesterday's source on it by mistake, at the first run of today's: files of the same names would give way.
+#[test]
+fn a_disk_of_the_span_of_another_source_is_refused() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(3);
+    scene.src.file("shot", "today's shot");
+    shell(
+        &scene,
+        "mkdir yesterday; echo first >yesterday/shot; touch -d 2020-01-01 yesterday/shot",
+    );
+    scene.bare(["yesterday", "--span", "d2", "d3"]).run().assert_code(0);
+    let before = [has(&scene, "d2"), has(&scene, "d3")];
+    for disks in [&["d1", "d2"][..], &["d1", "d2", "d3"], &["d2", "d3"]] {
+        let run = span(&scene, disks);
+        run.assert_code(2).assert_says("it is of the span of another source");
+        assert!(has(&scene, "d1").is_empty());
+        assert_eq!([has(&scene, "d2"), has(&scene, "d3")], before);
+    }
+    // Where it was moved, its owner says so.
+    shell(
+        &scene,
+        "cp -a yesterday moved; rm -r yesterday; rm -f d2/.dircopy/source d3/.dircopy/source",
+    );
+    scene.bare(["moved", "--span", "d2", "d3"]).run().assert_code(0);
+}
+
 #[test]
 fn a_dead_disk_is_copied_anew_alone() {
     need!(Mount);
