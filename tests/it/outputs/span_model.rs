@@ -76,8 +76,9 @@ impl Span {
                 match path.is_dir() {
                     true => walk(&path, root, found),
                     false => {
-                        let name = path.strip_prefix(root).unwrap().to_str().unwrap();
-                        found.insert(name.to_owned(), path.clone());
+                        // What a killed run left of a trial of names may be no text.
+                        let name = path.strip_prefix(root).unwrap().to_string_lossy();
+                        found.insert(name.into_owned(), path.clone());
                     }
                 }
             }
