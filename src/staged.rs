@@ -167,14 +167,17 @@ impl StagedFile {
 /// The deed of a run that lost its output.
 pub const GO_ON_WRITING: &str = "go on writing to";
 
+/// The error about a directory at `path` that is another one by now.
+pub fn moved(path: &Path) -> Error {
+    Error::finding(GO_ON_WRITING, path, "it was unmounted, moved or replaced meanwhile")
+}
+
 /// Refuses a directory to which its path does not lead any more: nobody finds what is written there.
 ///
 /// # Errors
 /// It is one.
 pub fn refuse_moved(dir: &Dir, path: &Path) -> Result<(), Error> {
-    let moved = "it was unmounted, moved or replaced meanwhile";
-    let error = || Error::finding(GO_ON_WRITING, path, moved);
-    dir.is_at(path).then_some(()).ok_or_else(error)
+    dir.is_at(path).then_some(()).ok_or_else(|| moved(path))
 }
 
 /// Makes the file `name` with what `fill` writes: it appears whole and durable, in place of what was there if it

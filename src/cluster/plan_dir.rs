@@ -95,8 +95,7 @@ impl FrozenPlan {
     /// A copy as it was planned; what else it is to be is for who runs it to say.
     pub fn job(&self) -> CopyJob {
         let (options, state) = (self.options.clone(), self.state.clone());
-        let planned = PlannedRoots { source: self.source_inode, output: self.output_inode };
-        let planned = Some(planned);
+        let planned = Some(PlannedRoots { source: self.source_inode, output: self.output_inode });
         CopyJob { options, state, planned, ..CopyJob::new(&self.source, &self.output) }
     }
 

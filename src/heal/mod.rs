@@ -133,7 +133,8 @@ impl HealJob {
         );
         let parity = mender.parity;
         TreeParity::close_all(parity, healed, self.dry_run, observer, &mut report)?;
-        for moved in healed.iter().filter_map(|tree| refuse_moved(&tree.dir, &tree.root).err()) {
+        let written = healed.iter().filter(|_| !self.dry_run);
+        for moved in written.filter_map(|tree| refuse_moved(&tree.dir, &tree.root).err()) {
             report.counts.broken += 1;
             listen(&Target::none(), &Finding::Broken(moved));
         }

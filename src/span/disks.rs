@@ -8,10 +8,11 @@ use crate::{
     copy::CopyJob, copy::OutputJob, copy::Prepared, copy::before::check,
     copy::before::check::DiskDemands, copy::before::check::Opened, error::Deed, error::Error,
     error::Result, event::Event, io::CopyOptions, manifest::ManifestName, path::Shown, span::SPAN,
-    span::SpanDisk, span::called, span::in_words, span::memory::Memory, state::FinishedManifest,
-    state::Missing, state::Note, state::PrivateDir, state::SourceMark, state::notes::is_top,
-    state::notes::top_of, state::record::numbers, sys, sys::Dir, sys::DirListing, sys::Durable,
-    sys::FreeSpace, sys::ListedEntry, sys::NoOwnMount, tree::OutputDir, tree::Patience,
+    span::SpanDisk, span::called, span::in_words, span::memory::Memory, staged::moved,
+    state::FinishedManifest, state::Missing, state::Note, state::PrivateDir, state::SourceMark,
+    state::notes::is_top, state::notes::top_of, state::record::numbers, sys, sys::Dir,
+    sys::DirListing, sys::Durable, sys::FreeSpace, sys::ListedEntry, sys::NoOwnMount,
+    tree::OutputDir, tree::Patience,
 };
 
 /// The remedy where there can be no private directory.
@@ -79,9 +80,7 @@ impl Member {
         let disk = called(number, Path::new(&self.path));
         format!("{disk}{}{}", of("label", &self.label), of("UUID", &self.uuid))
     }
-}
 
-impl Member {
     /// What is told of a disk that takes the place of this one.
     fn replaced(&self, number: usize) -> String {
         format!(
@@ -439,9 +438,7 @@ impl Disk {
 
     fn need_to_hold(&self, dir: &Dir) -> Result<()> {
         let is_on_it = dir.identity().deed("look at", &self.path)?.dev == self.dev;
-        let finding = "it was unmounted, moved or replaced meanwhile";
-        let refused = || Error::finding("go on writing to", &self.path, finding);
-        is_on_it.then_some(()).ok_or_else(refused)
+        is_on_it.then_some(()).ok_or_else(|| moved(&self.path))
     }
 
     /// Refuses a disk of the span of another source: only its own source tells which span is meant where nothing is

@@ -61,6 +61,15 @@ impl Scene {
         Cmd::new(self, args)
     }
 
+    /// The same, run to its end, which is no crash and has this exit code.
+    #[track_caller]
+    pub fn ended(&self, args: &[&str], code: i32) -> Run {
+        let run = self.bare(args).run();
+        run.assert_no_crash();
+        run.assert_code(code);
+        run
+    }
+
     /// `dircopy -i src -o dst` and these arguments, not yet run.
     pub fn command(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Cmd<'_> {
         self.command_to(self.src.root(), &self.dst, args)

@@ -18,3 +18,23 @@ mod strict;
 mod trash;
 mod unchanged;
 mod unrecorded;
+
+use crate::harness::{Scene, shell};
+
+/// Generations in a directory that another user may write to, told apart by one file; their names, the oldest first.
+fn nights(contents: &[&str]) -> (Scene, Vec<String>) {
+    let scene = Scene::new();
+    shell(&scene, "mkdir -m 777 dst");
+    for content in contents {
+        scene.src.file("file", content);
+        scene.copy(&["--generations"]).assert_code(0);
+    }
+    let names = names(&scene);
+    assert_eq!(names.len(), contents.len(), "{names:?}");
+    (scene, names)
+}
+
+/// The names of the generations that are there, the oldest first.
+fn names(scene: &Scene) -> Vec<String> {
+    shell(scene, "cd dst && ls -d 20*Z").lines().map(str::to_owned).collect()
+}

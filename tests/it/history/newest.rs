@@ -1,32 +1,8 @@
 //! The newest generation, where another user may write to the directory of all: it is moved away, another directory gets
 //! its name, or `latest` leads elsewhere.
 
-use crate::harness::{Run, Scene, Strace, need, shell};
-
-/// Three nights, told apart by one file; their names, the oldest first.
-fn nights() -> (Scene, Vec<String>) {
-    let scene = Scene::new();
-    shell(&scene, "mkdir -m 777 dst");
-    for night in ["one", "two", "three"] {
-        scene.src.file("file", night);
-        scene.copy(&["--generations"]).assert_code(0);
-    }
-    let names = names(&scene);
-    assert_eq!(names.len(), 3, "{names:?}");
-    (scene, names)
-}
-
-fn names(scene: &Scene) -> Vec<String> {
-    shell(scene, "cd dst && ls -d 20*Z").lines().map(str::to_owned).collect()
-}
-
-#[track_caller]
-fn bare(scene: &Scene, args: &[&str], code: i32) -> Run {
-    let run = scene.bare(args).run();
-    run.assert_no_crash();
-    run.assert_code(code);
-    run
-}
+use super::{names, nights};
+use crate::harness::{Scene, Strace, need, shell};
 
 /// A tree with a manifest and without a record, as anybody can make it.
 const PLANT: &str = "plant() { mkdir $1 && echo planted >$1/file && (cd $1 && sha256sum file >dircopy-20300101T000000Z.sha256sum); }";
@@ -35,26 +11,26 @@ const PLANT: &str = "plant() { mkdir $1 && echo planted >$1/file && (cd $1 && sh
 #[track_caller]
 fn refused(scene: &Scene, says: &str, paths: &[&str]) {
     for path in paths {
-        bare(scene, &["verify", path], 5).assert_says(says);
-        bare(scene, &["restore", path, "back"], 2).assert_says(says);
+        scene.ended(&["verify", path], 5).assert_says(says);
+        scene.ended(&["restore", path, "back"], 2).assert_says(says);
         assert!(!scene.path("back").exists());
     }
 }
 
 #[test]
 fn a_tree_in_the_place_of_the_newest_is_not_taken_for_it() {
-    let (scene, all) = nights();
+    let (scene, all) = nights(&["one", "two", "three"]);
     let newest = format!("dst/{}", all[2]);
     shell(&scene, &format!("{PLANT}; mv {newest} away; plant {newest}"));
     refused(&scene, "finished record", &[&newest, "dst/latest", "dst"]);
-    bare(&scene, &["generations", "dst"], 1).assert_says("your last run made it");
+    scene.ended(&["generations", "dst"], 1).assert_says("your last run made it");
     // A list that was kept elsewhere says what is good.
     let list = shell(&scene, "ls away/dircopy-*");
-    bare(&scene, &["restore", &newest, "back", "--expect", list.trim()], 4);
+    scene.ended(&["restore", &newest, "back", "--expect", list.trim()], 4);
     // Older ones are what they were.
     let older = format!("dst/{}", all[1]);
-    bare(&scene, &["verify", &older], 0);
-    bare(&scene, &["restore", &older, "older"], 0);
+    scene.ended(&["verify", &older], 0);
+    scene.ended(&["restore", &older, "older"], 0);
     assert_eq!(shell(&scene, "cat older/file"), "two");
     // The next night goes on from the newest of its user's, and is the newest.
     shell(&scene, "cp -p dst/latest/file src/file");
@@ -62,22 +38,22 @@ fn a_tree_in_the_place_of_the_newest_is_not_taken_for_it() {
     run.assert_code(0).assert_says("your last run made it");
     assert_eq!(shell(&scene, "cat dst/latest/file"), "planted\n");
     let name = shell(&scene, "readlink dst/latest");
-    bare(&scene, &["verify", &format!("dst/{}", name.trim())], 0);
+    scene.ended(&["verify", &format!("dst/{}", name.trim())], 0);
     for path in ["dst", "dst/latest"] {
-        bare(&scene, &["verify", path], 0);
+        scene.ended(&["verify", path], 0);
     }
-    bare(&scene, &["restore", "dst/latest", "again"], 0);
+    scene.ended(&["restore", "dst/latest", "again"], 0);
     // What was put there is none of the generations.
-    bare(&scene, &["restore", &newest, "none"], 2).assert_says("no run of yours left");
+    scene.ended(&["restore", &newest, "none"], 2).assert_says("no run of yours left");
     let within = format!("cd {newest}");
     let run = scene.bare(["restore", ".", "../../none"]).after(&within).run();
     run.assert_code(2).assert_says("no run of yours left");
-    assert!(!bare(&scene, &["verify", &newest], 0).err().is_empty());
+    assert!(!scene.ended(&["verify", &newest], 0).err().is_empty());
 }
 
 #[test]
 fn no_older_generation_and_no_other_directory_is_taken_for_the_newest() {
-    let (scene, all) = nights();
+    let (scene, all) = nights(&["one", "two", "three"]);
     let newest = format!("dst/{}", all[2]);
     // It is there, and `latest` leads elsewhere.
     for lead in [
@@ -88,28 +64,28 @@ fn no_older_generation_and_no_other_directory_is_taken_for_the_newest() {
     ] {
         shell(&scene, &format!("rm dst/latest; {lead}"));
         refused(&scene, &format!("the newest of your runs is {}", all[2]), &["dst/latest"]);
-        bare(&scene, &["restore", "dst", "back"], if lead.contains("dst/2099") { 2 } else { 0 });
+        scene.ended(&["restore", "dst", "back"], if lead.contains("dst/2099") { 2 } else { 0 });
         shell(&scene, "rm -rf back dst/2099* evil; [ -L dst/latest ] || mv dst/latest x; rm -rf x");
         shell(&scene, &format!("ln -sfn {} dst/latest", all[2]));
     }
-    bare(&scene, &["verify", "dst/latest"], 0);
+    scene.ended(&["verify", "dst/latest"], 0);
     // It is gone.
     shell(&scene, &format!("mv {newest} away; ln -sfn {} dst/latest", all[1]));
     refused(&scene, "your last run made it, and it is gone", &["dst/latest", "dst"]);
-    let run = bare(&scene, &["restore", "dst", "back"], 2);
+    let run = scene.ended(&["restore", "dst", "back"], 2);
     run.assert_says(&format!("dircopy restore dst/{} DST", all[1]));
-    bare(&scene, &["verify", &format!("dst/{}", all[1])], 0);
+    scene.ended(&["verify", &format!("dst/{}", all[1])], 0);
     scene.copy(&["--generations", "--keep", "last=1"]).assert_code(0).assert_says("it is gone");
-    bare(&scene, &["verify", "dst"], 0);
+    scene.ended(&["verify", "dst"], 0);
     assert_eq!(names(&scene).len(), 1);
     // All of what tells it is gone.
     shell(&scene, "mv dst/.dircopy gone");
     let says = "nothing tells whether";
     for args in [["verify", "dst"].as_slice(), &["restore", "dst", "back"]] {
-        bare(&scene, args, 0).assert_says(says);
+        scene.ended(args, 0).assert_says(says);
     }
     scene.copy(&["--generations"]).assert_code(0).assert_says(says);
-    assert!(!bare(&scene, &["verify", "dst"], 0).err().contains(says));
+    assert!(!scene.ended(&["verify", "dst"], 0).err().contains(says));
 }
 
 /// Whenever a run is killed, what is there is no fault of anybody's.
@@ -126,8 +102,8 @@ fn a_run_that_was_killed_at_its_end_makes_nobody_doubt() {
         let strace = Strace::inject(&scene, calls, &format!("signal=KILL:when={when}"));
         let run = strace.run(scene.command(["--generations"]));
         for path in ["dst", "dst/latest"] {
-            bare(&scene, &["verify", path], 0);
-            bare(&scene, &["restore", path, "back"], 0);
+            scene.ended(&["verify", path], 0);
+            scene.ended(&["restore", path, "back"], 0);
             shell(&scene, "rm -r back");
         }
         ends[usize::from(shell(&scene, "cat dst/latest/file") == "other")] += 1;
@@ -135,7 +111,7 @@ fn a_run_that_was_killed_at_its_end_makes_nobody_doubt() {
             break;
         }
         scene.copy(&["--generations"]).assert_code(0);
-        bare(&scene, &["verify", "dst/latest"], 0);
+        scene.ended(&["verify", "dst/latest"], 0);
     }
     assert!(ends[0] > 3 && ends[1] > 1, "{ends:?}");
 }
@@ -143,7 +119,7 @@ fn a_run_that_was_killed_at_its_end_makes_nobody_doubt() {
 /// The next night does not get the name of one that was moved away, which could then be put in its place.
 #[test]
 fn a_night_does_not_get_the_name_of_one_that_was_moved_away() {
-    let (scene, all) = nights();
+    let (scene, all) = nights(&["one", "two", "three"]);
     shell(&scene, &format!("mv dst/{} hidden", all[2]));
     scene.src.file("file", "four");
     scene.copy(&["--generations"]).assert_code(0);
@@ -154,12 +130,12 @@ fn a_night_does_not_get_the_name_of_one_that_was_moved_away() {
 #[test]
 fn without_its_note_nothing_tells_which_is_the_newest() {
     for spoil in ["rm", "truncate -s 0", "sed -i s/newest.1/newest.2/"] {
-        let (scene, all) = nights();
+        let (scene, all) = nights(&["one", "two", "three"]);
         shell(&scene, &format!("{spoil} dst/.dircopy/newest"));
         let says = format!("so nothing tells whether {} is the newest generation", all[2]);
-        bare(&scene, &["verify", "dst"], 0).assert_says(&says);
-        bare(&scene, &["restore", "dst", "back"], 0).assert_says(&says);
+        scene.ended(&["verify", "dst"], 0).assert_says(&says);
+        scene.ended(&["restore", "dst", "back"], 0).assert_says(&says);
         scene.copy(&["--generations"]).assert_code(0);
-        assert!(!bare(&scene, &["verify", "dst"], 0).err().contains("nothing tells"));
+        assert!(!scene.ended(&["verify", "dst"], 0).err().contains("nothing tells"));
     }
 }

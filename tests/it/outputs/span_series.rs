@@ -364,8 +364,8 @@ struct Series {
     what: String,
 }
 
-/// At first so many files are written, some of them twice.
-const FILES: u64 = 60;
+/// At first so many files are written, some of them twice: 7 MB, which one disk does not hold.
+const FILES: u64 = 72;
 
 /// So large is each of the disks; more than one is filled.
 const DISKS: usize = 3;
@@ -545,5 +545,5 @@ fn whatever_happens_between_disks_nothing_is_lost_without_a_word() {
         on_several += u64::from(series.judge() > 1);
     }
     // The model would see nothing if one disk had room for all.
-    assert!(on_several > all / 2, "{on_several} of {all}");
+    assert!(on_several > all * 3 / 4, "{on_several} of {all}");
 }

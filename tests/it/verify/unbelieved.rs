@@ -1,6 +1,6 @@
 //! A private record that is there and is not believed: whatever would have gone by it says so, and why.
 
-use crate::harness::{Run, Scene, need, shell};
+use crate::harness::{Scene, need, shell};
 
 /// A copy whose private directory is made of no use so.
 fn scene(spoil: &str) -> Scene {
@@ -9,14 +9,6 @@ fn scene(spoil: &str) -> Scene {
     scene.copy(&[]).assert_code(0);
     shell(&scene, spoil);
     scene
-}
-
-#[track_caller]
-fn bare(scene: &Scene, args: &[&str], code: i32) -> Run {
-    let run = scene.bare(args).run();
-    run.assert_no_crash();
-    run.assert_code(code);
-    run
 }
 
 /// Each way, and what is said of it.
@@ -41,16 +33,16 @@ fn a_check_and_a_restore_say_why_the_record_does_not_count() {
         let says = "cannot go by the private record in dst/.dircopy: ";
         for args in [&["verify", "dst"][..], &["verify", "-q", "dst"], &["restore", "dst", "back"]]
         {
-            let run = bare(&scene, args, 0);
+            let run = scene.ended(args, 0);
             run.assert_says(says).assert_says(why).assert_says("held against the manifest in it");
             assert_eq!(run.err().matches(says).count(), 1, "{}", run.err());
         }
         shell(&scene, "diff -r src back");
         // A list that was given is no matter of the record.
         let list = shell(&scene, "ls dst/dircopy-*");
-        let run = bare(&scene, &["verify", "-m", list.trim(), "dst"], 0);
+        let run = scene.ended(&["verify", "-m", list.trim(), "dst"], 0);
         assert!(!run.err().contains("private record"), "{}", run.err());
-        let run = bare(&scene, &["restore", "dst", "other-back", "--expect", list.trim()], 0);
+        let run = scene.ended(&["restore", "dst", "other-back", "--expect", list.trim()], 0);
         assert!(!run.err().contains("private record"), "{}", run.err());
     }
 }
@@ -60,7 +52,7 @@ fn a_record_that_counts_or_is_not_there_is_no_matter() {
     for spoil in ["true", "rm -r dst/.dircopy", "cp -a dst copy; rm -r dst; cp -a copy dst"] {
         let scene = scene(spoil);
         for args in [["verify", "dst"].as_slice(), &["restore", "dst", "back"]] {
-            let run = bare(&scene, args, 0);
+            let run = scene.ended(args, 0);
             assert!(!run.err().contains("private record"), "{spoil}: {}", run.err());
         }
     }
@@ -71,18 +63,19 @@ fn others_that_go_by_the_record_say_so_too() {
     let scene = scene("chmod 755 dst/.dircopy");
     let says =
         "cannot go by the private record in dst/.dircopy: its permissions let other users in";
-    bare(&scene, &["covered", "src", "dst", "--copies", "1"], 4)
+    scene
+        .ended(&["covered", "src", "dst", "--copies", "1"], 4)
         .assert_says(says)
         .assert_says("so no file there is known to be untouched");
-    bare(&scene, &["catalog", "add", "--catalog", "c.sqlite", "dst"], 2).assert_says(says);
-    bare(&scene, &["protect", "dst"], 2).assert_says("its permissions let other users in");
+    scene.ended(&["catalog", "add", "--catalog", "c.sqlite", "dst"], 2).assert_says(says);
+    scene.ended(&["protect", "dst"], 2).assert_says("its permissions let other users in");
     shell(&scene, "cp -a dst second; rm -r second/.dircopy; printf X >dst/a");
-    bare(&scene, &["heal", "-n", "dst", "second"], 4).assert_says(says);
+    scene.ended(&["heal", "-n", "dst", "second"], 4).assert_says(says);
     // The lists of a bag are held against it as well.
-    bare(&scene, &["src", "bag", "--bag"], 0);
+    scene.ended(&["src", "bag", "--bag"], 0);
     shell(&scene, "chmod 755 bag/.dircopy");
     for args in [["verify", "bag"].as_slice(), &["restore", "bag", "unpacked"]] {
-        bare(&scene, args, 0).assert_says("cannot go by the private record in bag/.dircopy: ");
+        scene.ended(args, 0).assert_says("cannot go by the private record in bag/.dircopy: ");
     }
 }
 
@@ -91,6 +84,6 @@ fn a_record_of_another_user_is_told_as_that() {
     need!(Root);
     let scene = scene("chown -R 1002:1002 dst");
     for args in [["verify", "dst"].as_slice(), &["restore", "dst", "back"]] {
-        bare(&scene, args, 0).assert_says("dst/.dircopy: it is another user's");
+        scene.ended(args, 0).assert_says("dst/.dircopy: it is another user's");
     }
 }
