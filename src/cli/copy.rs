@@ -344,9 +344,9 @@ fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (E
                 true => log::line(&ListedGeneration {
                     name: name.to_string(),
                     state,
-                    files: note.map(|note| note.files),
-                    bytes: note.map(|note| note.bytes),
-                    new_bytes: note.map(|note| note.new_bytes),
+                    files: note.as_ref().map(|note| note.files),
+                    bytes: note.as_ref().map(|note| note.bytes),
+                    new_bytes: note.as_ref().map(|note| note.new_bytes),
                 }),
                 false => {
                     let said = note.map_or_else(String::new, |note| {

@@ -176,7 +176,8 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
         }
         let lost = set.lost.take().filter(|(name, _)| latest != Some(*name));
         untaken.extend(lost.map(|(_, error)| Finding::Unusable(error)));
-        let has_none = set.complete.is_empty() && set.misnamed.is_empty();
+        let has_none =
+            set.complete.is_empty() && set.misnamed.is_empty() && set.misplaced.is_empty();
         if (has_none && !is_others) || is_recorded() {
             // Where no generation was finished the tree of one has the manifest of its run.
             let unfinished = set.unfinished.last().filter(|_| has_none);
@@ -186,6 +187,7 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
             continue;
         }
         let named = set.named(dir);
+        untaken.extend(set.misplaced.drain(..).map(|(_, error)| Finding::Unusable(error)));
         let mut tell = |name: DatedName| {
             let is_latest = latest == Some(name);
             untaken.push(untaken_as_one(Untaken::without_record(&path_of(dir, name), is_latest)));
@@ -208,9 +210,9 @@ fn unfinished_one(path: &Path) -> Finding {
     Finding::Notice(Error::finding("take for a generation", path, finding))
 }
 
-/// The finding about a directory that only has the name of a generation: it is bad where that is to be the newest.
-fn untaken_as_one(Untaken { error, is_newest }: Untaken) -> Finding {
-    match is_newest {
+/// The finding about a directory that only has the name of a generation.
+fn untaken_as_one(Untaken { error, is_bad }: Untaken) -> Finding {
+    match is_bad {
         true => Finding::Unusable(error),
         false => Finding::Notice(error),
     }

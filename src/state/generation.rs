@@ -1,8 +1,9 @@
 //! The name of a directory that a run makes for itself, and what a generation keeps about the run that made it.
 //!
 //! The name is when the run began, as `2026-11-21T020000Z`, in UTC; names sort by time. Who may write to the directory
-//! of all generations can give them each other's names, and hide the newest. So the name is noted in the private
-//! directory of each, and that of the newest in the one of all.
+//! of all generations can give them each other's names, hide the newest, and move one of another output among them. So
+//! the name, and which directory that was, is noted in the private directory of each, and the newest name in that of
+//! all.
 
 use std::{fmt, io, io::Read, path::Path};
 
@@ -10,8 +11,8 @@ use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Error, manifest::is_ahead, state::Missing, state::Note, state::PrivateDir, sys,
-    sys::Dir, sys::Uninterrupted,
+    error::Error, manifest::is_ahead, state::FinishedManifest, state::Missing, state::Note,
+    state::PrivateDir, state::private_dir::mark_of, sys, sys::Dir, sys::Uninterrupted,
 };
 
 /// The file of the note.
@@ -65,7 +66,7 @@ impl fmt::Display for DatedName {
 }
 
 /// What a generation keeps about the run that made it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GenerationNote {
     pub files: u64,
     pub bytes: u64,
@@ -73,17 +74,28 @@ pub struct GenerationNote {
     pub new_bytes: u64,
     /// The name that it was given. Earlier versions did not note it.
     pub name: Option<DatedName>,
+    /// By what the directory of all is known again that it was made in. Earlier versions did not note it.
+    pub made_in: Option<String>,
 }
 
 impl GenerationNote {
+    /// By what a directory of all generations is known again.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn mark_of_all(root: &Dir) -> io::Result<String> {
+        mark_of(root)
+    }
+
     /// Writes it into the private directory of a generation.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, private: &PrivateDir) -> io::Result<()> {
-        let Self { files, bytes, new_bytes, name } = self;
+        let Self { files, bytes, new_bytes, name, made_in } = self;
         let mut text = format!("{NOTE_HEAD}\nfiles {files}\nbytes {bytes}\nnew {new_bytes}\n");
         text.extend(name.iter().map(|name| format!("name {name}\n")));
+        text.extend(made_in.iter().map(|mark| format!("in {mark}\n")));
         private.write(NOTE.as_ref(), true, |file| sys::write_all(&*file, text.as_bytes()))
     }
 
@@ -96,8 +108,11 @@ impl GenerationNote {
         (lines.next()? == NOTE_HEAD).then_some(())?;
         let mut number = |word: &str| lines.next()?.strip_prefix(word)?.trim().parse().ok();
         let (files, bytes, new_bytes) = (number("files")?, number("bytes")?, number("new")?);
-        let name = lines.next().and_then(|line| DatedName::parse(line.strip_prefix("name ")?));
-        Some(Self { files, bytes, new_bytes, name })
+        let mut lines = lines.peekable();
+        let name = lines.next_if(|line| line.starts_with("name "));
+        let name = name.and_then(|line| DatedName::parse(line.strip_prefix("name ")?));
+        let made_in = lines.next().and_then(|line| line.strip_prefix("in ")).map(str::to_owned);
+        Some(Self { files, bytes, new_bytes, name, made_in })
     }
 
     /// The note of the generation at `path`, if that is one.
@@ -117,6 +132,21 @@ impl GenerationNote {
         );
         Some(Error::finding("take for the generation of its name", path, finding))
     }
+}
+
+/// The error about the generation at `path` with this private directory, if it was made in another directory of all
+/// than in `root`, which it is in. What was copied there does not tell that, nor does it where directories are numbered
+/// anew at each mount.
+pub fn misplaced(private: &PrivateDir, path: &Path, root: &Dir) -> Option<Error> {
+    let was = GenerationNote::read(private)?.made_in?;
+    let is_here = mark_of(root).is_ok_and(|here| here == was);
+    if is_here || !FinishedManifest::is_of_here(private) {
+        return None;
+    }
+    let finding = "it was made in another directory, as its own record says, and may be of another source: whoever may \
+                   write here moved it; move it back, and close the directory to others (chmod 700), or, if you moved it \
+                   yourself, let it forget that (sed -i '/^in /d' .dircopy/generation)";
+    Some(Error::finding("take for a generation of this directory", path, finding))
 }
 
 /// The name of the newest generation, in the private directory of all. It is noted when that generation is there and

@@ -556,7 +556,8 @@ mod tests {
             }
             let name = "dircopy-x.sha256sum".to_owned();
             let manifest = FinishedManifest { name, digest: Sha256([9; 32]) };
-            record.finish(&private, &manifest, false).unwrap();
+            record.seal(&manifest, false).unwrap();
+            record.publish(&private, false).unwrap();
         }
         let (known, warnings) = Knowledge::load(Some(&private), &dir, root, &|_| false, &|| false);
         assert!(warnings.is_empty());

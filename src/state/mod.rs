@@ -8,7 +8,7 @@
 mod bag;
 mod belief;
 pub mod closing;
-mod generation;
+pub mod generation;
 mod knowledge;
 mod note;
 pub mod notes;

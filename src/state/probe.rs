@@ -41,7 +41,8 @@ impl RecordProbe {
         file.append(&rows, number as u64).ok()?;
         let name = "dircopy-20260101T000000Z.sha256sum".to_owned();
         let manifest = FinishedManifest { name, digest: Sha256([0; 32]) };
-        file.finish(&self.private, &manifest, false).ok()?;
+        file.seal(&manifest, false).ok()?;
+        file.publish(&self.private, false).ok()?;
         Some((self.remembered(), number))
     }
 

@@ -10,9 +10,10 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::state::closing::{Body, Closed, FINISHED, HEAD, later_line, name_line, sum_line};
 use crate::state::row::strip;
 use crate::{
-    hash::Algorithm, hash::Hasher, manifest::Index, manifest::IndexBuilder, manifest::Scanner,
-    manifest::Text, state::FinishedManifest, state::Mark, state::PrivateDir, state::row, sys,
-    sys::Dir, sys::DirListing, sys::FileRange,
+    error::Deed, hash::Algorithm, hash::Hasher, hash::Sha256, manifest::Index,
+    manifest::IndexBuilder, manifest::ManifestName, manifest::Scanner, manifest::Text,
+    state::FinishedManifest, state::Mark, state::PrivateDir, state::row, sys, sys::Dir,
+    sys::DirListing, sys::FileRange,
 };
 
 // The private record as a file: rows appended while a run goes on, closed by sums.
@@ -83,22 +84,16 @@ impl RecordFile {
         private.dir().remove(&self.name)
     }
 
-    /// It is complete, and was written with this manifest: it takes the place of the one before.
-    pub fn finish(
-        mut self,
-        private: &PrivateDir,
-        manifest: &FinishedManifest,
-        durable: bool,
-    ) -> io::Result<()> {
+    /// It is complete, and so is this manifest. From when that has its name this record counts for the newest, also
+    /// while it is on its way.
+    pub fn seal(&mut self, manifest: &FinishedManifest, durable: bool) -> io::Result<()> {
         self.put(name_line(manifest).as_bytes())?;
-        self.publish(private, durable)
+        self.close()?;
+        if durable { self.persist() } else { Ok(()) }
     }
 
-    fn publish(mut self, private: &PrivateDir, durable: bool) -> io::Result<()> {
-        self.close()?;
-        if durable {
-            self.persist()?;
-        }
+    /// It is sealed: it takes the place of the one before.
+    pub fn publish(self, private: &PrivateDir, durable: bool) -> io::Result<()> {
         match private.dir().publish(&self.name, FINISHED.as_ref(), true) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 self.finish_beside_open(private.dir())?;
@@ -203,6 +198,10 @@ pub fn name_later(
     let number = numbers(private.dir())?.last().map_or(1, |last| last.saturating_add(1));
     let mut record = RecordFile::create(private, number)?;
     record.put(later_line(manifest).as_bytes())?;
+    record.close()?;
+    if durable {
+        record.persist()?;
+    }
     record.publish(private, durable)
 }
 
@@ -242,6 +241,32 @@ fn append_later(
         sys::persist_file(&file)?;
     }
     Ok(true)
+}
+
+/// The newest manifest of the directory `root` whose run was stopped when that had its name, and the record, which was
+/// sealed for it, had not.
+///
+/// # Errors
+/// The private directory cannot be read.
+pub fn newest_sealed(
+    private: &PrivateDir,
+    root: &Dir,
+) -> io::Result<Option<(ManifestName, Sha256)>> {
+    let mut newest: Option<(ManifestName, Sha256)> = None;
+    for number in numbers(private.dir())? {
+        let name = format!("{FINISHED}.{number}");
+        let Some(file) = private.dir().open_file(name.as_ref(), false).if_there()? else {
+            continue;
+        };
+        let closed = measure(&file, private.mark(), &|| false)?;
+        let Some(with) = closed.manifest.filter(|with| closed.fits && with.is_in(root)) else {
+            continue;
+        };
+        let is_newest = |name: &ManifestName| newest.is_none_or(|(other, _)| *name > other);
+        let name = ManifestName::parse(with.name.as_ref()).filter(ManifestName::is_finished);
+        newest = name.filter(is_newest).map(|name| (name, with.digest)).or(newest);
+    }
+    Ok(newest)
 }
 
 /// The numbers of the records on their way.
@@ -463,7 +488,8 @@ mod tests {
         let mut record = RecordFile::create(&private, 1).unwrap();
         record.append(&[row("a"), row("b\n")].concat(), 2).unwrap();
         record.append(&row("c"), 1).unwrap();
-        record.finish(&private, &manifest("dircopy-x.sha256sum"), false).unwrap();
+        record.seal(&manifest("dircopy-x.sha256sum"), false).unwrap();
+        record.publish(&private, false).unwrap();
         let bytes = std::fs::read(private.path().join(FINISHED)).unwrap();
         (private, bytes)
     }

@@ -17,9 +17,9 @@ use crate::{
     manifest::lists, path::RelPath, path::Shown, state::BagNote, state::GenerationNote,
     state::LastReceipt, state::NotAll, state::Note, state::PrivateDir, state::SourceMark,
     state::Unlisted, state::closing::FINISHED, state::private_dir::CONSULT,
-    state::private_dir::NAME, state::record::FIRST, state::record::measure, sys::Dir,
-    sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir, verify::nearby::at_work,
-    verify::nearby::remedy,
+    state::private_dir::NAME, state::record::FIRST, state::record::measure,
+    state::record::newest_sealed, sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind,
+    tree::LastDir, verify::nearby::at_work, verify::nearby::remedy,
 };
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
@@ -504,8 +504,9 @@ pub fn has_own_manifest(dir: &Path, state: Option<&Path>) -> bool {
     found.is_ok_and(|found| !(found.finished.is_empty() && found.unfinished.is_empty()))
 }
 
-/// The answer of the private record of the directory `here`. One that was copied there with its output counts if the
-/// manifest that it names is there, as it was written.
+/// The answer of the private record of the directory `here`, or of a later one on its way, whose run was stopped when
+/// its manifest had its name. One that was copied there with its output counts if the manifest that it names is there,
+/// as it was written.
 ///
 /// # Errors
 /// There is one, and it is not believed.
@@ -513,11 +514,16 @@ fn recorded(here: &Dir, private: &PrivateDir) -> Result<Recorded> {
     let fail = |error| Error::io(CONSULT, private.path(), error);
     let unbelieved =
         |finding: &str| Err(Error::finding(CONSULT, private.path(), finding.to_owned()));
+    let sealed = newest_sealed(private, here).map_err(fail)?;
     // For reading only: the file system may be mounted so.
     let Some(file) = private.dir().open_file(FINISHED.as_ref(), false).if_there().map_err(fail)?
     else {
         let has_begun = private.dir().stat(FIRST.as_ref(), false).is_ok();
-        return Ok(if has_begun { Recorded::Unfinished } else { Recorded::Nothing });
+        return Ok(match sealed {
+            Some((name, digest)) => Recorded::Manifest(name, digest),
+            None if has_begun => Recorded::Unfinished,
+            None => Recorded::Nothing,
+        });
     };
     if Dir::stat_file(&file).map_err(fail)?.kind != Kind::File {
         return unbelieved("its record is no regular file");
@@ -534,7 +540,10 @@ fn recorded(here: &Dir, private: &PrivateDir) -> Result<Recorded> {
         manifest.and_then(|mut it| digest_of(&mut it)).is_ok_and(|is| is == with.digest)
     };
     match holds {
-        true => Ok(Recorded::Manifest(name, with.digest)),
+        true => Ok(match sealed.filter(|(later, _)| *later > name) {
+            Some((later, digest)) => Recorded::Manifest(later, digest),
+            None => Recorded::Manifest(name, with.digest),
+        }),
         false => unbelieved(&format!(
             "it is of another directory or disk, and the manifest that it was finished with, {name}, is not here as it \
              was written"

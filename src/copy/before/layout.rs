@@ -61,7 +61,7 @@ impl CopyJob {
             return Ok(());
         }
         let set = GenerationSet::read(&root, &self.output)?;
-        if set.complete.is_empty() && set.misnamed.is_empty() {
+        if set.complete.is_empty() && set.misnamed.is_empty() && set.misplaced.is_empty() {
             return Ok(());
         }
         let finding = "generations are there, and what lies beside them is in none; --generations makes the next one, \

@@ -67,7 +67,7 @@ impl Committer<'_> {
         let mut manifest = self.manifest.take();
         let kept = manifest.as_mut().and_then(ManifestFile::take_kept);
         let unfinished = manifest.as_ref().map(ManifestFile::path);
-        let digest = manifest.as_ref().and_then(ManifestFile::digest);
+        let digest = manifest.as_ref().and_then(|manifest| self.seal_record(manifest));
         let mut lists = manifest.as_ref().map(ManifestFile::list_paths).unwrap_or_default();
         let published = synced.and_then(|()| match manifest {
             // Left as it is: a run that did not end must not look as if it had.
@@ -279,7 +279,18 @@ impl Committer<'_> {
         false
     }
 
-    /// The manifest at `path`, which has this digest, is complete: so is the private record.
+    /// The manifest is complete, and gets its name next: so is the private record. Returns the manifest's digest.
+    fn seal_record(&mut self, manifest: &ManifestFile) -> Option<Sha256> {
+        let (name, digest) = (manifest.name().finished().to_string(), manifest.digest()?);
+        if !self.is_cut_short() {
+            let (known, named) = (self.context.shared.known, FinishedManifest { name, digest });
+            let failed = self.recording.as_mut().and_then(|it| it.seal(known, &named));
+            self.not_recorded(failed);
+        }
+        Some(digest)
+    }
+
+    /// The manifest at `path`, which has this digest, has its name: so gets the private record.
     fn finish_record(&mut self, path: &Path, digest: Option<Sha256>) {
         let Some(digest) = digest else { return };
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -294,6 +305,12 @@ impl Committer<'_> {
             None => None,
         };
         self.not_recorded(failed);
+        let recording = self.recording.as_ref().filter(|_| !self.context.options.pruned);
+        if let Some(Err(error)) = recording.map(|it| it.name_at_least(&manifest)) {
+            self.accounting.give_up(error.with_note(
+                "; all is copied, but until a run can write it checks go by an earlier manifest, or by none",
+            ));
+        }
     }
 
     /// Gives the manifest and its side file their final names, and returns the manifest's path; with `--verify` only

@@ -384,8 +384,10 @@ impl GenerationRun<'_> {
             let renamed = report.methods.iter().find(|(method, _)| *method == Method::Renamed);
             let renamed = renamed.map_or(0, |(_, tally)| tally.bytes);
             let new_bytes = counts.bytes.saturating_sub(renamed);
-            let name = Some(name);
-            GenerationNote { files, bytes, new_bytes, name }.write(&private).map_err(fail)?;
+            let (name, made_in) =
+                (Some(name), GenerationNote::mark_of_all(&root.dir).map_err(fail)?);
+            let note = GenerationNote { files, bytes, new_bytes, name, made_in: Some(made_in) };
+            note.write(&private).map_err(fail)?;
         }
         let text = name.to_string();
         root.dir.move_entry(part.as_ref(), &root.dir, text.as_ref()).map_err(fail)?;

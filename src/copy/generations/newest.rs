@@ -120,9 +120,12 @@ impl GenerationSet {
 
     /// The directory at `path`, which is called `name`, if no run of this user's completed it.
     fn untaken(&mut self, path: &Path, name: DatedName) -> Option<Untaken> {
+        if let Some(misplaced) = self.take_misplaced(name) {
+            return Some(misplaced);
+        }
         let lost = self.lost.take_if(|(lost, _)| *lost == name);
         match lost {
-            Some((_, error)) => Some(Untaken { error, is_newest: true }),
+            Some((_, error)) => Some(Untaken { error, is_bad: true }),
             None if self.has(name) => None,
             None => Some(Untaken::without_record(path, false)),
         }
@@ -130,9 +133,12 @@ impl GenerationSet {
 
     /// The link at `path`, if it leads to another generation than to the newest on record, or to none.
     fn latest_untaken(&mut self, path: &Path, to: Option<DatedName>) -> Option<Untaken> {
+        if let Some(misplaced) = to.and_then(|to| self.take_misplaced(to)) {
+            return Some(misplaced);
+        }
         let recorded = self.recorded?;
         if let Some((_, error)) = self.lost.take() {
-            return Some(Untaken { error, is_newest: true });
+            return Some(Untaken { error, is_bad: true });
         }
         let leads = match to {
             // A run is killed before it notes that.
@@ -145,7 +151,14 @@ impl GenerationSet {
              there did (chmod 700 closes it)"
         );
         let error = Error::finding("take for the newest generation", path, finding);
-        Some(Untaken { error, is_newest: true })
+        Some(Untaken { error, is_bad: true })
+    }
+
+    /// The one of this name, if it was made in another directory.
+    fn take_misplaced(&mut self, name: DatedName) -> Option<Untaken> {
+        let at = self.misplaced.iter().position(|(misplaced, _)| *misplaced == name)?;
+        let (_, error) = self.misplaced.swap_remove(at);
+        Some(Untaken { error, is_bad: true })
     }
 
     /// True if it is there, or it cannot be told, which is told.
@@ -158,8 +171,8 @@ impl GenerationSet {
 /// taken for one.
 pub struct Untaken {
     pub error: Error,
-    /// True if the newest is asked for by that name.
-    pub is_newest: bool,
+    /// True if the newest is asked for by that name, or it is of another directory; else it may just be called so.
+    pub is_bad: bool,
 }
 
 impl Untaken {
@@ -188,14 +201,14 @@ impl Untaken {
     }
 
     /// A directory of this name, if no run of this user's completed it.
-    pub fn without_record(path: &Path, is_newest: bool) -> Self {
+    pub fn without_record(path: &Path, is_bad: bool) -> Self {
         let finding =
             "no run of yours left a finished record in it, so no run goes on from it or keeps it";
         let error = Error::finding("take for a generation", path, finding);
-        let error = match is_newest {
+        let error = match is_bad {
             true => error.with_note("; latest leads there: run the copy again"),
             false => error,
         };
-        Self { error, is_newest }
+        Self { error, is_bad }
     }
 }

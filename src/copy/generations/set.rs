@@ -10,8 +10,8 @@ use crate::{
     copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Cause, error::Deed,
     error::Error, error::Result, event::Event, event::Stop, path::RelPath, state::DatedName,
     state::GenerationNote, state::Missing, state::PrivateDir, state::closing::FINISHED,
-    state::private_dir::NAME, sys, sys::Dir, sys::DirListing, sys::stat::Kind, tree::HeldTree,
-    tree::OutputDir, tree::Patience,
+    state::generation::misplaced, state::private_dir::NAME, sys, sys::Dir, sys::DirListing,
+    sys::stat::Kind, tree::HeldTree, tree::OutputDir, tree::Patience,
 };
 
 /// The ending behind the date of a tree that is not finished.
@@ -33,6 +33,9 @@ pub struct GenerationSet {
     /// Complete ones that their own records call otherwise, by the names that they have. They are no other entries, and
     /// nothing goes by them.
     pub misnamed: Vec<(DatedName, Error)>,
+    /// Complete ones that were made in another directory, as their own records say, and were moved here. Nothing goes
+    /// by them either.
+    pub misplaced: Vec<(DatedName, Error)>,
     /// The newest by the private record of all, …
     pub(super) recorded: Option<DatedName>,
     /// … the same if neither that one nor a newer one is there, and the error about it, …
@@ -57,7 +60,10 @@ impl GenerationSet {
             let at = path.join(&*listed);
             match find_own(root, &at, &listed, unfinished.is_none()) {
                 Ok(Some(_)) if unfinished.is_some() => set.unfinished.push(name),
-                Ok(Some(OwnTree { misnamed: Some(error) })) => set.misnamed.push((name, error)),
+                Ok(Some(OwnTree { misplaced: Some(error), .. })) => {
+                    set.misplaced.push((name, error))
+                }
+                Ok(Some(OwnTree { misnamed: Some(error), .. })) => set.misnamed.push((name, error)),
                 Ok(Some(_)) => set.complete.push(name),
                 other => {
                     set.foreign.push(name);
@@ -100,15 +106,20 @@ impl GenerationSet {
             path_of(path, *name).symlink_metadata().is_ok_and(|found| found.is_dir())
         };
         let foreign = self.foreign.iter().copied().filter(is_dir);
-        let misnamed = self.misnamed.iter().map(|(name, _)| *name);
+        let not_here = self.not_here().copied();
         let all: BTreeSet<_> =
-            self.complete.iter().copied().chain(foreign).chain(misnamed).collect();
+            self.complete.iter().copied().chain(foreign).chain(not_here).collect();
         all.into_iter().collect()
     }
 
     /// The errors about what may be a generation, and is not taken for one, by the names that are there.
     pub fn doubted(&self) -> impl Iterator<Item = &(DatedName, Error)> {
-        self.unread.iter().chain(&self.misnamed).chain(&self.lost)
+        self.unread.iter().chain(&self.misnamed).chain(&self.misplaced).chain(&self.lost)
+    }
+
+    /// The names of complete ones that are not those of these names here.
+    fn not_here(&self) -> impl Iterator<Item = &DatedName> {
+        self.misnamed.iter().chain(&self.misplaced).map(|(name, _)| name)
     }
 
     /// True if what is in `root` was made by another user's runs, and none of it is this user's.
@@ -124,8 +135,7 @@ impl GenerationSet {
     /// day of all that follow.
     pub fn next_name(&self, now: DatedName) -> DatedName {
         let latest = self.newest().max(self.recorded).filter(|latest| *latest >= now);
-        let misnamed = self.misnamed.iter().map(|(name, _)| name);
-        let foreign: BTreeSet<_> = self.foreign.iter().chain(misnamed).collect();
+        let foreign: BTreeSet<_> = self.foreign.iter().chain(self.not_here()).collect();
         let mut name = latest.and_then(DatedName::next).unwrap_or(now);
         while foreign.contains(&name)
             && let Some(next) = name.next()
@@ -141,6 +151,8 @@ impl GenerationSet {
 struct OwnTree {
     /// Why it is not the generation of its name, if so.
     misnamed: Option<Error>,
+    /// Why it is none of this directory, if so.
+    misplaced: Option<Error>,
 }
 
 /// The directory `name` at `path`, if it was made by this user's runs; with `complete`, by one that was completed. One
@@ -169,7 +181,11 @@ fn find_own(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> io::Result
     };
     let finished = private.dir().stat(FINISHED.as_ref(), false).if_there()?;
     let is_own = !complete || finished.is_some_and(|it| it.kind == Kind::File);
-    Ok(is_own.then(|| OwnTree { misnamed: GenerationNote::misnamed(&private, path) }))
+    let own = || OwnTree {
+        misnamed: GenerationNote::misnamed(&private, path),
+        misplaced: misplaced(&private, path, root).filter(|_| complete),
+    };
+    Ok(is_own.then(own))
 }
 
 /// The directory `name`, if there is one that may be this user's: not what is a link or no directory, nor one of
@@ -258,8 +274,10 @@ pub fn discard(
         // Names may have been exchanged since the set was read.
         let kept = root.open_dir(text.as_ref(), false).map_err(fail)?;
         let private = PrivateDir::open(&kept, &path_of(path, *name), None, Missing::Leave)?;
-        let misnamed = private.and_then(|it| GenerationNote::misnamed(&it, &path_of(path, *name)));
-        misnamed.map_or(Ok(()), Err)?;
+        let (at, private) = (&path_of(path, *name), private.as_ref());
+        let misnamed = private.and_then(|it| GenerationNote::misnamed(it, at));
+        let not_here = misnamed.or_else(|| misplaced(private?, at, root));
+        not_here.map_or(Ok(()), Err)?;
         root.move_entry(text.as_ref(), to, text.as_ref()).map_err(fail)?;
         if to.stat(text.as_ref(), false).map_err(fail)?.id != kept.identity().map_err(fail)? {
             let moved =

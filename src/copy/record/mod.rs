@@ -8,9 +8,10 @@ pub mod rotation;
 use std::{io, thread::sleep, time::Duration, time::Instant};
 
 use crate::{
-    error::Error, event::Done, hash::Digest, hash::Digests, manifest::ManifestFile,
-    manifest::lists, state::FinishedManifest, state::Knowledge, state::Origin, state::PrivateDir,
-    state::RecordFile, state::Row, state::SeenAt, state::plugs::begin_epoch,
+    error::Deed, error::Error, error::Result, event::Done, hash::Digest, hash::Digests,
+    manifest::ManifestFile, manifest::lists, state::FinishedManifest, state::Knowledge,
+    state::Origin, state::PrivateDir, state::RecordFile, state::Row, state::SeenAt,
+    state::closing::Body, state::plugs::begin_epoch, state::record::name_later,
     state::record::tell_output, state::row::in_epoch, sys::Dir, sys::stat::Kind, sys::stat::Stat,
     sys::stat::Time, tree::OutputDir, tree::SourceEntry, volume::times::TimeMatch,
 };
@@ -42,6 +43,8 @@ pub struct Recording<'a> {
     /// The rows of files that this run found to be something else than recorded: a record of its own, older than that
     /// of what became of them.
     doubts: Option<RecordFile>,
+    /// The manifest that the rows were sealed for.
+    sealed: Option<FinishedManifest>,
     /// True if it could not be written.
     is_given_up: bool,
     durable: bool,
@@ -60,7 +63,8 @@ impl<'a> Recording<'a> {
         // The one before it is for rows in doubt, which there are only where there is a record.
         let number = known.map_or(1, |it| it.next_number() + u64::from(it.has_records()));
         let epoch = begin_epoch(private, root);
-        Self { private, number, file: None, doubts: None, is_given_up: false, durable, epoch }
+        let (file, doubts, sealed, is_given_up) = (None, None, None, false);
+        Self { private, number, file, doubts, sealed, is_given_up, durable, epoch }
     }
 
     /// Makes its file now, which else comes with the first row: what waits for a descriptor then holds others.
@@ -120,9 +124,22 @@ impl<'a> Recording<'a> {
         self.told(written)
     }
 
-    /// The run is complete, and so is `manifest`: to the rows that were written come
-    /// those of `known` that are held. Where these are all there were, the finished record is only told of
-    /// the manifest.
+    /// The run is complete, and so is `manifest`, which gets its name next: to the rows that were written come those of
+    /// `known` that are held, and the name. A run that ends before the record has its own name leaves one that counts.
+    pub fn seal(
+        &mut self,
+        known: Option<&Knowledge>,
+        manifest: &FinishedManifest,
+    ) -> Option<Error> {
+        if self.is_given_up || self.all_held(known).is_some() {
+            return None;
+        }
+        let sealed = self.seal_anew(known, manifest);
+        self.told(sealed)
+    }
+
+    /// The manifest has its name: so gets the record. Where the rows of `known` are all there are, the finished record
+    /// is only told of the manifest.
     pub fn finish(
         &mut self,
         known: Option<&Knowledge>,
@@ -131,21 +148,51 @@ impl<'a> Recording<'a> {
         if self.is_given_up {
             return None;
         }
-        let held = known.and_then(Knowledge::all_held).filter(|_| self.file.is_none());
-        let finished = match held {
-            Some(body) => body.clone().name_manifest(self.private, manifest, self.durable),
-            None => self.finish_anew(known, manifest),
-        };
-        let told = finished.and_then(|()| {
-            if let Some(doubts) = self.doubts.take() {
-                doubts.withdraw(self.private)?;
-            }
-            tell_output(self.private, manifest, self.durable)
-        });
-        self.told(told)
+        let published = self.publish(known, manifest);
+        self.told(published)
     }
 
-    fn finish_anew(
+    /// Where the rows could not be written the finished record is told of the manifest all the same.
+    ///
+    /// # Errors
+    /// The finished record, if there is one, names an earlier manifest.
+    pub fn name_at_least(&self, manifest: &FinishedManifest) -> Result<()> {
+        if !self.is_given_up {
+            return Ok(());
+        }
+        let named = name_later(self.private, manifest, self.durable);
+        let told = named.and_then(|()| tell_output(self.private, manifest, self.durable));
+        told.deed(DEED, self.private.path())
+    }
+
+    fn publish(
+        &mut self,
+        known: Option<&Knowledge>,
+        manifest: &FinishedManifest,
+    ) -> io::Result<()> {
+        let (private, durable) = (self.private, self.durable);
+        if let Some(body) = self.all_held(known) {
+            body.clone().name_manifest(private, manifest, durable)?;
+        } else if let Some(file) = self.file.take() {
+            file.publish(private, durable)?;
+            // A file of the source may have been given that name meanwhile.
+            if self.sealed.as_ref() != Some(manifest) {
+                name_later(private, manifest, durable)?;
+            }
+            known.map_or(Ok(()), |known| known.remove_superseded(private))?;
+        }
+        if let Some(doubts) = self.doubts.take() {
+            doubts.withdraw(private)?;
+        }
+        tell_output(private, manifest, durable)
+    }
+
+    /// The rows of the finished record, if they all hold, and there are no others.
+    fn all_held<'k>(&self, known: Option<&'k Knowledge>) -> Option<&'k Body> {
+        known.and_then(Knowledge::all_held).filter(|_| self.file.is_none())
+    }
+
+    fn seal_anew(
         &mut self,
         known: Option<&Knowledge>,
         manifest: &FinishedManifest,
@@ -166,11 +213,10 @@ impl<'a> Recording<'a> {
             })?;
             self.write(&rows, number)?;
         }
-        self.file()?;
-        if let Some(file) = self.file.take() {
-            file.finish(self.private, manifest, self.durable)?;
-        }
-        known.map_or(Ok(()), |known| known.remove_superseded(self.private))
+        let durable = self.durable;
+        self.file()?.seal(manifest, durable)?;
+        self.sealed = Some(manifest.clone());
+        Ok(())
     }
 
     /// Appends rows to the file, which is made for the first of them.

@@ -3,6 +3,7 @@
 mod departures;
 mod generations;
 mod misnamed;
+mod misplaced;
 mod mounted;
 mod moves;
 mod neighbours;

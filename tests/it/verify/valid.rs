@@ -201,3 +201,55 @@ fn a_check_of_an_output_that_is_being_filled_names_the_run() {
     run.assert_code(0);
     scene.bare(["verify", "dst"]).run().assert_code(0);
 }
+
+/// A copy of one version of a file, whose source has another one by now.
+fn edited() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("f", "one").file("g", "g");
+    scene.copy(&[]).assert_code(0);
+    scene.src.file("f", "another");
+    scene
+}
+
+/// The record of the second run at an output, while it is written.
+const SECOND: &str = ".dircopy/record.2";
+
+#[test]
+fn the_manifest_of_a_run_that_was_killed_before_its_record_had_its_name_holds() {
+    need!(Strace);
+    let scene = edited();
+    let strace = Strace::inject(&scene, Strace::RENAMES, "signal=SIGKILL:when=1");
+    let run = strace.on(scene.dst.join(SECOND)).run(scene.command(NONE));
+    assert_ne!(run.code, Some(0));
+    assert!(scene.dst.join(SECOND).exists());
+    let newest = "cd dst; sha256sum -c --strict --quiet $(ls dircopy-*.sha256sum | tail -n1)";
+    shell(&scene, newest);
+    scene.ended(&["verify", "dst"], 0);
+    scene.copy(&[]).assert_code(0).assert_prints(&["copied", "0", "files,"]);
+    scene.ended(&["verify", "dst"], 0);
+}
+
+#[test]
+fn a_record_that_gets_no_name_is_told_of_the_manifest() {
+    need!(Strace);
+    let scene = edited();
+    let strace = Strace::inject(&scene, Strace::RENAMES, "error=EIO");
+    let strace = strace.on(scene.dst.join(SECOND));
+    let run = strace.run(scene.command(NONE));
+    strace.fired(&run);
+    run.assert_code(0).assert_says("cannot write the private record in");
+    scene.ended(&["verify", "dst"], 0);
+}
+
+#[test]
+fn a_run_that_leaves_the_record_of_an_earlier_manifest_is_not_done() {
+    need!(Strace);
+    let scene = edited();
+    let strace = Strace::inject(&scene, Strace::WRITES, "error=ENOSPC");
+    let strace = strace.on(scene.dst.join(SECOND)).on(scene.dst.join(".dircopy/record"));
+    let run = strace.run(scene.command(NONE));
+    strace.fired(&run);
+    run.assert_code(3).assert_says("checks go by an earlier manifest");
+    scene.copy(&[]).assert_code(0);
+    scene.ended(&["verify", "dst"], 0);
+}
