@@ -15,7 +15,7 @@ use crate::{
     cli::args::values::VerbosityArgs,
     cli::args::verify::parse_since,
     cli::cluster::plan::Follower,
-    cli::covered::trees_of,
+    cli::covered::{look_for_newest, trees_of},
     cli::exit::Exit,
     cli::record::log::{self, JsonName, stamp},
     cli::show::{Detail, Reporter, count},
@@ -237,6 +237,9 @@ fn add_one(job: AddJob, catalog: &Catalog, observer: &EventObserver<'_>) -> Resu
         let finding = "it is a disk of a span that has no file yet";
         return Err(Error::finding("add to the catalogue", &job.path, finding));
     }
+    let newest_is_there =
+        look_for_newest(&job.path, job.state.as_deref(), |event| (observer.listen)(event));
+    newest_is_there.map_err(|error| error.of_deed("add to the catalogue"))?;
     catalog.add(&AddJob { newest, ..job }, observer)
 }
 

@@ -16,7 +16,10 @@ use crate::{
     cli::session::{Session, Setup},
     cli::show::{Detail, count, rows::typed},
     cli::words,
+    copy::generations::newest::Untaken,
     copy::generations::set::{GenerationSet, path_of},
+    error::Result,
+    event::Event,
     hash::Algorithm,
     path::Shown,
     span::is_empty_disk,
@@ -34,7 +37,8 @@ Exit codes:
   1    a file of SRC could not be read, or SRC or a place changed meanwhile
   2    usage error, or refused: SRC has no file, or a place is not there
   4    a file is not at so many places: each is named
-  5    a line of a list, or all of it, cannot be read
+  5    a line of a list, or all of it, cannot be read, or the newest generation
+       at a place is lost
   129, 130, 143
        ended by a signal
 
@@ -171,9 +175,10 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
             follower.session.console.out(&line);
         }
     };
+    let amiss = tell_amiss(&job, &follower);
     let ran = located.and_then(|()| follower.run(|observer| job.run(observer, &tell)));
     let report = match ran {
-        Ok(report) => report,
+        Ok(report) => CoveredReport { unusable: report.unusable + amiss, ..report },
         Err(refused) => return follower.session.end_refused(&refused),
     };
     let next = "not everything was looked at: do not erase it";
@@ -183,10 +188,8 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
     }
     if told.get() > MOST_TOLD && detail != Detail::Verbose {
         let more = told.get() - MOST_TOLD;
-        follower
-            .session
-            .console
-            .out(&format!("and {} (-v names them all)", count(more, "more file")));
+        let more = format!("and {} (-v names them all)", count(more, "more file"));
+        follower.session.console.out(&more);
     }
     report.places.iter().for_each(|place| follower.say(&place_line(place, report.files)));
     if !sys::KNOWS_DISKS && report.places.iter().filter(|place| !place.is_list).count() > 1 {
@@ -194,7 +197,7 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
             .say("that no two places are volumes of one disk is for you to know on this system");
     }
     hints(&job, &report).iter().for_each(|hint| follower.say(hint));
-    let (exit, verdict) = verdict(&job, &report);
+    let (exit, verdict) = verdict(&job, &report, amiss);
     let is_complete = exit == Exit::Complete;
     let is_quiet = detail == Detail::Quiet || !is_complete;
     let exit = follower.session.end(&ran, exit, is_quiet, |exit, amiss| match exit {
@@ -341,8 +344,38 @@ fn hints(job: &CoveredJob, report: &CoveredReport) -> Vec<String> {
     hints
 }
 
-/// The exit, and the last line.
-fn verdict(job: &CoveredJob, report: &CoveredReport) -> (Exit, String) {
+/// Tells of each place that has lost its newest generation, and returns how many have.
+fn tell_amiss(job: &CoveredJob, follower: &Follower<'_>) -> u64 {
+    let tell = |event: &Event<'_>| follower.tell(event);
+    let amiss = job.paths().filter_map(|it| look_for_newest(it, job.state.as_deref(), tell).err());
+    amiss.map(|error| tell(&Event::Failed(&error))).count() as u64
+}
+
+/// That the newest generation at a place is there, if it is one of generations or is called that; that nothing tells
+/// which it is, is told.
+///
+/// # Errors
+/// It is lost, or its record is.
+pub fn look_for_newest(
+    place: &Path,
+    state: Option<&Path>,
+    tell: impl FnOnce(&Event<'_>),
+) -> Result<()> {
+    let untaken = match DirProof::of(place, state) {
+        _ if !place.is_dir() => None,
+        DirProof::Recorded => Untaken::at(place).filter(|it| it.is_bad),
+        _ => Untaken::newest_at(place),
+    };
+    match untaken {
+        Some(Untaken { error, is_bad: true }) => return Err(error),
+        Some(Untaken { error, .. }) => tell(&Event::Warning(&error)),
+        None => {}
+    }
+    Ok(())
+}
+
+/// The exit, and the last line, where so many places are not known to have their newest generation.
+fn verdict(job: &CoveredJob, report: &CoveredReport, amiss: u64) -> (Exit, String) {
     let places = count(job.copies as u64, "place");
     let (files, missing) = (count(report.files, "file"), report.files - report.covered);
     let read = format!(
@@ -365,6 +398,10 @@ fn verdict(job: &CoveredJob, report: &CoveredReport) -> (Exit, String) {
             return (Exit::Complete, format!("{read}{others}\n{line}"));
         }
         () if missing > 0 => (Exit::Untrue, format!("not at {places}: {missing} of {files}")),
+        () if amiss > 0 => (
+            Exit::Unusable,
+            format!("it is not known that {} has its newest generation", count(amiss, "place")),
+        ),
         () if report.unusable > 0 => (
             Exit::Unusable,
             format!("{} could not be read", count(report.unusable, "line or list")),

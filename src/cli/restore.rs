@@ -7,12 +7,11 @@ use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
     cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
-    copy::generations::newest::Untaken, copy::generations::newest::latest,
-    copy::generations::set::path_of, error::Deed, error::Error, error::Result, manifest::Entries,
-    manifest::ManifestName, manifest::Parsed, path::directory_of, state::DatedName, state::Missing,
-    state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing, sys::ListedEntry,
-    sys::PlainUse, sys::stat::Kind, tree::Filter, tree::Inclusion, tree::leftover_patterns,
-    verify::DirProof, verify::OwnManifests, verify::output_near,
+    copy::generations::newest::Untaken, copy::generations::set::path_of, error::Deed, error::Error,
+    error::Result, manifest::Entries, manifest::ManifestName, manifest::Parsed, path::directory_of,
+    state::Missing, state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing,
+    sys::ListedEntry, sys::PlainUse, sys::stat::Kind, tree::Filter, tree::Inclusion,
+    tree::leftover_patterns, verify::DirProof, verify::OwnManifests, verify::output_near,
 };
 
 /// A tree that can be proven.
@@ -44,23 +43,14 @@ impl ProvenTree {
         }
         let root = Dir::open(path).deed("open", path);
         let root = root.map_err(|error| no_such_generation(path).unwrap_or(error))?;
-        let set = GenerationSet::read(&root, path)?;
+        let mut set = GenerationSet::read(&root, path)?;
         let mut ours = OwnManifests::look(path, state)?;
         let (proof, mut unbelieved) = (ours.proof(), ours.unbelieved.take());
         // Who may write here can add a manifest, a bag or a generation to what this user's runs made.
         if proof != DirProof::Recorded {
-            let newest = set.newest();
-            let unread = set.doubted().map(|(name, error)| (*name, error.reason().to_string()));
-            let is_doubted = |name: &DatedName| set.doubted().any(|(doubted, _)| doubted == name);
-            let is_lost = |name: &DatedName| {
-                newest.is_some() && !set.complete.contains(name) && !is_doubted(name)
-            };
-            let lost = latest(&root).filter(is_lost);
-            let lost = lost.map(|name| (name, LOST_LATEST.to_owned()));
-            if let Some((name, why)) = unread.chain(lost).max_by_key(|unread| unread.0)
-                && newest.is_none_or(|newest| name > newest)
-            {
-                let older = newest.map(|newest| path_of(path, newest));
+            if let Some((name, why)) = set.newest_in_doubt(&root, path) {
+                let older = set.complete.iter().rfind(|older| **older < name);
+                let older = older.map(|older| path_of(path, *older));
                 let remedy = older.map_or_else(String::new, |older| {
                     let older = typed(&older);
                     format!(
@@ -71,7 +61,7 @@ impl ProvenTree {
                     "its generation {name} may be the newest, and cannot be taken for it ({why}){remedy}"
                 ));
             }
-            if let Some(newest) = newest {
+            if let Some(newest) = set.newest() {
                 let mut found = Self::find(&path_of(path, newest), given, None)?;
                 found.unbelieved = found.unbelieved.or(set.unrecorded);
                 return Ok(found);
@@ -155,10 +145,6 @@ pub fn named_paths(include: &[String]) -> Option<Vec<u8>> {
     let is_any = !include.is_empty() && include.iter().all(is_path);
     is_any.then(|| names.collect::<String>().into_bytes())
 }
-
-/// Why a generation that `latest` leads to is not taken.
-const LOST_LATEST: &str =
-    "latest leads there, and it is gone, or no finished record of yours is in it";
 
 /// What is said of a path where nothing is, beside generations.
 fn no_such_generation(path: &Path) -> Option<Error> {

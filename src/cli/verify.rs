@@ -163,7 +163,8 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
     for dir in given {
         untaken.extend(Untaken::at(dir).map(untaken_as_one));
         let read = |root: Dir| {
-            let set = GenerationSet::read(&root, dir).ok()?;
+            let mut set = GenerationSet::read(&root, dir).ok()?;
+            set.look_at_newest(&root, dir);
             let is_others = set.is_of_another_user(&root);
             Some((set, latest(&root), is_others))
         };
@@ -174,7 +175,8 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
             untaken.extend(set.unread.drain(..).map(|(_, error)| Finding::Broken(error)));
             untaken.extend(set.unrecorded.take().map(Finding::Warning));
         }
-        let lost = set.lost.take().filter(|(name, _)| latest != Some(*name));
+        let lost = set.lost.take();
+        let lost = lost.filter(|(name, _)| latest != Some(*name) || set.complete.contains(name));
         untaken.extend(lost.map(|(_, error)| Finding::Unusable(error)));
         let has_none =
             set.complete.is_empty() && set.misnamed.is_empty() && set.misplaced.is_empty();

@@ -106,7 +106,11 @@ pub fn covered_verdict(receipt: &Receipt) -> ShownVerdict {
         ),
         (2, "refused") => ("bad", "Refused", "Nothing was looked at: it is not to be erased."),
         (4, "untrue") => ("bad", "Not to be erased", "Files are not at as many places."),
-        (5, "unusable") => ("bad", "Not to be erased", "A list could not be read whole."),
+        (5, "unusable") => (
+            "bad",
+            "Not to be erased",
+            "A list could not be read whole, or a newest generation is lost.",
+        ),
         (128.., _) => ("warn", "Interrupted", "Not everything was looked at: do not erase it."),
         _ => ("bad", "Not clear", "The receipt contradicts itself."),
     };
@@ -126,7 +130,7 @@ pub fn covered(receipt: &Receipt, covered: &CoveredSection) -> Markup {
                     (covered.others, "Links and special files, not looked at"),
                     (covered.failed, "Not to be read"),
                     (covered.changed, "Places that changed meanwhile"),
-                    (covered.unusable, "Lines or lists that could not be read"),
+                    (covered.unusable, "Lines, lists or newest generations that could not be used"),
                 ] {
                     @if amiss > 0 { dt { (what) } dd { (number(amiss)) } }
                 }

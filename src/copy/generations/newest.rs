@@ -7,10 +7,11 @@
 use std::{ffi::OsStr, io, io::Read, path::Path};
 
 use crate::{
-    copy::GenerationSet, copy::generations::set::path_of, error::Deed, error::Error,
+    copy::GenerationSet, copy::generations::set::path_of, error::Deed, error::Error, error::Result,
     path::directory_of, staged::create_link, staged::write_whole, state::DatedName, state::LATEST,
-    state::NewestGeneration, state::Note, state::PrivateDir, state::private_dir::CONSULT,
-    state::private_dir::NAME, sys, sys::Dir, sys::Uninterrupted, sys::stat::Kind,
+    state::Missing, state::NewestGeneration, state::Note, state::PrivateDir,
+    state::closing::FINISHED, state::private_dir::CONSULT, state::private_dir::NAME,
+    state::record::measure, sys, sys::Dir, sys::Uninterrupted, sys::stat::Kind,
 };
 
 /// A `latest` that is a file, and was made by a run, has fewer bytes.
@@ -118,6 +119,27 @@ impl GenerationSet {
         });
     }
 
+    /// Holds the newest that is there against its own record: one that tells nothing is as good as lost. All of it is
+    /// read.
+    pub fn look_at_newest(&mut self, root: &Dir, path: &Path) {
+        let newest = self.newest().filter(|newest| self.recorded.is_some_and(|it| *newest >= it));
+        if let Some(name) = newest.filter(|_| self.lost.is_none()) {
+            let error = own_record(root, &path_of(path, name), name).err();
+            self.lost = error.map(|error| (name, error));
+        }
+    }
+
+    /// The one that may be the newest and is not to be taken for it, if there is such a one, and why.
+    pub fn newest_in_doubt(&mut self, root: &Dir, path: &Path) -> Option<(DatedName, String)> {
+        self.look_at_newest(root, path);
+        let newest = self.newest();
+        let unread = self.doubted().map(|(name, error)| (*name, error.reason()));
+        let is_lost = |name: &DatedName| newest.is_some() && !self.has(*name);
+        let lost = latest(root).filter(is_lost).map(|name| (name, LOST_LATEST.to_owned()));
+        let last = unread.chain(lost).max_by_key(|unread| unread.0);
+        last.filter(|(name, _)| newest.is_none_or(|newest| *name >= newest))
+    }
+
     /// The directory at `path`, which is called `name`, if no run of this user's completed it.
     fn untaken(&mut self, path: &Path, name: DatedName) -> Option<Untaken> {
         if let Some(misplaced) = self.take_misplaced(name) {
@@ -150,7 +172,7 @@ impl GenerationSet {
             "{leads}, and the newest of your runs is {recorded}: name that one; if you did not do that, who may write \
              there did (chmod 700 closes it)"
         );
-        let error = Error::finding("take for the newest generation", path, finding);
+        let error = Error::finding(TAKE_NEWEST, path, finding);
         Some(Untaken { error, is_bad: true })
     }
 
@@ -166,6 +188,31 @@ impl GenerationSet {
         self.complete.contains(&name) || self.doubted().any(|(doubted, _)| *doubted == name)
     }
 }
+
+/// Why a generation that `latest` leads to is not taken.
+const LOST_LATEST: &str =
+    "latest leads there, and it is gone, or no finished record of yours is in it";
+
+/// Reads the own record of the generation `name`, which is at `path`.
+///
+/// # Errors
+/// It does not tell which manifest it was finished with, or that of another directory tells of one that is not there.
+fn own_record(root: &Dir, path: &Path, name: DatedName) -> Result<()> {
+    let fail = |error| Error::io(TAKE_NEWEST, path, error);
+    let dir = root.open_dir(name.to_string().as_ref(), false).map_err(fail)?;
+    let Some(private) = PrivateDir::open(&dir, path, None, Missing::Leave)? else { return Ok(()) };
+    let file = private.dir().open_file(FINISHED.as_ref(), false).map_err(fail)?;
+    let closed = measure(&file, private.mark(), &|| false).map_err(fail)?;
+    match closed.newest().is_some_and(|with| closed.fits || with.is_in(&dir)) {
+        true => Ok(()),
+        false => Err(Error::finding(TAKE_NEWEST, path, UNTOLD)),
+    }
+}
+
+const TAKE_NEWEST: &str = "take for the newest generation";
+
+const UNTOLD: &str = "its own record is damaged, or of another version or directory, so nothing tells whether it is as \
+                      your last run left it; the next run makes a newer one";
 
 /// A directory with the name of a generation, or called `latest`, among generations of this user's, that is not to be
 /// taken for one.
@@ -194,10 +241,27 @@ impl Untaken {
         if !is_ours {
             return None;
         }
+        if is_latest || name == set.newest() {
+            set.look_at_newest(&root, all);
+        }
         match is_latest {
             true => set.latest_untaken(path, latest(&root)),
             false => set.untaken(path, name?),
         }
+    }
+
+    /// The same of the newest generation, where the one at `path` is called so, or all are there: also if nothing tells
+    /// which is the newest.
+    pub fn newest_at(path: &Path) -> Option<Self> {
+        Self::at(path).filter(|it| it.is_bad).or_else(|| {
+            let root = Dir::open(path).ok()?;
+            let mut set = GenerationSet::read(&root, path).ok()?;
+            let doubted = set.newest_in_doubt(&root, path).map(|(name, why)| Self {
+                error: Error::finding(TAKE_NEWEST, path_of(path, name), why),
+                is_bad: true,
+            });
+            doubted.or_else(|| Some(Self { error: set.unrecorded?, is_bad: false }))
+        })
     }
 
     /// A directory of this name, if no run of this user's completed it.

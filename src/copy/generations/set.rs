@@ -38,7 +38,8 @@ pub struct GenerationSet {
     pub misplaced: Vec<(DatedName, Error)>,
     /// The newest by the private record of all, …
     pub(super) recorded: Option<DatedName>,
-    /// … the same if neither that one nor a newer one is there, and the error about it, …
+    /// … the same if neither that one nor a newer one is there, or the newest that is there if that was looked at and
+    /// its own record tells nothing, and the error about it, …
     pub lost: Option<(DatedName, Error)>,
     /// … or why no record tells which is the newest.
     pub unrecorded: Option<Error>,

@@ -161,7 +161,7 @@ pub struct CoveredReport {
     pub changed: u64,
     /// Links and special files of the source, which have no content of their own.
     pub others: u64,
-    /// Lines, or whole lists, that could not be read.
+    /// Lines, or whole lists, that could not be read, and newest generations that are lost.
     pub unusable: u64,
     pub places: Vec<PlaceReport>,
     pub interrupted: Option<usize>,

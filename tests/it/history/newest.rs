@@ -2,7 +2,7 @@
 //! its name, or `latest` leads elsewhere.
 
 use super::{names, nights};
-use crate::harness::{Scene, Strace, need, shell};
+use crate::harness::{Mount, Scene, Strace, need, shell};
 
 /// A tree with a manifest and without a record, as anybody can make it.
 const PLANT: &str = "plant() { mkdir $1 && echo planted >$1/file && (cd $1 && sha256sum file >dircopy-20300101T000000Z.sha256sum); }";
@@ -137,5 +137,56 @@ fn without_its_note_nothing_tells_which_is_the_newest() {
         scene.ended(&["restore", "dst", "back"], 0).assert_says(&says);
         scene.copy(&["--generations"]).assert_code(0);
         assert!(!scene.ended(&["verify", "dst"], 0).err().contains("nothing tells"));
+    }
+}
+
+/// What has lost its newest generation is no place to erase a card by, nor what the catalogue is to say of a disk.
+#[test]
+fn without_the_newest_nothing_is_covered_or_catalogued() {
+    need!(Root, Mount);
+    Mount::privately();
+    let (scene, all) = nights(&["one", "two"]);
+    shell(&scene, "mkdir card");
+    let _card = Mount::tmpfs(&scene.path("card"), "16m");
+    shell(&scene, "printf one >card/file");
+    let covered = |place, code| scene.ended(&["covered", "card", place, "--copies", "1"], code);
+    let add = |place, code| scene.ended(&["catalog", "add", "--catalog", "c", place], code);
+    covered("dst", 0);
+    shell(&scene, &format!("mv dst/{} away; ln -sfn {} dst/latest", all[1], all[0]));
+    for place in ["dst", "dst/latest"] {
+        let run = covered(place, 5);
+        run.assert_says("your last run made it, and it is gone").assert_says("do not erase card");
+        assert!(!run.out().contains("may be erased"), "{}", run.out());
+        add(place, 2).assert_says("your last run made it, and it is gone");
+    }
+    let older = format!("dst/{}", all[0]);
+    covered(&older, 0);
+    add(&older, 0);
+    scene.copy(&["--generations"]).assert_code(0);
+    assert_eq!(covered("dst", 0).err(), "");
+    assert_eq!(add("dst", 0).err(), "");
+    // Nothing tells which is the newest.
+    shell(&scene, "rm dst/.dircopy/newest");
+    covered("dst", 0).assert_says("so nothing tells whether");
+    add("dst", 0).assert_says("so nothing tells whether");
+}
+
+#[test]
+fn a_newest_generation_whose_record_is_damaged_is_not_taken_for_it() {
+    for spoil in ["truncate -s 0", "truncate -s -1", "sed -i s/record.1/record.2/"] {
+        let (scene, all) = nights(&["one", "two", "three"]);
+        let newest = format!("dst/{}", all[2]);
+        shell(&scene, &format!("{spoil} {newest}/.dircopy/record"));
+        refused(&scene, "its own record is damaged", &[&newest, "dst/latest", "dst"]);
+        let run = scene.ended(&["restore", "dst", "back"], 2);
+        run.assert_says(&format!("dircopy restore dst/{} DST", all[1]));
+        scene.ended(&["catalog", "add", "--catalog", "c", "dst"], 2).assert_says("own record is");
+        scene.ended(&["verify", &format!("dst/{}", all[1])], 0);
+        // The next night is the newest.
+        scene.copy(&["--generations"]).assert_code(0);
+        for path in ["dst", "dst/latest"] {
+            scene.ended(&["verify", path], 0);
+        }
+        scene.ended(&["restore", "dst", "back"], 0);
     }
 }
