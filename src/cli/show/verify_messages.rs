@@ -321,7 +321,8 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
         ),
         Rival::Dropped(files) => format!(
             "{manifest} does not list {} that earlier ones list and that {} there: runs left out what had changed or \
-             rotted; --complete names all that is not listed, and a copy with --overwrite-policy always replaces it",
+             rotted; --complete names all that is not listed, and a copy with --overwrite-policy always replaces what \
+             the source still has (move the rest away, or bring it back from another copy)",
             count(files, "file"),
             if files == 1 { "is" } else { "are" }
         ),

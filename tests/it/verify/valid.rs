@@ -186,6 +186,24 @@ fn what_later_runs_left_out_is_told() {
     assert_eq!(scene.bare(["verify", "dst"]).run().assert_code(0).err(), "");
 }
 
+/// What the source has no more no policy replaces.
+#[test]
+fn what_was_left_out_and_has_left_the_source_can_be_moved_away() {
+    let scene = Scene::new();
+    scene.src.file("f", "one").file("g", "g");
+    scene.copy(&[]).assert_code(0);
+    scene.src.remove("f");
+    scene.output().append("f", b" and more");
+    for policy in ["default", "always"] {
+        scene.copy(&["--overwrite-policy", policy]);
+        let run = scene.bare(["verify", "dst"]).run();
+        run.assert_code(0).assert_says("does not list 1 file that earlier ones list");
+        run.assert_says("always replaces what the source still has (move the rest away, or");
+    }
+    shell(&scene, "mv dst/f .");
+    assert_eq!(scene.bare(["verify", "dst"]).run().assert_code(0).err(), "");
+}
+
 /// A copy that is at work has no manifest yet: that is no copy that was cut short.
 #[test]
 fn a_check_of_an_output_that_is_being_filled_names_the_run() {
