@@ -159,23 +159,28 @@ impl HealJob {
 
     /// Opens the trees and keeps other runs away from those that are to be healed.
     fn open(&self, listen: &FindingListener<'_>, stop: &Stop) -> Result<OpenedTrees> {
-        let refuse = |path: &PathBuf, finding| Err(Error::finding("heal", path, finding));
+        let refuse = |path: &PathBuf, why: String| Err(Error::finding("heal", path, why));
         let here = [PathBuf::from(".")];
         let dirs = if self.check.dirs.is_empty() { &here[..] } else { &self.check.dirs };
         if self.check.budget.is_some() || self.check.root.is_some() || self.check.convert_paths {
-            return refuse(&dirs[0], "all of a tree is healed, by its own names");
+            return refuse(&dirs[0], "all of a tree is healed, by its own names".into());
         }
         if self.check.manifests.contains(&ManifestAt::StandardInput) {
-            return refuse(&dirs[0], "standard input can be read once only: give a file");
+            return refuse(&dirs[0], "standard input can be read once only: give a file".into());
         }
         let has_parity = |path: &PathBuf| {
             Dir::open(path).is_ok_and(|root| matches!(ParityDir::open(&root, path), Ok(Some(_))))
         };
         if dirs.len() + self.from.len() < 2 && !dirs.iter().any(has_parity) {
-            return refuse(
-                &dirs[0],
-                "there is no other tree to take from, and no parity of it; name a copy of it after it",
-            );
+            let unused = Dir::open(&dirs[0]).ok().and_then(|it| ParityDir::unused(&it, &dirs[0]));
+            let finding = match unused {
+                Some(why) => format!(
+                    "there is no other tree to take from, and its parity is not used ({why}); run this as the user who \
+                     made it, or name a copy of it after it"
+                ),
+                None => "there is no other tree to take from, and no parity of it; name a copy of it after it".into(),
+            };
+            return refuse(&dirs[0], finding);
         }
         let mut opened = OpenedTrees { trees: Vec::new(), listed: Vec::new() };
         for (number, dir) in dirs.iter().chain(&self.from).enumerate() {
@@ -187,7 +192,7 @@ impl HealJob {
             }
             let (tree, listed) = Tree::open(dir.clone(), &specs)?;
             if opened.trees.iter().any(|other| other.id == tree.id) {
-                return refuse(dir, "it is given twice");
+                return refuse(dir, "it is given twice".into());
             }
             opened.trees.push(tree);
             if number < dirs.len() {

@@ -68,6 +68,21 @@ impl ParityDir {
         Ok(dir.map(|dir| Self { dir, path }))
     }
 
+    /// Why parity that is there is not used: it is another user's, or that cannot be told.
+    pub fn unused(root: &Dir, path: &Path) -> Option<String> {
+        match Self::open(root, path) {
+            Ok(Some(_)) => None,
+            Ok(None) => {
+                let private = root.open_dir(NAME.as_ref(), false).ok()?;
+                private.open_dir(PARITY.as_ref(), false).ok().map(|_| "it is another user's".into())
+            }
+            Err(error) => {
+                let is_closed = error.kind() == Some(io::ErrorKind::PermissionDenied);
+                is_closed.then(|| error.to_string())
+            }
+        }
+    }
+
     /// The same, made if it is not there.
     ///
     /// # Errors

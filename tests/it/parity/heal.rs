@@ -420,3 +420,25 @@ fn what_others_may_plant_by_an_access_list_is_ours_alone() {
     heal(&scene, &[]).assert_says("healed: dst/d/f").assert_says("it is yours alone");
     assert_eq!(shell(&scene, "cat dst/d/f; stat -c ' %a %u' dst/d/f"), "SECRET 600 0\n");
 }
+
+/// What another user made as parity is not used, and that it is there is not denied.
+#[test]
+fn parity_of_another_user_is_said_to_be_that() {
+    need!(Root, Setpriv);
+    let scene = Scene::new();
+    scene.src.file("f", "one");
+    scene.copy(&["-q", "--parity", "100%"]).assert_code(0);
+    shell(&scene, "rm dst/f; chmod 755 .; chown -R 65534:65534 dst");
+    for args in [&["--dry-run"][..], &[]] {
+        let run = heal(&scene, args);
+        run.assert_code(2).assert_says("its parity is not used (it is another user's)");
+    }
+    // It may not even be seen.
+    let other = ["setpriv", "--reuid=1003", "--regid=1003", "--clear-groups"];
+    let run = scene.bare(["heal", "dst"]).under(other).run();
+    run.assert_code(2)
+        .assert_says("its parity is not used (cannot open the directory of the parity");
+    // The remedy.
+    scene.bare(["heal", "dst"]).under_nobody().run().assert_code(0);
+    assert_eq!(shell(&scene, "cat dst/f"), "one");
+}
