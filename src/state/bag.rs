@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Error, hash::Algorithm, hash::Digest, hash::Sha256, manifest::archive::bag,
     path::RelPath, state::FinishedManifest, state::KeptPayload, state::Knowledge, state::Missing,
-    state::Note, state::PrivateDir, state::note::Bound, sys::Dir, sys::DirListing,
-    sys::Uninterrupted, sys::stat::Kind,
+    state::Note, state::PrivateDir, state::note::Bound, state::note::NoteDoubt,
+    state::private_dir::CONSULT, sys::Dir, sys::DirListing, sys::Uninterrupted, sys::stat::Kind,
 };
 
 /// That the directory is a bag of this user's runs, begun or finished.
@@ -29,6 +29,16 @@ impl Note for BagNote {
     const FILE: &str = "bag";
     const HEAD: &str = "dircopy bag 1";
     const BOUND: Bound = Bound::Directory;
+}
+
+impl BagNote {
+    /// True if the private directory is that of `bag`, which is this user's. Where directories get other numbers with
+    /// each mount the note counts as it lies there; what the bag has is read all the same.
+    pub fn is_in(private: &PrivateDir, bag: &Dir) -> bool {
+        let is_elsewhere = || Self::doubt(private) == Some(NoteDoubt::Elsewhere);
+        let may_be = !private.is_by_path_alone() && !bag.keeps_numbers();
+        Self::read(private).is_some() || may_be && is_elsewhere()
+    }
 }
 
 // The tag manifests.
@@ -109,8 +119,8 @@ fn digest_in(bag: &Dir, name: &str) -> Option<Sha256> {
 pub struct BagSince {
     /// The names of tag manifests that are not what the last run wrote.
     pub tag_lists: Vec<String>,
-    /// Why its record does not count for it.
-    pub unlike: Option<Error>,
+    /// Why its record, or a part of that, does not count for it.
+    pub unlike: Vec<Error>,
 }
 
 impl BagSince {
@@ -120,27 +130,32 @@ impl BagSince {
         let Some(private) = private else { return Self::default() };
         let noted = TagLists::read(&private);
         let tag_lists = noted.map_or_else(Vec::new, |noted| noted.changed_in(bag));
-        let is_ours = BagNote::read(&private).is_some();
+        let is_ours = BagNote::is_in(&private, bag);
         let payload = private.payload(bag, path);
         let recorded = payload.filter(|it| FinishedManifest::last_named(&it.private).is_some());
+        let is_elsewhere = BagNote::doubt(&private) == Some(NoteDoubt::Elsewhere);
         let why = match recorded {
             Some(it) if is_ours && FinishedManifest::is_of_here(&it.private) => None,
-            Some(_) => {
-                Some("it is of another directory (the bag was copied, or its payload exchanged)")
-            }
+            Some(_) if is_ours || is_elsewhere => Some(OF_ANOTHER),
+            Some(_) => Some("its note that this is a bag is gone, damaged or of another version"),
             None => is_ours.then_some("no run of yours recorded the payload to its end"),
         };
+        let cannot = |finding| Error::finding(CONSULT, private.path(), finding);
         let unlike = why.map(|why| {
-            let remedy = match is_ours {
-                true => "the same copy again records the payload that is there",
-                false => "remove it if this is a copy that was changed since",
+            let remedy = match () {
+                () if is_ours => AGAIN,
+                () if is_elsewhere => "remove it if this is a copy that was changed since",
+                () => NO_MORE,
             };
-            let finding = format!(
+            cannot(format!(
                 "{why}, so the bag's own lists alone prove it, and what is recorded otherwise is named; {remedy}"
-            );
-            Error::finding("go by the private record in", private.path(), finding)
+            ))
         });
-        Self { tag_lists, unlike }
+        let is_unread = TagLists::doubt(&private) == Some(NoteDoubt::Unreadable);
+        let of_tags = (is_ours && is_unread).then(|| {
+            cannot(format!("{TAGS_UNREAD}, so these alone prove the tags; {AGAIN}, and the tags"))
+        });
+        Self { tag_lists, unlike: unlike.into_iter().chain(of_tags).collect() }
     }
 
     /// The same as what is to be told of the bag at `path`.
@@ -149,6 +164,18 @@ impl BagSince {
         self.tag_lists.into_iter().map(changed).chain(self.unlike).collect()
     }
 }
+
+const OF_ANOTHER: &str = "it is of another directory (the bag was copied, or its payload exchanged) or mounted where directories \
+                          get other numbers";
+
+const AGAIN: &str = "the same copy again records the payload that is there";
+
+const NO_MORE: &str =
+    "no run goes on with this bag: make another one, or remove the record if this one is to stay";
+
+/// What is said of the note of the tag manifests if it is of no use.
+pub const TAGS_UNREAD: &str =
+    "its note of the tag manifests is damaged, or of another version of dircopy";
 
 // The payload.
 

@@ -29,13 +29,13 @@ pub const LATEST: &str = "latest";
 
 pub use bag::{
     BagNote, BagSince, HeldLine, RecordedPayload, RemovedFile, SinceRecorded, TAGS_CHANGED,
-    TagLists,
+    TAGS_UNREAD, TagLists,
 };
 pub use belief::{Belief, Remembered, RowPlace, Unsettled};
 pub use closing::FinishedManifest;
 pub use generation::{DatedName, GenerationNote, NewestGeneration};
 pub use knowledge::Knowledge;
-pub use note::Note;
+pub use note::{Note, NoteDoubt};
 pub use notes::{
     Departing, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir, OtherOutputs, Unlisted,
 };

@@ -22,6 +22,15 @@ pub enum Bound {
     Directory,
 }
 
+/// Why a note that is there is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoteDoubt {
+    /// It is whole, and was written in another place, or where that had another number.
+    Elsewhere,
+    /// It is damaged, of another version, or cannot be read.
+    Unreadable,
+}
+
 /// A note of one run for the next, in the private directory.
 pub trait Note: Serialize + DeserializeOwned {
     /// Its file.
@@ -37,6 +46,28 @@ pub trait Note: Serialize + DeserializeOwned {
         let (file, _) = private.dir().open_private(Self::FILE.as_ref()).ok()??;
         let head = head::<Self>(private, &file);
         read_from(file, &head)
+    }
+
+    /// Why there is no note that can be believed; `None` also if there is nothing of its name.
+    fn doubt(private: &PrivateDir) -> Option<NoteDoubt> {
+        let text = match private.dir().open_private(Self::FILE.as_ref()) {
+            Ok(None) => return None,
+            Ok(Some((file, _))) => {
+                let head = head::<Self>(private, &file);
+                text_of(file).map(|text| (text, head))
+            }
+            Err(_) => None,
+        };
+        let Some((text, own)) = text else { return Some(NoteDoubt::Unreadable) };
+        if parse::<Self>(&text, &own).is_some() {
+            return None;
+        }
+        let of_version = || text.lines().next()?.strip_prefix(Self::HEAD)?.strip_prefix(' ');
+        let mark = of_version().and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+        match parse::<Self>(&text, &format!("{} {mark}", Self::HEAD)) {
+            Some(_) => Some(NoteDoubt::Elsewhere),
+            None => Some(NoteDoubt::Unreadable),
+        }
     }
 
     /// Notes it in place of what was noted, on the device if `durable`.
@@ -79,8 +110,16 @@ pub fn text(head: &str, note: &impl Serialize) -> io::Result<String> {
 
 /// Reads such a text from a file. Some notes had no sum at first, and those that say nothing but their head no JSON.
 pub fn read_from<T: DeserializeOwned>(file: File, head: &str) -> Option<T> {
+    parse(&text_of(file)?, head)
+}
+
+fn text_of(file: File) -> Option<String> {
     let mut text = String::new();
     Uninterrupted(file).take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn parse<T: DeserializeOwned>(text: &str, head: &str) -> Option<T> {
     let (first, body) = text.split_once('\n')?;
     let json = if body.is_empty() { "null" } else { body.strip_suffix('\n')? };
     let sum = first.strip_prefix(head)?;
@@ -129,12 +168,14 @@ mod tests {
             assert_eq!(Counted::read(&private), Some(Counted { files }));
         }
         let path = private.path().join(Counted::FILE);
+        assert_eq!(Counted::doubt(&private), None);
         let whole = fs::read(&path).unwrap();
         for at in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[at] ^= 1;
             put(&path, &damaged);
             assert_eq!(Counted::read(&private), None, "{at}");
+            assert!(Counted::doubt(&private).is_some(), "{at}");
             put(&path, &whole[..at]);
             assert_eq!(Counted::read(&private), None, "{at}");
         }
@@ -154,6 +195,8 @@ mod tests {
             fs::copy(private.path().join(name), other.path().join(name)).unwrap();
         }
         assert_eq!((Counted::read(&other), Here::read(&other)), (None, None));
+        let elsewhere = Some(NoteDoubt::Elsewhere);
+        assert_eq!((Counted::doubt(&other), Here::doubt(&other)), (elsewhere, elsewhere));
         // Where the system tells when a file was made, one that is bound to its file is of no use in another.
         let text = fs::read(private.path().join(Counted::FILE)).unwrap();
         fs::remove_file(private.path().join(Counted::FILE)).unwrap();
@@ -178,6 +221,7 @@ mod tests {
         let json = "{\"files\":7}\n";
         assert_eq!(counted(Counted::HEAD, json), Some(Counted { files: 7 }), "as `traits` was");
         assert_eq!(counted("dircopy counted 1", json), None);
+        assert_eq!(Counted::doubt(&private), Some(NoteDoubt::Unreadable));
         assert_eq!(counted(Counted::HEAD, "files 7\n"), None);
         assert_eq!(counted(Counted::HEAD, ""), None);
     }

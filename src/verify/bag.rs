@@ -70,7 +70,8 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
                 path: RelPath::root().join(name.as_ref()),
                 by: Witness::TagList,
             };
-            let found = tag_lists.into_iter().map(changed).chain(unlike.map(Finding::Notice));
+            let found =
+                tag_lists.into_iter().map(changed).chain(unlike.into_iter().map(Finding::Notice));
             found.for_each(|finding| expanded.found(&bag.target, finding));
         }
         Err(error) => expanded.unusable(&bag.target, error),

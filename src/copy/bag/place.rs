@@ -15,13 +15,21 @@ use crate::{
     event::Stop, hash::Algorithms, hash::Digests, manifest::ManifestName,
     manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
     manifest::archive::bag::manifest_name, state::BagNote, state::Missing, state::Note,
-    state::PrivateDir, state::private_dir::NAME, sys, sys::Attributes, sys::Dir, sys::DirListing,
-    sys::PartOwner, sys::is_part_name, tree::Patience, tree::anew::make_anew,
+    state::NoteDoubt, state::PrivateDir, state::private_dir::NAME, sys, sys::Attributes, sys::Dir,
+    sys::DirListing, sys::PartOwner, sys::is_part_name, tree::Patience, tree::anew::make_anew,
     tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
     tree::hand_over::tells_owners,
 };
 
 const DEED: &str = "make a bag at";
+
+const NO_NOTE: &str = "it is not empty, and no bag that this user's runs began there";
+
+const NOTE_UNREAD: &str =
+    "its note in .dircopy that it is your bag is damaged, or of another version of dircopy";
+
+const NOTE_ELSEWHERE: &str = "it is not empty, and the note in its .dircopy that it is your bag is of another directory: it was copied, \
+                              or is another disk's";
 
 /// What is there before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +56,12 @@ impl BagState {
     ) -> Result<Self> {
         let fail = |error| Error::io("list", path, error);
         let refuse = |why: String| Err(Error::finding(DEED, path, why));
-        let is_noted = private.is_some_and(|private| BagNote::read(private).is_some());
+        let is_noted = private.is_some_and(|private| BagNote::is_in(private, dir));
+        let why = match private.and_then(BagNote::doubt).filter(|_| !is_noted) {
+            Some(NoteDoubt::Unreadable) => NOTE_UNREAD,
+            Some(NoteDoubt::Elsewhere) => NOTE_ELSEWHERE,
+            None => NO_NOTE,
+        };
         let mut state = if is_noted { Self::Begun } else { Self::Empty };
         for listed in DirListing::of(dir).map_err(fail)? {
             let listed = listed.map_err(fail)?;
@@ -70,13 +83,7 @@ impl BagState {
                 () if private.is_none() && (name == PAYLOAD || is_list(name)) => {
                     state = Self::Begun;
                 }
-                () => {
-                    return refuse(
-                        "it is not empty, and no bag that this user's runs began there; give an empty or a new \
-                         directory"
-                            .into(),
-                    );
-                }
+                () => return refuse(format!("{why}; give an empty or a new directory")),
             }
         }
         Ok(state)

@@ -12,9 +12,9 @@ use crate::{
     hash::Algorithm, hash::Algorithms, manifest::Entries, manifest::InfoTag,
     manifest::ManifestName, manifest::Parsed, manifest::archive::bag_list::AGENT,
     manifest::archive::bag_list::DATE, manifest::archive::bag_list::OXUM, path::RelPath,
-    path::Shown, state::Note, state::TagLists, sys, sys::Dir, sys::PartOwner, sys::Uninterrupted,
-    sys::stat::Kind, tree::JoinReader, tree::PathRecord, tree::RecordReader, tree::SortedRecords,
-    tree::Sorter, tree::by_bytes, tree::pass::each_below,
+    path::Shown, state::Note, state::NoteDoubt, state::TAGS_UNREAD, state::TagLists, sys, sys::Dir,
+    sys::PartOwner, sys::Uninterrupted, sys::stat::Kind, tree::JoinReader, tree::PathRecord,
+    tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::by_bytes, tree::pass::each_below,
 };
 
 /// More is not read of a text file that is there.
@@ -184,16 +184,33 @@ pub fn tags_there(
     let path = root.path.join(INFO);
     let keep = |why: String| Error::finding("keep the tags in", &path, why);
     let noted = root.private.as_deref().and_then(TagLists::read);
+    let is_noted = noted.is_some();
     let changed = noted.map_or_else(Vec::new, |noted| noted.changed_in(&root.dir));
     warnings.extend(changed.iter().map(|name| {
         let finding = "it is not as your last run wrote it, unless that was cut short: the tags that are there stay, and \
                        are listed anew";
         Error::finding("rely on", root.path.join(name), finding)
     }));
-    let Some(text) = read_file(root, INFO)? else { return Ok(Vec::new()) };
+    let doubt = root.private.as_deref().and_then(TagLists::doubt);
+    warnings.extend(doubt.filter(|doubt| *doubt == NoteDoubt::Unreadable).map(|_| {
+        let finding = format!("{TAGS_UNREAD}: the tags that are there stay, and are listed anew");
+        Error::finding("rely on", &path, finding)
+    }));
+    let Some(text) = read_file(root, INFO)? else {
+        let there = root.dir.stat(INFO.as_ref(), false).if_there().deed("look at", &path)?;
+        match is_noted || lists_tags(root, algorithms)? {
+            true if there.is_none() => {
+                let why = format!("it is gone, and its tags with it; bring it back, or {ANEW}");
+                return Err(keep(why));
+            }
+            true => warnings.push(keep(REPLACED.to_owned())),
+            false => {}
+        }
+        return Ok(Vec::new());
+    };
     let tags = String::from_utf8(text.clone()).map_err(|_| "it is not UTF-8".to_owned());
     let tags = tags.and_then(|text| InfoTag::read_all(&text));
-    let tags = tags.map_err(|why| keep(format!("{why}; mend it, or remove it")))?;
+    let tags = tags.map_err(|why| keep(format!("{why}; mend it, or {ANEW}")))?;
     for algorithm in algorithms.iter() {
         let name = tag_list(algorithm);
         let listed = read_file(root, &name)?.unwrap_or_default();
@@ -211,6 +228,23 @@ pub fn tags_there(
         }
     }
     Ok(tags)
+}
+
+const REPLACED: &str = "it is no regular file, so its tags are lost: if they are not those of --bag-info, bring them back and run \
+                        again";
+
+const ANEW: &str = "make it empty and give the tags anew (--bag-info)";
+
+/// True if a tag manifest by one of these algorithms lists the tags.
+fn lists_tags(root: &BagRoot, algorithms: Algorithms) -> Result<bool> {
+    let ending = format!("  {INFO}");
+    for algorithm in algorithms.iter() {
+        let listed = read_file(root, &tag_list(algorithm))?.unwrap_or_default();
+        if listed.split(|byte| *byte == b'\n').any(|line| line.ends_with(ending.as_bytes())) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What a text file of the bag has; none if there is no such file.

@@ -1,7 +1,7 @@
 //! A bag that another user may write to: data and lists that were written anew agree with each other, and not with what
 //! the runs recorded that made the bag.
 
-use crate::harness::{Need, Run, Scene, have, shell};
+use crate::harness::{Act, Habit, Mirror, Need, Run, Scene, have, need, shell};
 
 /// Writes the lists of the bag in this directory anew, as a program for bags would.
 const SEAL: &str = "find data -type f | sort | xargs -d '\\n' sha256sum > manifest-sha256.txt
@@ -295,4 +295,104 @@ fn a_bag_does_not_become_a_plain_copy() {
     );
     verify(&scene, 5).assert_says("your runs made it a bag, its bagit.txt is gone");
     scene.bare(["restore", "dst", "back"]).run().assert_code(2);
+}
+
+/// A bag, of whose private directory the file `note` was spoiled.
+fn spoiled(note: &str, spoil: &str) -> Scene {
+    let scene = Scene::new();
+    scene.src.file("a", "one");
+    scene.copy(&["--bag", "--bag-info", "Contact-Name=Ann"]).assert_code(0);
+    shell(&scene, &format!("{spoil} dst/.dircopy/{note}"));
+    scene
+}
+
+const SPOILS: [&str; 3] = ["truncate -s 0", "truncate -s -3", "sed -i '1s/ 1 / 2 /'"];
+
+/// The note that it is a bag of this user's: one of no use is not that of a copy.
+#[test]
+fn a_bag_whose_note_is_damaged_is_not_said_to_be_copied() {
+    for spoil in [&SPOILS[..], &["rm"]].concat() {
+        let scene = spoiled("bag", spoil);
+        let run = verify(&scene, 0);
+        run.assert_says("its note that this is a bag is gone, damaged or of another version");
+        run.assert_says("no run goes on with this bag");
+        assert!(!run.err().contains("copied"), "{}", run.err());
+        let run = scene.copy(&["--bag"]);
+        run.assert_code(2).assert_says(match spoil {
+            "rm" => "no bag that this user's runs began there",
+            _ => "its note in .dircopy that it is your bag is damaged, or of another version",
+        });
+        // The remedy.
+        shell(&scene, "rm -r dst/.dircopy");
+        is_valid(&scene);
+    }
+}
+
+#[test]
+fn a_bag_whose_note_of_the_tags_is_damaged_says_so() {
+    let unread = "its note of the tag manifests is damaged, or of another version of dircopy";
+    for spoil in SPOILS {
+        let scene = spoiled("tag-lists", spoil);
+        verify(&scene, 0).assert_says(unread).assert_says("these alone prove the tags");
+        scene.copy(&["--bag"]).assert_code(0).assert_says(unread);
+        is_valid(&scene);
+        assert_eq!(scene.copy(&["--bag"]).assert_code(0).err(), "");
+    }
+}
+
+/// What the tags were is known to their file alone.
+#[test]
+fn tags_that_are_gone_are_not_lost_without_a_word() {
+    for forget in ["true", "rm dst/.dircopy/tag-lists", "rm dst/tagmanifest-*"] {
+        let scene = spoiled("bag-info.txt", "true");
+        shell(&scene, &format!("{forget}; mv dst/bag-info.txt kept; cp -a dst before"));
+        let run = scene.copy(&["--bag", "--bag-info", "Contact-Name=Ann"]);
+        run.assert_code(2).assert_says("cannot keep the tags in").assert_says("it is gone");
+        shell(&scene, "diff -r --exclude=.dircopy before dst; mv kept dst/bag-info.txt");
+        scene.copy(&["--bag"]).assert_code(0);
+        is_valid(&scene);
+        assert!(shell(&scene, "cat dst/bag-info.txt").starts_with("Contact-Name: Ann\n"));
+        // What is in its place is no file, and is replaced.
+        shell(&scene, "cp dst/bag-info.txt kept; ln -sf nowhere dst/bag-info.txt");
+        scene.copy(&["--bag"]).assert_code(0).assert_says("so its tags are lost");
+        shell(&scene, "cp kept dst/bag-info.txt");
+        // The other remedy.
+        shell(&scene, ": >dst/bag-info.txt");
+        scene.copy(&["--bag", "--bag-info", "Contact-Name=Bob"]).assert_code(0);
+        is_valid(&scene);
+        assert!(shell(&scene, "cat dst/bag-info.txt").starts_with("Contact-Name: Bob\n"));
+    }
+}
+
+/// As FAT and exFAT number them: a run goes on with its bag, and with what else it made.
+#[test]
+fn directories_have_other_numbers_after_each_mount() {
+    need!(Fuse);
+    for args in [&["--bag"][..], &[], &["--mirror"]] {
+        let scene = Scene::new();
+        scene.src.file("a", "one").file("dir/b", "two");
+        for number in 0..4 {
+            let habits = &[Habit::NumbersDirectories((number + 1) << 40)];
+            let below = scene.path("below");
+            std::fs::create_dir_all(&below).unwrap();
+            let _mount = Mirror::with_habits(&below, &scene.path("disk"), habits, |_| Act::Pass);
+            let run = |args: &[&str]| scene.bare([&["src", "disk/out"], args].concat()).run();
+            if number > 0 {
+                scene.ended(&["verify", "disk/out"], 0);
+            }
+            let ran = run(args);
+            ran.assert_code(0);
+            assert_eq!(ran.err(), "", "{args:?} {number}");
+            let checked = scene.ended(&["verify", "disk/out"], 0);
+            assert_eq!(checked.err(), "", "{args:?} {number}");
+            scene.src.file(format!("{number}"), "new");
+        }
+        let payload = if args == ["--bag"] { "out/data" } else { "out" };
+        shell(
+            &scene,
+            &format!(
+                "rm src/3; diff -r src below/{payload} | grep -v ': \\.\\?dircopy' | (! grep .)"
+            ),
+        );
+    }
 }

@@ -130,6 +130,8 @@ pub enum Habit {
     InterruptsWrites,
     /// The kernel keeps what is written, and hands it on later.
     CachesWrites,
+    /// Directories have numbers that are greater by so much: others after each mount, as those of FAT and exFAT.
+    NumbersDirectories(u64),
     /// It states another size of this name than there is.
     States(&'static str, u64),
 }
@@ -383,7 +385,7 @@ impl Shown {
     fn look(&self, path: PathBuf) -> Result<FileAttr> {
         let stat = fs::symlink_metadata(self.below.join(&path))?;
         let root = path.as_os_str().is_empty();
-        let ino = if root { INodeNo::ROOT } else { INodeNo(stat.ino()) };
+        let ino = if root { INodeNo::ROOT } else { self.number(&stat) };
         let stated = self.habits.iter().find_map(|habit| match habit {
             Habit::States(name, size) if path.ends_with(name) => Some(*size),
             _ => None,
@@ -610,6 +612,14 @@ impl Shown {
         }
     }
 
+    fn number(&self, stat: &fs::Metadata) -> INodeNo {
+        let more = self.habits.iter().find_map(|habit| match habit {
+            Habit::NumbersDirectories(more) => Some(*more).filter(|_| stat.is_dir()),
+            _ => None,
+        });
+        INodeNo(stat.ino() + more.unwrap_or(0))
+    }
+
     fn shown_name(&self, dir: &Path, name: OsString) -> OsString {
         let is_told = || self.state.lock().unwrap().remembered.contains(&dir.join(&name));
         match self.has(Habit::RemembersLineFeeds) && !is_told() {
@@ -625,7 +635,7 @@ impl Shown {
             let entry = entry?;
             let kind = FileType::from_std(entry.file_type()?).ok_or(Errno::EIO)?;
             let name = self.shown_name(&path, entry.file_name());
-            entries.push((INodeNo(entry.metadata()?.ino()), kind, name));
+            entries.push((self.number(&entry.metadata()?), kind, name));
         }
         Ok(entries)
     }
