@@ -23,7 +23,7 @@ use crate::{
     hash::Algorithm,
     path::Shown,
     span::is_empty_disk,
-    state::DatedName,
+    state::{DatedName, private_dir::TRASH},
     sys::{self, Dir},
     verify::{
         AtLeast, CoveredJob, CoveredReport, DirProof, Found, FoundAt, PROOFS, PlaceAsked,
@@ -161,9 +161,10 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
         Ok(session) => Follower::of(session, &args.verbosity),
         Err(exit) => return exit,
     };
-    let told = Cell::new(0);
+    let (told, in_trash) = (Cell::new(0), Cell::new(0));
     let tell = |report: &CoveredReport, path: &[u8], at: usize, found: &FoundAt| {
         told.set(told.get() + 1);
+        in_trash.set(in_trash.get() + u64::from(is_in_trash(path)));
         let each = report.places.iter().zip(found);
         let each: Vec<String> = each.map(|(place, found)| is_at(place, *found)).collect();
         let (places, name) = (count(job.copies as u64, "place"), Shown::bytes(path));
@@ -187,16 +188,15 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
         return follower.session.end(&ran, exit, true, |_, _| format!("interrupted: {next}"));
     }
     if told.get() > MOST_TOLD && detail != Detail::Verbose {
-        let more = told.get() - MOST_TOLD;
-        let more = format!("and {} (-v names them all)", count(more, "more file"));
-        follower.session.console.out(&more);
+        let more = count(told.get() - MOST_TOLD, "more file");
+        follower.session.console.out(&format!("and {more} (-v names them all)"));
     }
     report.places.iter().for_each(|place| follower.say(&place_line(place, report.files)));
     if !sys::KNOWS_DISKS && report.places.iter().filter(|place| !place.is_list).count() > 1 {
         follower
             .say("that no two places are volumes of one disk is for you to know on this system");
     }
-    hints(&job, &report).iter().for_each(|hint| follower.say(hint));
+    hints(&job, &report, in_trash.get()).iter().for_each(|hint| follower.say(hint));
     let (exit, verdict) = verdict(&job, &report, amiss);
     let is_complete = exit == Exit::Complete;
     let is_quiet = detail == Detail::Quiet || !is_complete;
@@ -289,12 +289,34 @@ pub fn place_words(place: &PlaceReport) -> String {
     told.join("; ")
 }
 
-/// What can be typed next.
-fn hints(job: &CoveredJob, report: &CoveredReport) -> Vec<String> {
+/// True for what runs that had the source as their output moved to their trash there.
+fn is_in_trash(path: &[u8]) -> bool {
+    path.strip_prefix(TRASH.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+/// What can be done about files in the trash: no copy takes them.
+fn trash_hint(source: &Path, in_trash: u64) -> Option<String> {
+    let trash = source.join(TRASH);
+    (in_trash > 0).then(|| {
+        format!(
+            "{} has {} of these: a run that copied to this card moved away there what its source had no more, and no copy \
+             takes that; to keep it, rename the directory (mv {} {}) and copy again, else remove it; then ask again",
+            Shown::path(&trash),
+            count(in_trash, "file"),
+            typed(&trash),
+            typed(&source.join("old-trash"))
+        )
+    })
+}
+
+/// What can be typed next, where so many files that are not covered are in the trash of the source.
+fn hints(job: &CoveredJob, report: &CoveredReport, in_trash: u64) -> Vec<String> {
     let mut hints: Vec<String> = Vec::new();
     if report.covered == report.files {
         return hints;
     }
+    hints.extend(trash_hint(&job.source, in_trash));
+    let is_all_trash = report.covered + in_trash == report.files;
     let source = typed(&job.source);
     // A bag and generations have options of their own, which nobody knows here.
     let is_plain = |asked: &PlaceAsked| {
@@ -326,6 +348,8 @@ fn hints(job: &CoveredJob, report: &CoveredReport) -> Vec<String> {
                 "has files that no record of yours proves so: add --read".into()
             }
             false if again => "cannot be read from its device, or was not away since".into(),
+            // That has another remedy.
+            false if is_all_trash => continue,
             false if place.absent + of(Standing::Differs) > 0 => match is_plain(asked) {
                 _ if is_empty_disk(&asked.path, job.state.as_deref()).is_some() => {
                     "is a disk of a span, and lacks what others have: name all of its disks, or run the copy to them again"

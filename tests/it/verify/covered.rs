@@ -92,6 +92,28 @@ fn what_is_at_two_disks_may_be_erased_and_what_is_missing_is_named() {
     covered(&scene, &["a", "gone"], 2).assert_says("gone");
 }
 
+/// What runs moved to their trash on a card is on it, and no copy takes it: the way out is another.
+#[test]
+fn the_trash_of_a_card_is_named_with_what_to_do() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    copied(&scene, &["a", "b"]);
+    scene.src.file(".dircopy-trash/2026-01-01T000000Z/z", "three");
+    let run = covered(&scene, &["a", "b"], 4);
+    run.assert_prints(&["src/.dircopy-trash has 1 file of these"]);
+    assert!(!run.out().contains("lacks files"), "{}", run.out());
+    // What a copy does take is for that to do.
+    scene.src.file("new", "four");
+    let run = covered(&scene, &["a", "b"], 4);
+    run.assert_prints(&["src/.dircopy-trash has 1 file of these"]);
+    run.assert_prints(&["a lacks files: dircopy src a"]);
+    // As it says.
+    copied(&scene, &["a", "b"]);
+    shell(&scene, "mv src/.dircopy-trash src/old-trash");
+    copied(&scene, &["a", "b"]);
+    covered(&scene, &["a", "b"], 0);
+}
+
 #[test]
 fn two_ways_to_one_disk_are_one_place_and_the_disk_of_the_source_is_none() {
     need!(Root, Mount);
