@@ -267,6 +267,31 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// Number of names that are given as examples.
+const MOST_EXAMPLES: usize = 5;
+
+/// A number of names, and the first of them.
+#[derive(Clone, Debug, Default)]
+pub struct Examples {
+    pub number: u64,
+    first: Vec<Vec<u8>>,
+}
+
+impl Examples {
+    pub fn add(&mut self, path: &[u8]) {
+        self.number += 1;
+        if self.first.len() < MOST_EXAMPLES {
+            self.first.push(path.to_vec());
+        }
+    }
+
+    /// The first of them, and how many there are, if there are any.
+    pub fn names(&self) -> Option<String> {
+        let names = || self.first.iter().map(|path| Shown::bytes(path));
+        (self.number > 0).then(|| Shown::first_of(self.number, names()))
+    }
+}
+
 /// Characters that are not control characters and still must not reach a terminal raw: line and
 /// paragraph separators, the marks that change the direction, and whatever is not seen at all.
 /// These are Unicode's categories Zl, Zp and Cf (but for signs before a number, which are seen), its property

@@ -11,7 +11,7 @@ use crate::{
     event::EventObserver,
     hash::{Algorithm, Digest},
     manifest::ManifestName,
-    path::{RelPath, Shown, directory_of},
+    path::{Examples, RelPath, Shown, directory_of},
     state::{PrivateDir, private_dir::NAME},
     sys::{self, Dir, PlainUse},
     verify::{CoveredJob, DiffJob, Found, Proof, Tree, is_enough, refuse_index, time_of_list},
@@ -38,8 +38,8 @@ pub struct Added {
     pub place: String,
     pub files: u64,
     /// Files of a tree of which no record says anything, and those that are in doubt.
-    pub unknown: u64,
-    pub doubtful: u64,
+    pub unknown: Examples,
+    pub doubtful: Examples,
     /// Lines of a list that cannot be used.
     pub unusable: u64,
     /// True for a list of which nothing says what disk it is of.
@@ -284,16 +284,18 @@ impl<'c> Rows<'c> {
             name => [name, b"/"].concat(),
         };
         let tree = Tree::open(path, &asked, observer)?;
-        self.added.unknown = tree.each_recorded(observer, &mut |path, size, recorded| {
-            let Some(found) = recorded.found else {
-                self.added.doubtful += 1;
-                return Ok(());
-            };
+        tree.each_recorded(observer, &mut |path, size, recorded| {
             let path = [&begin[..], path].concat();
-            let row = self.add(&path, &recorded.digests, Some(size), Some(found));
-            row.map_err(|error| fail(failed, error))
-        })?;
-        Ok(())
+            match recorded.map(|it| (it, it.found)) {
+                None => self.added.unknown.add(&path),
+                Some((_, None)) => self.added.doubtful.add(&path),
+                Some((recorded, found)) => {
+                    let row = self.add(&path, &recorded.digests, Some(size), found);
+                    row.map_err(|error| fail(failed, error))?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Takes the files of a list.

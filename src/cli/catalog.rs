@@ -213,8 +213,9 @@ fn add(args: &AddArgs, catalog: &Catalog, follower: &Follower<'_>) -> Exit {
             (added.unknown, "of which no record of yours says anything"),
             (added.doubtful, "that may have changed since they were copied"),
         ] {
-            if left > 0 {
-                follower.err(&format!("{path}: left out {} {what}", count(left, "file")));
+            if let Some(names) = left.names() {
+                let files = count(left.number, "file");
+                follower.err(&format!("{path}: left out {files} {what}: {names}"));
                 worst[2] = true;
             }
         }

@@ -227,8 +227,8 @@ pub struct Recorded {
     pub found: Option<Found>,
 }
 
-/// Hears of a file: its path, its size, and what is recorded of it.
-type RecordedListener<'a> = dyn FnMut(&[u8], u64, &Recorded) -> io::Result<()> + 'a;
+/// Hears of a file: its path, its size, and what is recorded of it, if anything is.
+type RecordedListener<'a> = dyn FnMut(&[u8], u64, Option<&Recorded>) -> io::Result<()> + 'a;
 
 /// What is known of the files below a directory.
 struct KnownTree {
@@ -337,8 +337,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Hands out its files as the record has them, each with its size: what is untouched, and what is in doubt. Returns
-    /// the number of those of which nothing is known.
+    /// Hands out its files as the record has them, each with its size: what is untouched, what is in doubt, and that of
+    /// which nothing is known.
     ///
     /// # Errors
     /// It cannot be opened, or `see` failed.
@@ -346,18 +346,19 @@ impl<'a> Tree<'a> {
         &self,
         observer: &EventObserver<'_>,
         see: &mut RecordedListener<'_>,
-    ) -> Result<u64> {
-        let mut unknown = 0;
+    ) -> Result<()> {
         let warn = |error: &Error| (observer.listen)(&Event::Warning(error));
         Self::each(self.path, observer, &warn, &mut |entry, stat| {
             observer.progress.entries.fetch_add(1, Relaxed);
+            let path = entry.path.as_bytes();
             match self.ours(entry, stat) {
-                Some(ours) => see(entry.path.as_bytes(), stat.size, &self.recorded(ours, entry))?,
-                None => unknown += u64::from(!self.is_own(entry.path.as_bytes())),
+                Some(ours) => see(path, stat.size, Some(&self.recorded(ours, entry)))?,
+                None if self.is_own(path) => {}
+                None => see(path, stat.size, None)?,
             }
             Ok(())
-        })?;
-        Ok(unknown)
+        })
+        .map(drop)
     }
 
     /// True for what runs leave there beside the copy, or the payload of a bag.

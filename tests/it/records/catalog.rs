@@ -419,7 +419,13 @@ fn a_bag_is_added_as_any_output() {
     // What the runs did not leave there is told, whatever it is called.
     scene.output().file("manifest-of/x.txt", "").file("note.txt", "");
     let run = catalog(&scene, &["add", "dst"], 1);
-    run.assert_says("left out 2 files");
+    run.assert_says("dst: left out 2 files of which no record of yours says anything: ");
+    run.assert_says("manifest-of/x.txt").assert_says("note.txt");
+    shell(&scene, "rm -r dst/manifest-of dst/note.txt; chmod 600 dst/data/a");
+    (0..7).for_each(|file| _ = scene.output().file(format!("{file}"), ""));
+    let run = catalog(&scene, &["add", "dst"], 1);
+    run.assert_says("left out 1 file that may have changed since they were copied: data/a");
+    run.assert_says("left out 7 files").assert_says(" and 2 more");
 }
 
 /// What an add takes out is many rows in one statement: that ends too when a signal asks for it.
