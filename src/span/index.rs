@@ -14,7 +14,7 @@ use crate::{
     copy::CopyJob, error::Deed, error::Error, error::Result, event::EventObserver, hash::Algorithm,
     hash::Digest, hash::hasher::Hashed, manifest::Entries, manifest::ManifestName,
     manifest::Parsed, manifest::Readers, manifest::lists, manifest::lists::SPAN_HEAD,
-    span::Examples, span::disks::Disk, span::disks::Disks, span::disks::FORGOTTEN,
+    path::Examples, span::disks::Disk, span::disks::Disks, span::disks::FORGOTTEN,
     span::disks::Member, span::disks::SpanNote, span::disks::member_of, span::disks::name_of,
     span::in_words, span::memory::Memory, span::memory::Seen, staged::write_whole,
     state::FinishedManifest, state::Missing, state::Note, state::PrivateDir, sys, sys::Dir,

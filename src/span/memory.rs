@@ -57,9 +57,12 @@ pub struct Seen {
     /// The change time that the source's file had when a run held it against that: with any other one it is in doubt …
     #[serde(default)]
     pub changed: Option<Time>,
-    /// … and where that run failed with it.
+    /// … and where that run failed with it: …
     #[serde(default)]
     pub in_doubt: bool,
+    /// … it tried, and was not kept from it by want of room.
+    #[serde(default)]
+    pub failed: bool,
 }
 
 impl Seen {

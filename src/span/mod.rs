@@ -21,45 +21,22 @@ use std::{collections::BTreeMap, path::Path, sync::atomic::Ordering::Relaxed, ti
 use crate::{
     copy::CopyJob, copy::Ending, copy::OutputJob, copy::OutputRun, copy::Report,
     copy::Reservations, copy::run::outputs::check_all, copy::run::outputs::end_state, error::Deed,
-    error::Error, error::Result, event::Event, event::EventObserver, path::RelPath, path::Shown,
-    span::disks::AbsentDisk, span::disks::Disk, span::disks::Disks, span::index::IndexWriting,
-    span::memory::Memory, span::memory::Series, span::place::usable, span::plan::IN_DOUBT,
-    span::plan::NO_ROOM_AWAY, span::plan::Part, span::plan::Plan, span::plan::SAME,
-    span::plan::STILL_IN_DOUBT, sys, sys::Dir, transfer::FirstRead, tree::NameList,
-    tree::PathRecord, tree::Patience,
+    error::Error, error::Result, event::Event, event::EventObserver, path::Examples, path::RelPath,
+    path::Shown, span::disks::AbsentDisk, span::disks::Disk, span::disks::Disks,
+    span::index::IndexWriting, span::memory::Memory, span::memory::Series, span::place::usable,
+    span::plan::FAILED_AWAY, span::plan::IN_DOUBT, span::plan::NO_ROOM_AWAY, span::plan::Part,
+    span::plan::Plan, span::plan::SAME, span::plan::STILL_IN_DOUBT, sys, sys::Dir,
+    transfer::FirstRead, tree::NameList, tree::PathRecord, tree::Patience,
 };
 
 /// The deed of a span, in messages.
 const SPAN: &str = "span over the disks";
 
-/// Number of names that are given as examples.
-const MOST_EXAMPLES: usize = 5;
-
 /// Why a file that is as in the source, and would be replaced, stays.
 const NO_ROOM_TO_REPLACE: &str = "it is to be replaced, though it is there as in the source, and its disk has no room for a second one: make room \
                                   there, or leave out --overwrite-policy always";
 
-/// A number of files, and the first of them.
-#[derive(Default)]
-struct Examples {
-    number: u64,
-    first: Vec<Vec<u8>>,
-}
-
 impl Examples {
-    fn add(&mut self, path: &[u8]) {
-        self.number += 1;
-        if self.first.len() < MOST_EXAMPLES {
-            self.first.push(path.to_vec());
-        }
-    }
-
-    /// The first of them, and how many there are, if there are any.
-    fn names(&self) -> Option<String> {
-        let names = || self.first.iter().map(|path| Shown::bytes(path));
-        (self.number > 0).then(|| Shown::first_of(self.number, names()))
-    }
-
     /// Tells of them, if there are any.
     fn tell(&self, job: &CopyJob, observer: &EventObserver<'_>, text: impl Fn(&str) -> String) {
         if let Some(names) = self.names() {
@@ -326,6 +303,10 @@ impl SpanRun<'_> {
                     NO_ROOM_AWAY => format!(
                         "it was changed since it was copied to {words}, which has no room for it beside the old one: make \
                          room there, or move the old one to another disk, and connect that"
+                    ),
+                    FAILED_AWAY => format!(
+                        "it was changed since it was copied to {words}, and could not be replaced when that was here last: do \
+                         what was said then, and connect that"
                     ),
                     why => format!("{why}; that is on {words}, which is not here"),
                 };

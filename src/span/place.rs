@@ -7,7 +7,7 @@
 use std::{io, sync::Arc};
 
 use crate::{
-    copy::CopyJob, error::Error, error::Result, span::Examples, span::SPAN, span::disks::Disk,
+    copy::CopyJob, error::Error, error::Result, path::Examples, span::SPAN, span::disks::Disk,
     span::disks::Disks, span::in_words, span::plan::Item, span::plan::Part, span::plan::SAME,
     tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_path, tree::by_words,
     tree::names::is_within,

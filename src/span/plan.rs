@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::CopyJob, copy::OutputRun, copy::Prepared, copy::before::space::least,
-    copy::before::space::part_files, error::Deed, error::Error, error::Result, event::Event,
-    event::EventObserver, parity::Share, path::RelPath, span::Examples, span::SPAN,
+    copy::before::space::part_files, copy::links, error::Deed, error::Error, error::Result,
+    event::Event, event::EventObserver, parity::Share, path::Examples, path::RelPath, span::SPAN,
     span::disks::Disk, span::disks::Disks, span::disks::FORGOTTEN, span::index::hints,
     span::memory::Seen, span::place::Placed, span::place::Placing, span::place::Room,
     span::place::SpanOrder, span::place::Wanted, state::Knowledge, state::Missing,
@@ -173,6 +173,7 @@ impl Plan {
         records: &[Option<Knowledge>],
     ) -> io::Result<SortedRecords> {
         let (mut sorter, mut reader) = (Sorter::new(by_path), self.items.reader());
+        let mut blocked = JoinReader::of(&self.placed.blocked)?;
         let mut dirs: Vec<LastDir> = disks.each.iter().map(|_| LastDir::default()).collect();
         while let Some(record) = reader.next_record()? {
             let PathRecord { words, path } = PathRecord::of(record);
@@ -180,6 +181,7 @@ impl Plan {
             let (Some(source), None) = (item.seen, item.new) else { continue };
             let stat = source.stat();
             let rel = RelPath::parse(path).map_err(|_| io::ErrorKind::InvalidData)?;
+            let is_blocked = blocked.last_of(path)?.is_some();
             let each = disks.each.iter().zip(roots).zip(&mut dirs).zip(records);
             let mut here = each.filter_map(|(((disk, root), dir), record)| {
                 let there = dir.stat(root, &rel, false).ok()?;
@@ -191,7 +193,8 @@ impl Plan {
                 };
                 let in_doubt = record.as_ref().is_some_and(|it| read(it) != source.changed);
                 let (changed, at) = (source.changed, Some(disk.number));
-                Some(Seen { changed, in_doubt, ..Seen::of(&there, time, at) })
+                let failed = in_doubt && !is_blocked;
+                Some(Seen { changed, in_doubt, failed, ..Seen::of(&there, time, at) })
             });
             let away = item.away.map(|away| away.there);
             let seen = here.next().or(away).unwrap_or_else(|| source.clone());
@@ -383,8 +386,11 @@ pub const IN_DOUBT: &str = "in doubt";
 /// … or does not wait for it, as the run that was to find it out failed, …
 pub const STILL_IN_DOUBT: &str = "still in doubt";
 
-/// … or though it was changed.
+/// … or though it was changed, as there is no room there, …
 pub const NO_ROOM_AWAY: &str = "no room";
+
+/// … or a run has failed to replace it by the same.
+pub const FAILED_AWAY: &str = "failed";
 
 /// Why a file stays that is as in the source and has no room to be replaced.
 pub const SAME: &str = "same";
@@ -499,7 +505,7 @@ impl Joining<'_> {
             Kind::File => decide(self.job.options.policy, SourceStat(&source), destination),
             Kind::Dir if there.kind == Kind::Dir => Decision::Keep,
             kind if kind == there.kind && source.size == there.size => Decision::Keep,
-            _ => Decision::Replace,
+            _ => links::decide(self.job.options.policy, &source, Some(&there), None),
         };
         let differs = match decision {
             // Only with that disk it can be found out what was done to it.
@@ -512,6 +518,10 @@ impl Joining<'_> {
             Decision::Keep => None,
             Decision::Create | Decision::Replace if item.filled > disk.room => {
                 Some(NO_ROOM_AWAY.to_owned())
+            }
+            // It would be wanted for that for ever.
+            Decision::Create | Decision::Replace if seen.failed && seen.changed == now.changed => {
+                Some(FAILED_AWAY.to_owned())
             }
             Decision::Create | Decision::Replace => Some(String::new()),
             Decision::Leave(why) | Decision::Refuse(why) => Some(why.to_owned()),

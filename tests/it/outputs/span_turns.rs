@@ -290,6 +290,68 @@ fn an_edit_that_keeps_the_time_wants_its_disk() {
     shelf.run(&[]).assert_code(0);
 }
 
+/// Files that cannot be replaced on either of two disks do not have these wanted in turn for ever, and are tried again
+/// when their disk is in.
+#[test]
+fn what_cannot_be_replaced_is_not_wanted_in_turn() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    for (name, code) in [('A', 7), ('B', 0)] {
+        shelf.put(name);
+        shelf.run(&[]).assert_code(code);
+    }
+    let update = ["--overwrite-policy", "update"];
+    let failed = "and could not be replaced when that was here last: do what was said then";
+    shell(&shelf.scene, "chattr +i m/15");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    shelf.scene.src.file("00", "changed").file("15", "changed");
+    shelf.put('A');
+    shell(&shelf.scene, "chattr +i m/00");
+    // The other one was not tried yet.
+    let run = shelf.run(&update);
+    run.assert_code(7).assert_prints(&["LABEL=sB (1 file on it changed)"]);
+    for name in ['B', 'A', 'B'] {
+        shelf.put(name);
+        let run = shelf.run(&update);
+        run.assert_code(1).assert_says("cannot publish ").assert_says(failed);
+    }
+    // With another change it is another matter.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    shelf.scene.src.file("00", "changed once more");
+    shelf.run(&update).assert_code(7).assert_prints(&["LABEL=sA (1 file on it changed)"]);
+    for (name, file, code) in [('A', "00", 1), ('B', "15", 0)] {
+        shelf.put(name);
+        shell(&shelf.scene, &format!("chattr -i m/{file}"));
+        shelf.run(&update).assert_code(code);
+        assert_eq!(shell(&shelf.scene, &format!("cmp src/{file} m/{file}")), "");
+    }
+}
+
+/// A link that its disk keeps as it is has that wanted only where it would be replaced.
+#[test]
+fn a_link_that_stays_does_not_have_its_disk_wanted() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    shelf.scene.src.symlink("00link", "x");
+    for (name, code) in [('A', 7), ('B', 0)] {
+        shelf.put(name);
+        shelf.run(&[]).assert_code(code);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    shell(&shelf.scene, "ln -sfn other src/00link");
+    let run = shelf.run(&[]);
+    run.assert_code(1)
+        .assert_says("something else is in its place")
+        .assert_says("that is on disk 1");
+    let update = ["--overwrite-policy", "update"];
+    shelf.run(&update).assert_code(7).assert_prints(&["LABEL=sA (1 file on it changed)"]);
+    shelf.put('A');
+    shelf.run(&update).assert_code(0);
+    assert_eq!(shell(&shelf.scene, "readlink m/00link"), "other\n");
+}
+
 /// Where all is on another disk, it is not said that the source has none.
 #[test]
 fn a_disk_that_gets_nothing_is_told() {
