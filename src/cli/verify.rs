@@ -77,16 +77,18 @@ impl Round {
         let mut args = VerifyArgs { dirs, ..args.clone() };
         let located = words::locate_all([&mut args.dirs], "check");
         let (mut job, mut untaken) = each_generation(args.job());
-        let mut is_empty =
-            |dir: &mut PathBuf| is_empty_disk(dir, args.state.as_deref()) == Some(true);
+        let span = args.span_check().map(|span| SpanCheck { before: checked.to_vec(), ..span });
+        let span = located.and_then(|()| span.as_ref().map(SpanCheck::open).transpose());
+        // The look at the index tells of those of a span. What is there and not listed is found all the same.
+        let mut is_empty = |dir: &mut PathBuf| match &span {
+            Ok(Some(span)) => !args.complete && span.has_no_file(dir),
+            _ => is_empty_disk(dir, args.state.as_deref()) == Some(true),
+        };
         let nothing: Vec<PathBuf> = job.dirs.extract_if(.., &mut is_empty).collect();
-        // The look at the index tells of them.
         untaken.extend(nothing.iter().filter(|_| !args.span).map(|dir| {
             let finding = "it is a disk of a span that has no file yet: dircopy verify --span checks it with the others";
             Finding::Unusable(Error::finding("check", dir, finding))
         }));
-        let span = args.span_check().map(|span| SpanCheck { before: checked.to_vec(), ..span });
-        let span = located.and_then(|()| span.as_ref().map(SpanCheck::open).transpose());
         let names = matches!(args.verbosity.detail(), Detail::Verbose);
         let is_of_nothing = !nothing.is_empty() && job.dirs.is_empty();
         Self { job, untaken, span, names, is_of_nothing }
@@ -127,6 +129,9 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
     // What cannot be located is told by the run.
     let _ = words::locate_all([&mut args.dirs], "check");
     let (round, merge) = (Round::of(&args, args.dirs.clone(), &[]), args.merge_job());
+    if let Ok(Some(span)) = &round.span {
+        to_come.disks.retain(|disk| !span.is_unused(disk));
+    }
     let checking = Checking {
         name,
         convert: args.convert_paths,

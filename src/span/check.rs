@@ -7,11 +7,12 @@
 use std::{io, path::Path, path::PathBuf};
 
 use crate::{
-    error::Deed, error::Error, error::Result, path::RelPath, span::Examples, span::called,
-    span::disks::Member, span::disks::SpanNote, span::disks::lists_in, span::disks::name_of,
-    span::in_words, span::index::read_list, state::FinishedManifest, state::Missing, state::Note,
-    state::PrivateDir, state::record::numbers, sys::Dir, tree::JoinReader, tree::PathRecord,
-    tree::SortedRecords, tree::Sorter, tree::by_path,
+    error::Deed, error::Error, error::Result, path::Examples, path::RelPath, span::called,
+    span::disks::Member, span::disks::SpanNote, span::disks::is_called, span::disks::lists_in,
+    span::disks::name_of, span::in_words, span::index::read_list, span::memory::Memory,
+    state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
+    state::record::numbers, sys::Dir, tree::JoinReader, tree::PathRecord, tree::SortedRecords,
+    tree::Sorter, tree::by_path,
 };
 
 const HOLD: &str = "hold against the index of the span";
@@ -54,8 +55,12 @@ struct HereDisk {
 /// The disks of a span that are here.
 pub struct OpenSpan {
     here: Vec<HereDisk>,
-    /// Those that no run was at.
+    /// Those that no run was at: disks that the span has by their names and that were in no drive yet, …
+    unused: Vec<PathBuf>,
+    /// … and all others.
     others: Vec<PathBuf>,
+    /// What this machine remembers of the span, where no disk that is here has a note.
+    memory: Option<HereDisk>,
     newest: SpanNote,
     before: Vec<String>,
 }
@@ -81,14 +86,23 @@ impl SpanCheck {
                 None => others.push(path.clone()),
             }
         }
-        let notes = here.iter().filter_map(|disk| disk.note.as_ref());
+        let mut notes = here.iter().filter_map(|disk: &HereDisk| disk.note.as_ref());
+        let memory = match notes.next() {
+            Some(_) => None,
+            None => others.iter().find_map(|path| Memory::of_unused(path)).map(HereDisk::from),
+        };
+        let notes = here.iter().chain(&memory).filter_map(|disk| disk.note.as_ref());
         let Some(newest) = notes.max_by_key(|note| note.version).cloned() else {
             let path = self.disks.first().cloned().unwrap_or_default();
             let finding =
                 "no run of yours left the note of a span there (dircopy SRC --span DISK…)";
             return Err(Error::finding(HOLD, path, finding));
         };
-        Ok(OpenSpan { here, others, newest, before: self.before.clone() })
+        // An earlier note may not know of what was copied there since, and the private directory may be lost.
+        let is_newest = memory.is_some() || Memory::has_noted(&newest);
+        let is_unused = |path: &PathBuf| is_newest && newest.has_unused(path);
+        let (unused, others) = others.into_iter().partition(is_unused);
+        Ok(OpenSpan { here, unused, others, memory, newest, before: self.before.clone() })
     }
 }
 
@@ -98,12 +112,25 @@ impl OpenSpan {
         self.here.iter().filter_map(|disk| disk.name.as_ref())
     }
 
+    /// True if the disk at this path has no file of the span, neither by the newest note nor by what runs left there.
+    pub fn has_no_file(&self, path: &Path) -> bool {
+        let has_none = |disk: &HereDisk| disk.path == path && disk.has_none_by(&self.newest);
+        self.unused.iter().any(|unused| unused == path) || self.here.iter().any(has_none)
+    }
+
+    /// True if the disk of this name was in no drive yet, by the newest note of all: only what this machine
+    /// remembers is as new as any disk that is not here.
+    pub fn is_unused(&self, name: &Path) -> bool {
+        let is_it = |it: &Member| it.is_unused() && Path::new(&it.path) == name;
+        self.newest.members.iter().any(is_it) && Memory::has_noted(&self.newest)
+    }
+
     /// Looks, and tells what is found.
     ///
     /// # Errors
     /// What is sorted cannot be kept.
     pub fn look(&self, mut tell: impl FnMut(FoundInIndex)) -> Result<()> {
-        let Self { here, others, newest, before } = self;
+        let Self { here, unused, others, memory, newest, before } = self;
         for path in others {
             let finding =
                 "no run of yours was there, so nothing says that it is a disk of the span";
@@ -116,18 +143,14 @@ impl OpenSpan {
                 Some(note) => earlier.push((disk, note)),
                 None if lines.is_none() => {
                     lines = disk.lines(newest)?;
-                    let (files, were) =
-                        (newest.waiting, if newest.waiting == 1 { "was" } else { "were" });
-                    if files > 0 {
-                        let finding = format!(
-                            "{} {were} on no disk yet when the newest index that is here was written",
-                            in_words(files)
-                        );
-                        tell(notice(&disk.path, finding));
-                    }
+                    newest.tell_waiting(&disk.path, &mut tell);
                 }
                 None => {}
             }
+        }
+        if let Some(memory) = memory {
+            lines = memory.lines(newest)?;
+            newest.tell_waiting(&memory.path, &mut tell);
         }
         let Some(lines) = lines else {
             let finding = "on no disk that is here it is as the last run wrote it";
@@ -138,18 +161,64 @@ impl OpenSpan {
         for (disk, note) in earlier {
             disk.agree(note, newest, &lines, &mut tell)?;
         }
+        let none_yet = "no file was copied to it yet, and the index has none on it";
+        unused.iter().for_each(|path| tell(notice(path, none_yet.into())));
         for (number, member) in newest.members.iter().enumerate() {
             match here.iter().find(|disk| disk.name.as_ref() == Some(&member.name)) {
                 Some(disk) if member.files == 0 && disk.is_untouched() => {
-                    let finding = "no file was copied to it yet, and the index has none on it";
+                    tell(notice(&disk.path, none_yet.into()));
+                }
+                Some(disk) if disk.has_none_by(newest) => {
+                    let finding = "neither its manifest nor the index has a file on it";
                     tell(notice(&disk.path, finding.into()));
                 }
                 Some(disk) => disk.hold(newest, &lines, &mut tell)?,
                 None if before.contains(&member.name) => {}
+                None if unused.iter().any(|path| member.is_unused_at(path)) => {}
                 None => tell_absent(number, member, &lines, &mut tell)?,
             }
         }
         Ok(())
+    }
+}
+
+impl SpanNote {
+    /// True if it has the disk at this path by its name, and no run was there.
+    pub fn has_unused(&self, path: &Path) -> bool {
+        self.members.iter().any(|member| member.is_unused_at(path))
+    }
+
+    /// Tells how many files were on no disk, of the index at `path`.
+    fn tell_waiting(&self, path: &Path, tell: &mut impl FnMut(FoundInIndex)) {
+        let (files, were) = (self.waiting, if self.waiting == 1 { "was" } else { "were" });
+        if files > 0 {
+            let finding = format!(
+                "{} {were} on no disk yet when the newest index that is here was written",
+                in_words(files)
+            );
+            tell(notice(path, finding));
+        }
+    }
+}
+
+impl Member {
+    fn is_unused(&self) -> bool {
+        self.name.is_empty() && self.files == 0
+    }
+
+    /// True if it is the disk at this path, which it has by the name that was given, and nothing was copied there.
+    fn is_unused_at(&self, path: &Path) -> bool {
+        let is_it = |root: Dir| {
+            is_called(&root, &self.path) && lists_in(&root).is_ok_and(|lists| lists.is_empty())
+        };
+        self.is_unused() && Dir::open_named(path).is_ok_and(is_it)
+    }
+}
+
+impl From<Memory> for HereDisk {
+    fn from(Memory { path, root, private, .. }: Memory) -> Self {
+        let note = SpanNote::read(&private);
+        Self { path, root, private, name: None, note }
     }
 }
 
@@ -228,6 +297,24 @@ impl HereDisk {
         FinishedManifest::last_named(&self.private).is_none()
             && lists_in(&self.root).is_ok_and(|lists| lists.is_empty())
             && numbers(self.private.dir()).is_ok_and(|begun| begun.is_empty())
+    }
+
+    /// True if the note has no file on it and none is listed there: no run copied there, or the last one found none.
+    fn has_none_by(&self, note: &SpanNote) -> bool {
+        let is_it = |member: &&Member| self.name.as_ref() == Some(&member.name);
+        let member = note.members.iter().find(is_it);
+        member.is_some_and(|it| it.files == 0) && (self.is_untouched() || self.lists_none())
+    }
+
+    /// True if its manifest is what the last run wrote, and lists no file.
+    fn lists_none(&self) -> bool {
+        let Some(manifest) = FinishedManifest::last_named(&self.private) else { return false };
+        let (digest, mut listed) = (manifest.digest.to_string(), 0_u64);
+        let read = read_list(&self.root, &manifest.name, &digest, |_, _| {
+            listed += 1;
+            Ok(())
+        });
+        matches!(read, Ok(true)) && listed == 0
     }
 
     /// Tells why it cannot be held against the index of the newest note, if so.

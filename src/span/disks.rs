@@ -150,7 +150,7 @@ pub fn name_of(private: &PrivateDir) -> Option<String> {
 
 /// True if the disk of this directory is called as `name` begins: it may have been taken out since it was found by
 /// that.
-fn is_called(dir: &Dir, name: &str) -> bool {
+pub fn is_called(dir: &Dir, name: &str) -> bool {
     let details = sys::volume_details(dir);
     let label = details.label.and_then(|label| label.into_string().ok());
     let ends = |rest: &str| rest.is_empty() || rest.starts_with(std::path::is_separator);

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::CopyJob, error::Deed, error::Error, error::Result, manifest::SummedReader,
-    manifest::SummedWriter, span::SPAN, span::SpanDisk, state::Missing, state::Note,
-    state::PrivateDir, sys, sys::Dir, sys::DirListing, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time, tree::PathRecord, tree::Patience, tree::SortedRecords, tree::Sorter,
-    tree::by_path,
+    manifest::SummedWriter, span::SPAN, span::SpanDisk, span::disks::SpanNote, state::Missing,
+    state::Note, state::PrivateDir, sys, sys::Dir, sys::DirListing, sys::stat::Kind,
+    sys::stat::Stat, sys::stat::Time, tree::PathRecord, tree::Patience, tree::SortedRecords,
+    tree::Sorter, tree::by_path,
 };
 
 /// The file with what is remembered of entries, and its first record.
@@ -95,6 +95,7 @@ fn source_of(job: &CopyJob) -> String {
 /// The memory of a span.
 pub struct Memory {
     pub path: PathBuf,
+    pub root: Dir,
     pub private: PrivateDir,
     pub series: Series,
 }
@@ -141,6 +142,20 @@ impl Memory {
         Ok(memory)
     }
 
+    /// The one of a span that has the disk at this path by its name, where no run was yet.
+    pub fn of_unused(path: &Path) -> Option<Self> {
+        let has_it = |memory: &Self| {
+            SpanNote::read(&memory.private).is_some_and(|note| note.has_unused(path))
+        };
+        Self::all(&place()?).find(has_it)
+    }
+
+    /// True if this is what was noted last of a span.
+    pub fn has_noted(note: &SpanNote) -> bool {
+        let is_it = |memory: Self| SpanNote::read(&memory.private).as_ref() == Some(note);
+        place().is_some_and(|above| Self::all(&above).any(is_it))
+    }
+
     /// Those of all spans. What cannot be looked at is none.
     fn all(above: &Path) -> impl Iterator<Item = Self> {
         let listed = Dir::open(above).and_then(|dir| DirListing::of(&dir));
@@ -154,7 +169,7 @@ impl Memory {
         let private = PrivateDir::open(&root, &path, None, missing)?;
         Ok(private.map(|private| {
             let series = Series::read(&private).unwrap_or_default();
-            Self { path, private, series }
+            Self { path, root, private, series }
         }))
     }
 

@@ -334,18 +334,30 @@ impl CopySummary<'_> {
     /// The commands that check the outputs, where nothing was before that had been copied: who has seen them once
     /// knows them.
     fn check(&self) -> Option<String> {
-        let is_first = |report: &Result<Report>| {
-            report.as_ref().is_ok_and(|Report { counts, resumed, manifest, .. }| {
-                let earlier = counts.unchanged + counts.replaced + counts.reused_lines;
-                manifest.is_some() && earlier == 0 && !resumed && counts.files() > 0
-            })
+        let is_first = |report: &&Report| {
+            let Report { counts, resumed, manifest, .. } = report;
+            let earlier = counts.unchanged + counts.replaced + counts.reused_lines;
+            manifest.is_some() && earlier == 0 && !resumed && counts.files() > 0
         };
-        let is_done =
-            |report: &Result<Report>| matches!(report, Ok(Report { ending: Ending::Complete, .. }));
-        if !self.reports.iter().all(|report| is_first(report) && is_done(report)) {
+        // Of a span, a disk may have got nothing, or have had its turn in an earlier run.
+        let is_idle = |report: &&Report| {
+            self.args.span && report.manifest.is_none() && report.counts.seen == 0
+        };
+        let is_done = |report: &&Report| matches!(report, Report { ending: Ending::Complete, .. });
+        let reports = || self.reports.iter().flatten();
+        let all = reports().filter(|it| is_done(it) && (is_first(it) || is_idle(it))).count();
+        let is_any = reports().any(|report| is_first(&report));
+        if all < self.reports.len() || !is_any || self.next.is_some() {
             return None;
         }
-        let names: Vec<String> = self.outputs.iter().map(|output| typed(output)).collect();
+        // Where a disk was mounted another one may be by now.
+        let name = |(output, called): (&PathBuf, &String)| match self.args.span
+            && !begin_of_named(output, called).is_empty()
+        {
+            true => typed(Path::new(called)),
+            false => typed(output),
+        };
+        let names: Vec<String> = self.outputs.iter().zip(self.called).map(name).collect();
         let span = if self.args.span { "--span " } else { "" };
         let verify = format!("dircopy verify {span}{}", names.join(" "));
         let manifest = match (self.outputs, self.reports) {

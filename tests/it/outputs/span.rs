@@ -332,6 +332,28 @@ fn a_disk_of_a_span_is_called_one() {
     run.assert_code(2).assert_says("no mounted disk has the label none-is-called-so");
 }
 
+/// A disk whose files are gone from it and from the index is good, also where it is checked alone.
+#[test]
+fn a_disk_that_has_nothing_any_more_is_good() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    (0..10).for_each(|file| _ = scene.src.file(format!("{file:02}"), content(500_000)));
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    shell(&scene, "for f in $(ls d2 | grep -v dircopy); do rm src/$f d2/$f; done");
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    let none = "d2: neither its manifest nor the index has a file on it";
+    for disks in [&["d2"][..], &["d1", "d2"]] {
+        let run = scene.bare(["verify", "--span"].iter().chain(disks)).run();
+        run.assert_code(0).assert_says(none);
+    }
+    // A manifest that lists nothing and is none of a run is no proof of that.
+    shell(&scene, "for list in d2/dircopy-*.sha256sum; do echo >>$list; done");
+    let run = scene.bare(["verify", "--span", "d2"]).run();
+    run.assert_code(5);
+    assert!(!run.err().contains(none), "{}", run.err());
+}
+
 /// An index is anybody's, and so is a manifest: only what private records know counts.
 #[test]
 fn an_index_that_was_made_up_is_not_believed() {

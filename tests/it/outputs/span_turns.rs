@@ -63,6 +63,17 @@ fn at_a_terminal_it_is_asked_for() {
     assert!(index.contains("  1/00\n") && index.contains("  2/15\n"), "{index}");
 }
 
+/// Which command checks the disks is said by their names: at the place of the first one is another by then.
+#[test]
+fn the_command_that_checks_names_the_disks() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    shelf.put('A');
+    let told = shelf.at_a_terminal(COPY, "", "umount m; mount -o loop B.img m; echo >&3");
+    assert!(told.contains("dircopy verify --span LABEL=sA LABEL=sB"), "{told}");
+}
+
 /// A check asks in the same way, and each disk is checked when it comes.
 #[test]
 fn a_check_asks_for_the_next_disk() {
@@ -350,6 +361,44 @@ fn a_link_that_stays_does_not_have_its_disk_wanted() {
     shelf.put('A');
     shelf.run(&update).assert_code(0);
     assert_eq!(shell(&shelf.scene, "readlink m/00link"), "other\n");
+}
+
+/// A disk that has nothing of the span is good, in whatever drive it is or is not, and the commands that are told check
+/// all there is.
+#[test]
+fn a_disk_that_got_nothing_is_good() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = Shelf::new(2, 8);
+    shelf.scene.src.file("a", content(6_000));
+    shelf.put('A');
+    let run = shelf.run(&[]);
+    run.assert_code(0).assert_prints(&["to check    dircopy verify --span LABEL=sA LABEL=sB"]);
+    let verify =
+        |shelf: &Shelf, disks: &[&str]| shelf.bare(&[&["verify", "--span"], disks].concat()).run();
+    let run = verify(&shelf, &["LABEL=sA", "LABEL=sB"]);
+    run.assert_code(0).assert_says("LABEL=sB: it is not here: the index has 0 files on it");
+    // No run was there.
+    shelf.put('B');
+    let yet = "m/: no file was copied to it yet, and the index has none on it";
+    verify(&shelf, &["LABEL=sB"]).assert_code(0).assert_says(yet);
+    verify(&shelf, &["LABEL=sA", "LABEL=sB"]).assert_code(7).assert_prints(&["not here: LABEL=sA"]);
+    let other = shelf.beside('A', "d2");
+    verify(&shelf, &["LABEL=sA", "LABEL=sB"]).assert_code(0).assert_says(yet);
+    drop(other);
+    // Where nothing is remembered, nothing says that it is of a span; …
+    shell(&shelf.scene, "mv data lost");
+    verify(&shelf, &["LABEL=sB"]).assert_code(2);
+    shell(&shelf.scene, "mv lost data");
+    shelf.run(&[]).assert_code(0);
+    verify(&shelf, &["LABEL=sB"]).assert_code(0).assert_says(yet);
+    // … and what has lost its record is none that got nothing.
+    shelf.scene.src.file("b", content(6_000));
+    shelf.run(&[]).assert_code(0);
+    shell(&shelf.scene, "rm -r m/.dircopy");
+    verify(&shelf, &["LABEL=sB"]).assert_code(2);
+    let _other = shelf.beside('A', "d2");
+    verify(&shelf, &["LABEL=sA", "LABEL=sB"]).assert_code(5);
 }
 
 /// Where all is on another disk, it is not said that the source has none.
