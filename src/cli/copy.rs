@@ -70,7 +70,7 @@ pub fn copy(
         false => run(&args, &jobs, unknown, this, &reporters),
     });
     reporters.iter().for_each(Reporter::rest);
-    let CopyEnd { reports, protected, next, is_any_absent, catalog: of_catalog, .. } = match ran {
+    let CopyEnd { reports, protected, next, is_any_absent, away, catalog: of_catalog } = match ran {
         Ok(ran) => ran,
         Err(refused) => {
             let begin = outputs.iter().zip(&called).map(|it| begin_of_named(it.0, it.1)).next();
@@ -90,6 +90,7 @@ pub fn copy(
         restored,
         next: next.as_deref(),
         is_any_absent,
+        away: &away,
     };
     summary.print(&session.console);
     let exit = match session.stop.requested() {
@@ -208,6 +209,8 @@ pub struct CopyEnd {
     pub next: Option<String>,
     /// True if a disk of a span was not here.
     pub is_any_absent: bool,
+    /// For each disk of a span whether it was here in no round.
+    pub away: Vec<bool>,
     /// What adding to the catalogue makes of the exit.
     pub catalog: Exit,
 }

@@ -76,7 +76,8 @@ impl SpanCopy<'_> {
             }
         }
         let is_any_absent = places.iter().any(|place| !place.is_here);
-        let mut end = CopyEnd { is_any_absent, ..CopyEnd::default() };
+        let away = vec![true; places.len()];
+        let mut end = CopyEnd { is_any_absent, away, ..CopyEnd::default() };
         let (mut asking, stop) = (Asking::at(self.session), &self.session.stop);
         let mut next = self.round(&mut places, &mut end)?;
         while let Some(wanted) = next {
@@ -103,6 +104,7 @@ impl SpanCopy<'_> {
 
     /// Copies to the disks that are here. The one that is wanted next.
     fn round(&self, places: &mut [Place<'_>], end: &mut CopyEnd) -> Result<Option<NextDisk>> {
+        end.away.iter_mut().zip(&*places).for_each(|(away, place)| *away &= !place.is_here);
         let progress: Vec<Arc<Progress>> = places.iter().map(|_| Arc::default()).collect();
         let stop = &self.session.stop;
         let observers = self.reporters.iter().zip(&progress);

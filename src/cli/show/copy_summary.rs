@@ -37,6 +37,8 @@ pub struct CopySummary<'a> {
     pub next: Option<&'a str>,
     /// True if a disk of a span was not here at first.
     pub is_any_absent: bool,
+    /// For each disk of a span whether it was not here at all.
+    pub away: &'a [bool],
 }
 
 impl CopySummary<'_> {

@@ -64,7 +64,10 @@ impl CopySummary<'_> {
                 warn(title, exit, &format!("{text}{}", self.no_generation()))
             }
             reports => {
-                let number = reports.len();
+                // A disk that was never here, and keeps nothing back, is none of them.
+                let idle = reports.iter().zip(self.away).filter(|(it, away)| **away && is_complete(it));
+                let idle = idle.count();
+                let (complete, number) = (complete - idle, reports.len() - idle);
                 let text = format!("{}{}", self.endings(), self.no_generation());
                 let with_number = || format!("{complete} of {number} outputs complete: {text}");
                 match exit {

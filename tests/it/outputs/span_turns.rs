@@ -401,6 +401,26 @@ fn a_disk_that_got_nothing_is_good() {
     verify(&shelf, &["LABEL=sA", "LABEL=sB"]).assert_code(5);
 }
 
+/// A disk that was in no drive is none of the outputs of which it is said how many are complete.
+#[test]
+fn a_disk_that_was_never_in_is_not_counted() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = Shelf::new(3, 8);
+    shelf.scene.src.file("a", content(6_000)).file("b", content(6_000));
+    shelf.put('A');
+    shell(&shelf.scene, "mkdir m/b");
+    let run = shelf.run(&[]);
+    run.assert_code(1).assert_prints(&["0 OF 1 OUTPUTS COMPLETE (exit 1): LABEL=sA: 1 entry is"]);
+    // One that keeps something back is amiss.
+    shell(&shelf.scene, "rmdir m/b");
+    shelf.run(&[]).assert_code(0);
+    shelf.scene.src.file("a", content(7_000)).mtime("a", 1_000_000_000, 0);
+    shelf.put('B');
+    let run = shelf.run(&[]);
+    run.assert_code(1).assert_prints(&["1 OF 2 OUTPUTS COMPLETE (exit 1): LABEL=sA: 1 entry is"]);
+}
+
 /// Where all is on another disk, it is not said that the source has none.
 #[test]
 fn a_disk_that_gets_nothing_is_told() {
