@@ -25,6 +25,13 @@ const DEED: &str = "make a bag at";
 
 const NO_NOTE: &str = "it is not empty, and no bag that this user's runs began there";
 
+/// A text file of bags that says where to get files of the payload that are not there.
+const FETCH: &str = "fetch.txt";
+
+const NOT_FETCHED: &str = "it has fetch.txt, by which files are still to be fetched, and a copy neither writes nor follows that: if you did not \
+                           put it there, look who may write there; remove it (its files come from the source), or make a new bag; \
+                           nothing was touched";
+
 const NOTE_UNREAD: &str =
     "its note in .dircopy that it is your bag is damaged, or of another version of dircopy";
 
@@ -78,6 +85,7 @@ impl BagState {
                         "it is a bag with {text}; give --hash with that algorithm too, or another output"
                     ));
                 }
+                () if is_noted && name == FETCH => return refuse(NOT_FETCHED.to_owned()),
                 () if is_noted && name == DECLARATION => state = Self::Finished,
                 () if is_noted => {}
                 () if private.is_none() && (name == PAYLOAD || is_list(name)) => {

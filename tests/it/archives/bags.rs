@@ -309,6 +309,22 @@ fn what_makes_no_sense_is_refused_and_nothing_is_touched() {
     is_valid(&scene, "other");
 }
 
+/// A run would finish what a check takes for no complete bag.
+#[test]
+fn a_bag_of_which_something_is_to_be_fetched_is_refused() {
+    let scene = scene();
+    bag(&scene, &[]).assert_code(0);
+    scene.output().file("fetch.txt", "http://localhost/x 5 data/x\n");
+    let before = inventory(&scene.dst);
+    for args in [&[][..], &["--dry-run"]] {
+        bag(&scene, args).assert_code(2).assert_says("dst: it has fetch.txt");
+        assert_eq!(inventory(&scene.dst), before);
+    }
+    scene.output().remove("fetch.txt");
+    bag(&scene, &[]).assert_code(0);
+    is_valid(&scene, "dst");
+}
+
 #[test]
 fn a_payload_that_is_not_complete_makes_no_bag() {
     let scene = scene();
