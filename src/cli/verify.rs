@@ -225,13 +225,25 @@ fn untaken_as_one(Untaken { error, is_bad }: Untaken) -> Finding {
     }
 }
 
+/// Refuses a directory that only has the name of a generation, as `restore` does: what is written by its list would be
+/// of a list that no run of this user's finished there.
+fn refuse_untaken(dirs: &[PathBuf], deed: &'static str) -> Result<()> {
+    let untaken = dirs.iter().find_map(|dir| Untaken::at(dir));
+    untaken.map_or(Ok(()), |it| Err(it.error.of_deed(deed)))
+}
+
 /// Runs `dircopy heal`.
 pub fn heal(args: &HealArgs, command: &[OsString]) -> Exit {
     let mut args = args.clone();
     let located = words::locate_all([&mut args.trees, &mut args.from_tree], "heal");
-    let (checking, job) = (Checking::of(&args.trees, &args.verbosity, &args.records), args.job());
+    let dirs = &args.trees;
+    let (checking, job) = (Checking::of(dirs, &args.verbosity, &args.records), args.job());
     checking.run(command, &job.check, |observer| {
         located?;
+        if job.check.manifests.is_empty() {
+            let note = "; a list that was kept elsewhere makes it whole (--manifest LIST)";
+            refuse_untaken(dirs, "heal").map_err(|error| error.with_note(note))?;
+        }
         Ok((job.run(observer)?, Vec::new()))
     })
 }
@@ -244,6 +256,7 @@ pub fn protect(args: &ProtectArgs, command: &[OsString]) -> Exit {
     let (checking, job) = (Checking::of(dirs, &args.verbosity, &args.records), args.job());
     checking.run(command, &job.check, |observer| {
         located?;
+        refuse_untaken(dirs, "protect")?;
         Ok((job.run(observer)?, Vec::new()))
     })
 }

@@ -72,6 +72,9 @@ impl ProtectJob {
         match spec.open() {
             Err((target, error)) => tell(&mut counts, &target, Finding::Unusable(error)),
             Ok(opened) => {
+                if let Some(misnamed) = opened.found.misnamed {
+                    return Err(misnamed);
+                }
                 let (target, manifest) = (&opened.target, opened.found.manifest);
                 for rival in opened.found.rivals {
                     tell(&mut counts, target, Finding::Rival(rival));

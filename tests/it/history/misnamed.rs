@@ -22,6 +22,8 @@ fn an_older_generation_with_the_name_of_another_is_told_and_not_taken_for_that()
         scene.ended(&["verify", &tree], 4).assert_says(&format!("{tree}: it is the generation"));
         scene.ended(&["restore", &tree, "back"], 2).assert_says("it is the generation");
         assert!(!scene.path("back/file").exists());
+        scene.ended(&["protect", &tree], 2).assert_says("it is the generation");
+        assert!(!scene.path(&tree).join(".dircopy/parity").exists());
     }
     let run = scene.ended(&["verify", "dst"], 4);
     run.assert_says(&format!("dst/{}: it is the generation {}", all[1], all[2]));

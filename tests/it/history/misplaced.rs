@@ -26,6 +26,9 @@ fn one_that_was_moved_there_is_none_of_these() {
     let tree = format!("dst/{moved}");
     scene.ended(&["restore", &tree, "back"], 2).assert_says(SAYS);
     scene.ended(&["verify", &tree], 5).assert_says(SAYS);
+    scene.ended(&["protect", &tree], 2).assert_says(SAYS);
+    scene.ended(&["heal", &tree, "--from-tree", "dst/latest"], 2).assert_says(SAYS);
+    assert!(!scene.path(&tree).join(".dircopy/parity").exists());
     scene.ended(&["verify", "dst"], 5).assert_says(&format!("{tree}: {SAYS}"));
     scene.ended(&["generations", "dst"], 1).assert_says(SAYS);
     // It is the latest by name, and still no base, nor what is restored, nor thinned out.

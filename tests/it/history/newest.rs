@@ -24,6 +24,10 @@ fn a_tree_in_the_place_of_the_newest_is_not_taken_for_it() {
     shell(&scene, &format!("{PLANT}; mv {newest} away; plant {newest}"));
     refused(&scene, "finished record", &[&newest, "dst/latest", "dst"]);
     scene.ended(&["generations", "dst"], 1).assert_says("your last run made it");
+    for path in [&newest, "dst/latest"] {
+        scene.ended(&["protect", path], 2).assert_says("finished record");
+        scene.ended(&["heal", path, "--from-tree", "away"], 2).assert_says("--manifest LIST");
+    }
     // A list that was kept elsewhere says what is good.
     let list = shell(&scene, "ls away/dircopy-*");
     scene.ended(&["restore", &newest, "back", "--expect", list.trim()], 4);
@@ -49,6 +53,9 @@ fn a_tree_in_the_place_of_the_newest_is_not_taken_for_it() {
     let run = scene.bare(["restore", ".", "../../none"]).after(&within).run();
     run.assert_code(2).assert_says("no run of yours left");
     assert!(!scene.ended(&["verify", &newest], 0).err().is_empty());
+    scene.ended(&["protect", &newest], 2).assert_says("no run of yours left");
+    scene.ended(&["heal", &newest, "--from-tree", "away", "--manifest", list.trim()], 0);
+    assert_eq!(shell(&scene, &format!("cat {newest}/file")), "three");
 }
 
 #[test]
