@@ -2,20 +2,21 @@
 //!
 //! Lines of the manifest are gathered by the sizes of their files. Once there are enough of one size, their parity is
 //! made. A file that is not as it is listed is named and left out: parity of rot would keep the rot. Sets that are
-//! whole and of what is listed stay. One that is not goes only when each of its files that is still listed so has
-//! parity elsewhere: until then it may be all that there is.
+//! whole and of what is listed stay, and of their files only those are read that have another size or time by now. One
+//! that is not goes only when each of its files that is still listed so has parity elsewhere: until then it may be all
+//! that there is.
 
 use std::{ffi::OsString, fs::File, io, io::Seek, path::PathBuf, sync::Arc, time::Instant};
 
 use crate::{
     error::Deed, error::Error, error::Result, event::Observer, event::Stop, hash::Digest,
-    io::HashedFrom, parity::AllUnfit, parity::Bins, parity::MOST_SUMS, parity::Means,
+    io::HashedFrom, io::ReadBack, parity::AllUnfit, parity::Bins, parity::MOST_SUMS, parity::Means,
     parity::ParityDir, parity::ParityIndex, parity::ParityReport, parity::Share, parity::Unfit,
     parity::Wanted, path::RelPath, staged::refuse_moved, state::Missing, state::PrivateDir, sys,
-    sys::DirListing, sys::stat::Kind, tree::LastDir, tree::Patience, verify::Checked,
-    verify::Finding, verify::FindingObserver, verify::Findings, verify::ManifestLine,
-    verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Target, verify::Verdict,
-    verify::VerifyJob, verify::VerifyReport, verify::expand,
+    sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir, tree::Patience,
+    verify::Checked, verify::Finding, verify::FindingObserver, verify::Findings,
+    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Target,
+    verify::Verdict, verify::VerifyJob, verify::VerifyReport, verify::expand,
 };
 
 /// The share of parity where none is asked for.
@@ -142,6 +143,7 @@ struct Run<'a> {
     /// True if a listed file has no parity.
     is_lacking: bool,
     last: LastDir,
+    read_back: ReadBack,
     counts: &'a mut Checked,
     report: ParityReport,
 }
@@ -182,6 +184,7 @@ impl Protecting<'_> {
             made: Vec::new(),
             is_lacking: false,
             last: LastDir::default(),
+            read_back: ReadBack::new(),
             counts,
             report: ParityReport { is_all: self.is_all, ..ParityReport::default() },
         };
@@ -267,11 +270,16 @@ impl Run<'_> {
                 Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {}", kind.name())))
             }
         });
-        let size = match stat {
-            Ok(stat) => stat.size,
+        let stat = match stat {
+            Ok(stat) => stat,
             Err(error) => return self.unfit(wanted, Unfit::Io(error)),
         };
-        if has_parity {
+        let size = stat.size;
+        // A run may have given it another time since, and recorded that.
+        if has_parity
+            && (self.index.is_as_it_was(&wanted.path, &wanted.digest, &stat)
+                || self.by.target.is_as_left(&wanted.path, &wanted.digest, &stat))
+        {
             return;
         }
         if let Some(verdict) = self.by.target.other_size(size, &wanted.path, &wanted.digest) {
@@ -281,6 +289,9 @@ impl Run<'_> {
             }
             return;
         }
+        if has_parity {
+            return self.read_kept(wanted);
+        }
         if size == 0 {
             // Nothing of it can be lost but its name.
             return match wanted.digest.is_of_nothing() {
@@ -289,6 +300,28 @@ impl Run<'_> {
             };
         }
         bins.add(wanted, size).into_iter().flatten().for_each(|files| self.close(files));
+    }
+
+    /// Reads a file that has parity in a set that stays, and tells of it.
+    fn read_kept(&mut self, wanted: Wanted) {
+        let Means { root, is_to_stop, on_read, .. } = self.means;
+        let mut read = || {
+            let (file, before) = self.last.open_file(root, &wanted.path).map_err(Unfit::Io)?;
+            let by = wanted.digest.algorithm();
+            let hashed = self.read_back.hash(Medium::any(&file), by, is_to_stop, on_read);
+            let Some(hashed) = hashed.map_err(Unfit::Io)? else { return Ok(None) };
+            match before.change(&Dir::stat_file(&file).map_err(Unfit::Io)?) {
+                Some(change) => Err(Unfit::Changed(change)),
+                None if hashed.digest == Some(wanted.digest) => Ok(Some(hashed.bytes)),
+                None => Err(Unfit::Differs(hashed.digest)),
+            }
+        };
+        match read() {
+            Ok(Some(bytes)) => self.tell(found(wanted, Verdict::Good(HashedFrom::Cache), bytes)),
+            // The run is to stop.
+            Ok(None) => {}
+            Err(why) => self.unfit(wanted, why),
+        }
     }
 
     /// Makes the parity of these files, without those that do not fit.

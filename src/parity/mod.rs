@@ -29,7 +29,7 @@ use crate::error::{Deed, Error, Result};
 use crate::sys::{Dir, DirListing, Medium};
 use crate::{
     hash::Digest, hash::hex, path::RelPath, staged::StagedFile, state::private_dir::NAME,
-    sys::stat::Kind,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
 };
 
 /// The directory in [`NAME`].
@@ -266,6 +266,8 @@ pub struct KnownSet {
 struct Entry {
     path: u64,
     set: u32,
+    /// A hash of its size, and of its time if that is known: with its digest.
+    traits: u32,
     /// `None` if it is lost: then the content may be any that is listed.
     digest: Option<u64>,
 }
@@ -311,7 +313,8 @@ impl ParityIndex {
         for file in &stored.files.files {
             let path = self.key.hash_one(file.path.as_bytes());
             let digest = file.listed.map(|it| self.key.hash_one(it.digest));
-            self.entries.push(Entry { path, set, digest });
+            let traits = self.traits(file.size, file.listed.map(|it| it.mtime));
+            self.entries.push(Entry { path, set, traits, digest });
         }
         let share = stored.share.map(Share);
         self.sets.push(KnownSet {
@@ -335,6 +338,22 @@ impl ParityIndex {
             let is_same = entry.digest.is_none_or(|known| known == digest);
             (number, entry.set as usize, is_same)
         })
+    }
+
+    fn traits(&self, size: u64, mtime: Option<Time>) -> u32 {
+        self.key.hash_one((size, mtime)) as u32
+    }
+
+    /// True if the file at a path, which is `there`, has the size and the time that it had when parity was made of the
+    /// content with this digest; of parity by another program the size is all that is known.
+    pub fn is_as_it_was(&self, path: &RelPath, digest: &Digest, there: &Stat) -> bool {
+        let entry = |(number, _, is_same): (usize, usize, bool)| {
+            self.entries.get(number).filter(|_| is_same)
+        };
+        let is_so = |entry: &Entry| {
+            entry.traits == self.traits(there.size, entry.digest.map(|_| there.mtime))
+        };
+        self.entries(path, digest).filter_map(entry).any(is_so)
     }
 
     /// Number of entries.

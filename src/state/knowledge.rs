@@ -283,9 +283,14 @@ impl Knowledge {
     /// The size of the content with this digest that a run left at `path`, if that is on record: a file of another size
     /// is something else.
     pub fn size_of(&self, path: &[u8], digest: &Digest) -> Option<u64> {
+        self.trace_of(path, digest).map(|trace| trace.size)
+    }
+
+    /// The same with its times, as the run left it.
+    pub fn trace_of(&self, path: &[u8], digest: &Digest) -> Option<Trace> {
         let (row, further) = self.row_of_known_size(path)?;
         let is_of_it = Digests::new(row.digest, further).of(digest.algorithm()) == Some(*digest);
-        is_of_it.then_some(row.trace.size)
+        is_of_it.then_some(row.trace)
     }
 
     /// The digest on record of the file at `path`, if what a run left there had another size.

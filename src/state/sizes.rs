@@ -5,7 +5,9 @@
 
 use std::{path::Path, sync::OnceLock};
 
-use crate::{hash::Digest, state::Knowledge, state::Missing, state::PrivateDir, sys::Dir};
+use crate::{
+    hash::Digest, state::Knowledge, state::Missing, state::PrivateDir, sys::Dir, sys::stat::Stat,
+};
 
 /// A smaller file is read sooner than the record is.
 const LEAST: u64 = 1 << 20;
@@ -47,6 +49,20 @@ impl RecordedSizes {
     ) -> Option<u64> {
         let asked = (size >= LEAST).then(|| self.size_of(path, digest, tree));
         asked.flatten().filter(|recorded| *recorded != size)
+    }
+
+    /// True if the file at `path`, which is `there`, has the size and the time on record of the content with this
+    /// digest. `tree` is asked once.
+    pub fn is_as_left<'a>(
+        &self,
+        path: &[u8],
+        digest: &Digest,
+        there: &Stat,
+        tree: impl FnOnce() -> Option<RecordedTree<'a>>,
+    ) -> bool {
+        let known = self.0.get_or_init(|| tree()?.load());
+        let trace = known.as_ref().and_then(|known| known.trace_of(path, digest));
+        trace.is_some_and(|trace| (trace.size, trace.mtime) == (there.size, there.mtime))
     }
 }
 

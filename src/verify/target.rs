@@ -7,7 +7,7 @@ use crate::{
     error::Result, hash::Algorithm, hash::Chain, hash::Digest, manifest::ManifestName,
     manifest::states_name, path::RelPath, path::directory_of, state::RecordedPayload,
     state::RecordedSizes, state::RecordedTree, sys, sys::Dir, sys::stat::Identity, sys::stat::Kind,
-    verify::PartOf, verify::Rival, verify::Verdict, verify::choice::OwnManifests,
+    sys::stat::Stat, verify::PartOf, verify::Rival, verify::Verdict, verify::choice::OwnManifests,
     verify::unlisted::other_lists,
 };
 
@@ -165,6 +165,13 @@ impl Target {
         let (found, tree) = (size, || self.recorded_tree());
         let recorded = self.sizes.other_than(size, self.below_record(path)?, digest, tree)?;
         Some(Verdict::OtherSize { found, recorded, damage: None })
+    }
+
+    /// True if runs of this user left the content with this digest at `path`, and the file, which is `there`, has the
+    /// size and the time on record.
+    pub fn is_as_left(&self, path: &RelPath, digest: &Digest, there: &Stat) -> bool {
+        let tree = || self.recorded_tree();
+        self.below_record(path).is_some_and(|it| self.sizes.is_as_left(it, digest, there, tree))
     }
 
     fn recorded_tree(&self) -> Option<RecordedTree<'_>> {

@@ -505,7 +505,8 @@ pub fn verdict(report: &VerifyReport, check: &VerifyJob, exit: Exit, amiss: &str
     } else {
         return match (report.covered, report.shard) {
             _ if report.parity.is_some_and(|parity| parity.is_all && parity.kept > 0) => {
-                "done: every listed file has parity; files of sets that were kept were not read"
+                "done: every listed file has parity; files of sets that were kept were not read unless their size or time had \
+                 changed"
                     .into()
             }
             _ if report.parity.is_some_and(|parity| parity.is_all) => {

@@ -107,3 +107,31 @@ fn a_file_that_is_missing_is_named_though_it_has_parity() {
     scene.bare(["heal", "dst"]).run().assert_code(0);
     protect(&scene, &[]).assert_code(0).assert_prints(&["sets that were kept were not read"]);
 }
+
+/// Nor is it read as long as its size and time are those of its parity, or of the record.
+#[test]
+fn a_file_that_was_cut_or_replaced_is_named_though_it_has_parity() {
+    let scene = copied();
+    scene.copy(&["-q", "--parity", "5%"]).assert_code(0);
+    let is_read = |run: &Run, name: &str| run.out().contains(&format!("OK dst/{name}"));
+    let run = protect(&scene, &["-v"]);
+    run.assert_code(0).assert_prints(&["of 10 files; 0 sets made"]);
+    assert!(is_read(&run, "empty") && !is_read(&run, "d"), "{}", run.out());
+    // A run that gives it another time records that.
+    shell(&scene, "touch src/d1/f4");
+    scene.copy(&["-q", "--overwrite-policy", "update"]).assert_code(0);
+    let run = protect(&scene, &["-v"]);
+    assert!(!is_read(&run, "d"), "{}", run.out());
+    shell(
+        &scene,
+        ": >dst/d1/f1; : >dst/d0/f6; head -c 150001 /dev/zero >dst/d1/f7; touch -d 2001-01-01 dst/d2/f5",
+    );
+    let run = protect(&scene, &["-v"]);
+    run.assert_code(4).assert_prints(&["of 10 files; 0 sets made"]);
+    for name in ["d1/f1", "d0/f6", "d1/f7"] {
+        run.assert_says(&format!("differs: dst/{name}"));
+    }
+    assert!(is_read(&run, "d2/f5") && !is_read(&run, "d1/f4"), "{}", run.out());
+    shell(&scene, "for it in d1/f1 d0/f6 d1/f7; do cp src/$it dst/$it; done");
+    protect(&scene, &[]).assert_code(0).assert_prints(&["of 10 files; 0 sets made"]);
+}
