@@ -83,6 +83,13 @@ pub struct Spanned {
     pub next: Option<NextDisk>,
 }
 
+impl Spanned {
+    /// What became of one that copied nothing.
+    fn untouched(reports: Vec<Result<Report>>, next: Option<NextDisk>) -> Self {
+        Self { lacking: vec![0; reports.len()], reports, next }
+    }
+}
+
 /// Copies the source of these jobs, which have it in common, over those of the disks that are here, one after the
 /// other.
 ///
@@ -103,7 +110,7 @@ pub fn span_over(given: &[SpanDisk<'_>], order: SpanOrder) -> Result<Spanned> {
     let nothing = || job.of_nothing(Instant::now(), &observer.stop);
     if nothing()?.is_some() {
         let reports = given.iter().map(|_| nothing().map(Option::unwrap_or_default).map(Ok));
-        return Ok(Spanned { reports: reports.collect::<Result<_>>()?, ..Spanned::default() });
+        return Ok(Spanned::untouched(reports.collect::<Result<_>>()?, None));
     }
     let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
     let (wait, stop) = (job.wait && !job.dry_run, &observer.stop.of_one());
@@ -114,7 +121,7 @@ pub fn span_over(given: &[SpanDisk<'_>], order: SpanOrder) -> Result<Spanned> {
     let disks = Disks::open(given, patience)?;
     if let Some(next) = disks.wanted_first().filter(|_| !disks.is_to_settle()) {
         let reports = given.iter().map(|_| Ok(untouched(0))).collect();
-        return Ok(Spanned { reports, next: Some(next), ..Spanned::default() });
+        return Ok(Spanned::untouched(reports, Some(next)));
     }
     disks.tell_news(given);
     let (reservations, read) = (&Reservations::default(), &FirstRead::default());

@@ -72,6 +72,19 @@ fn directories_stay_together_and_the_index_is_a_list() {
 }
 
 #[test]
+fn an_empty_source_is_said_to_be_empty() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    shell(&scene, "mkdir -p src");
+    let run = span(&scene, &["d1", "d2"]);
+    run.assert_code(1)
+        .assert_prints(&["NOTHING COPIED (exit 1): the source is empty; is its disk mounted?"]);
+    assert!(has(&scene, "d1").is_empty() && !scene.path("d1/.dircopy").exists());
+    span(&scene, &["d1", "d2", "--allow-empty"]).assert_code(0);
+}
+
+#[test]
 fn the_largest_directories_come_first_if_asked() {
     need!(Mount);
     Mount::privately();
