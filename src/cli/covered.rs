@@ -32,15 +32,15 @@ use crate::{
 };
 
 const CODES: &str = "\
-Exit codes:
-  0    every file of SRC is at so many places: it may be erased
-  1    a file of SRC could not be read, or SRC or a place changed meanwhile
+Exit codes; of several that fit, the first of this list:
+  129, 130, 143
+       ended by a signal
   2    usage error, or refused: SRC has no file, or a place is not there
   4    a file is not at so many places: each is named
   5    a line of a list, or all of it, cannot be read, or the newest generation
        at a place is lost
-  129, 130, 143
-       ended by a signal
+  1    a file of SRC could not be read, or SRC or a place changed meanwhile
+  0    every file of SRC is at so many places: it may be erased
 
 Every doubt counts as not there. See docs/guide/covered.md.";
 
@@ -165,8 +165,9 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
     let tell = |report: &CoveredReport, path: &[u8], at: usize, found: &FoundAt| {
         told.set(told.get() + 1);
         in_trash.set(in_trash.get() + u64::from(is_in_trash(path)));
-        let each = report.places.iter().zip(found);
-        let each: Vec<String> = each.map(|(place, found)| is_at(place, *found)).collect();
+        let each = report.places.iter().zip(&job.places).zip(found);
+        let each = each.map(|((place, asked), found)| is_at(place, asked, *found));
+        let each: Vec<String> = each.collect();
         let (places, name) = (count(job.copies as u64, "place"), Shown::bytes(path));
         let (at, each) = (format!("at {at} of {places}"), each.join("; "));
         let line = format!("{at}: {name} ({each})");
@@ -223,9 +224,15 @@ pub fn trees_of(dir: &Path, state: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// What a place has of a file.
-fn is_at(place: &PlaceReport, found: Option<Found>) -> String {
+fn is_at(place: &PlaceReport, asked: &PlaceAsked, found: Option<Found>) -> String {
     let path = Shown::path(&place.path);
-    let Some(found) = found else { return format!("not at {path}") };
+    let Some(found) = found else {
+        // What lies beside generations is not looked at.
+        return match place.is_list || asked.trees.contains(&asked.path) {
+            true => format!("not at {path}"),
+            false => format!("in no generation at {path}"),
+        };
+    };
     match found.standing {
         Standing::There => match (place.is_at_source, &place.same_as) {
             (true, _) => format!("at {path}, on the disk of SRC"),

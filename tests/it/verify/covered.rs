@@ -404,6 +404,25 @@ fn any_generation_counts_for_one_place_and_what_they_share_is_read_once() {
     assert_eq!(trace.lines().filter(|line| line.contains("\"y\"")).count(), 2, "{trace}");
 }
 
+/// What lies beside the generations is not looked at, and not said to be nowhere there. The loss of a file outweighs that
+/// of a generation.
+#[test]
+fn what_lies_beside_generations_is_in_none_of_them() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    let night = || _ = scene.bare(["-q", "src", "a", "--generations"]).run().assert_code(0);
+    night();
+    shell(&scene, "printf three > src/z; cp src/z a/z");
+    let asked = ["a", "--copies", "1", "--read"];
+    covered(&scene, &asked, 4).assert_prints(&["at 0 of 1 place: z (in no generation at a)"]);
+    night();
+    covered(&scene, &asked, 0);
+    shell(&scene, "cd a && mv $(readlink latest) b");
+    covered(&scene, &asked, 4).assert_says("your last run made it");
+    shell(&scene, "rm src/z");
+    covered(&scene, &asked, 5);
+}
+
 /// A bag and generations are refused as the output of a plain copy, and what options they take is not known.
 #[test]
 fn what_a_place_lacks_is_copied_as_the_place_was_made() {
