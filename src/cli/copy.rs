@@ -16,7 +16,7 @@ use crate::{
     cli::show::rows::files, cli::show::rows::size, cli::show::stream_summary::summary,
     cli::show::stream_summary::verdict, cli::span::SpanCopy, cli::verify::protect_copied,
     cli::words, copy::CopyJob, copy::Ending, copy::GenerationSet, copy::LostNames, copy::OutputJob,
-    copy::Report, copy::generations::set::discard, copy::generations::set::hold,
+    copy::Report, copy::generations::set::HeldGenerations, copy::generations::set::hold,
     copy::generations::set::path_of, copy::run::means::count, copy::run::outputs::copy_to_all,
     error::Deed, error::Error, error::Result, event::Event, event::Progress, event::Stop,
     heal::ProtectJob, path::Shown, state::DatedName, state::GenerationNote, stream::Endpoint,
@@ -419,7 +419,7 @@ const MOST_STEPS: usize = 15;
 fn remove(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (Exit, Error)> {
     let refused = |error| (Exit::Refused, error);
     let (root, _) = open(&args.output).map_err(refused)?;
-    let _lock = hold(&root, &args.output).map_err(refused)?;
+    let private = &hold(&root, &args.output).map_err(refused)?;
     let set = GenerationSet::read(&root, &args.output).map_err(refused)?;
     for name in &args.remove {
         let path = args.output.join(name.to_string());
@@ -438,7 +438,8 @@ fn remove(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), 
     };
     // Without an age no trash is removed, and no file loses a name.
     let lost = &mut LostNames::default();
-    discard(&root, &args.output, &args.remove, None, lost, &Stop::default(), &mut tell)
+    let held = HeldGenerations { root: &root, path: &args.output, private };
+    held.discard(&args.remove, None, lost, &Stop::default(), &mut tell)
         .map(drop)
         .map_err(|error| (Exit::Incomplete, error))
 }

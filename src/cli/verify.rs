@@ -17,9 +17,10 @@ use crate::{
     copy::generations::newest::latest, copy::generations::set::UNFINISHED,
     copy::generations::set::path_of, error::Error, error::Result, event::Observer, event::Progress,
     event::Stop, heal::ProtectJob, manifest::read::escape, span::FoundInIndex, span::OpenSpan,
-    span::SpanCheck, span::is_empty_disk, state::DatedName, sys, sys::Dir, sys::Uninterrupted,
-    verify::DirProof, verify::Finding, verify::FindingObserver, verify::MergeJob, verify::Rival,
-    verify::Target, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
+    span::SpanCheck, span::is_empty_disk, state::DatedName, state::LATEST, sys, sys::Dir,
+    sys::Uninterrupted, verify::DirProof, verify::Finding, verify::FindingObserver,
+    verify::MergeJob, verify::Rival, verify::Target, verify::Verdict, verify::VerifyJob,
+    verify::VerifyReport,
 };
 
 /// The setup of a check, whether it makes files whole or not.
@@ -182,6 +183,8 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
         }
         let lost = set.lost.take();
         let lost = lost.filter(|(name, _)| latest != Some(*name) || set.complete.contains(name));
+        let led = lost.is_none().then(|| Untaken::at(&dir.join(LATEST))).flatten();
+        untaken.extend(led.filter(|it| it.is_bad).map(untaken_as_one));
         untaken.extend(lost.map(|(_, error)| Finding::Unusable(error)));
         let has_none =
             set.complete.is_empty() && set.misnamed.is_empty() && set.misplaced.is_empty();

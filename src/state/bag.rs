@@ -129,11 +129,13 @@ impl BagSince {
         let private = PrivateDir::open(bag, path, state, Missing::Leave).ok().flatten();
         let Some(private) = private else { return Self::default() };
         let noted = TagLists::read(&private);
+        let is_noted = noted.is_some();
         let tag_lists = noted.map_or_else(Vec::new, |noted| noted.changed_in(bag));
         let is_ours = BagNote::is_in(&private, bag);
         let payload = private.payload(bag, path);
         let recorded = payload.filter(|it| FinishedManifest::last_named(&it.private).is_some());
         let is_elsewhere = BagNote::doubt(&private) == Some(NoteDoubt::Elsewhere);
+        let is_recorded = recorded.is_some();
         let why = match recorded {
             Some(it) if is_ours && FinishedManifest::is_of_here(&it.private) => None,
             Some(_) if is_ours || is_elsewhere => Some(OF_ANOTHER),
@@ -151,7 +153,10 @@ impl BagSince {
                 "{why}, so the bag's own lists alone prove it, and what is recorded otherwise is named; {remedy}"
             ))
         });
-        let is_unread = TagLists::doubt(&private) == Some(NoteDoubt::Unreadable);
+        let is_unread = match TagLists::doubt(&private) {
+            Some(doubt) => doubt == NoteDoubt::Unreadable,
+            None => is_recorded && !is_noted,
+        };
         let of_tags = (is_ours && is_unread).then(|| {
             cannot(format!("{TAGS_UNREAD}, so these alone prove the tags; {AGAIN}, and the tags"))
         });
@@ -175,7 +180,7 @@ const NO_MORE: &str =
 
 /// What is said of the note of the tag manifests if it is of no use.
 pub const TAGS_UNREAD: &str =
-    "its note of the tag manifests is damaged, or of another version of dircopy";
+    "its note of the tag manifests is gone, damaged, or of another version of dircopy";
 
 // The payload.
 

@@ -43,9 +43,18 @@ pub trait Note: Serialize + DeserializeOwned {
 
     /// The note; `None` if there is none that can be believed.
     fn read(private: &PrivateDir) -> Option<Self> {
-        let (file, _) = private.dir().open_private(Self::FILE.as_ref()).ok()??;
+        Self::read_told(private).ok()?
+    }
+
+    /// The same, for what must not be begun anew because it could not be read.
+    ///
+    /// # Errors
+    /// It cannot be read, which does not say that it is damaged.
+    fn read_told(private: &PrivateDir) -> io::Result<Option<Self>> {
+        let opened = private.dir().open_private(Self::FILE.as_ref())?;
+        let Some((file, _)) = opened else { return Ok(None) };
         let head = head::<Self>(private, &file);
-        read_from(file, &head)
+        Ok(parse(&text_of(file)?, &head))
     }
 
     /// Why there is no note that can be believed; `None` also if there is nothing of its name.
@@ -54,7 +63,7 @@ pub trait Note: Serialize + DeserializeOwned {
             Ok(None) => return None,
             Ok(Some((file, _))) => {
                 let head = head::<Self>(private, &file);
-                text_of(file).map(|text| (text, head))
+                text_of(file).ok().map(|text| (text, head))
             }
             Err(_) => None,
         };
@@ -110,13 +119,14 @@ pub fn text(head: &str, note: &impl Serialize) -> io::Result<String> {
 
 /// Reads such a text from a file. Some notes had no sum at first, and those that say nothing but their head no JSON.
 pub fn read_from<T: DeserializeOwned>(file: File, head: &str) -> Option<T> {
-    parse(&text_of(file)?, head)
+    parse(&text_of(file).ok()?, head)
 }
 
-fn text_of(file: File) -> Option<String> {
-    let mut text = String::new();
-    Uninterrupted(file).take(MOST_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
+/// What a file has; that is damaged where it is no text.
+fn text_of(file: File) -> io::Result<String> {
+    let mut text = Vec::new();
+    Uninterrupted(file).take(MOST_BYTES).read_to_end(&mut text)?;
+    Ok(String::from_utf8(text).unwrap_or_default())
 }
 
 fn parse<T: DeserializeOwned>(text: &str, head: &str) -> Option<T> {

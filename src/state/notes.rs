@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::Deed, error::Result, hash::hex, manifest::SummedReader, manifest::SummedWriter,
-    path::RelPath, state::Note, state::PrivateDir, state::note, state::note::Bound, sys,
-    sys::Attributes, sys::Dir, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
-    sys::traits::Traits,
+    path::RelPath, state::Note, state::PrivateDir, state::note, state::note::Bound,
+    state::private_dir::is_same_mark, state::private_dir::mark_of, sys, sys::Attributes, sys::Dir,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::traits::Traits,
 };
 
 impl Note for Traits {
@@ -118,6 +118,75 @@ impl OpenedDir {
         let mut closed = Ok(());
         Attributes::default().apply(&dir, &before, true, |_, error| closed = Err(error));
         closed.and_then(|()| dir.persist())
+    }
+}
+
+// The directories that runs make for themselves at an output: `trash` and `begun` in the private directory.
+//
+// Who may write to the output can give any directory of this user's their names, also one that the other could not
+// change: a run would empty it as old trash, or go on with it.
+
+/// The trash, by what it is known again.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct OwnTrash(String);
+
+impl Note for OwnTrash {
+    const FILE: &str = "trash";
+    const HEAD: &str = "dircopy trash 1";
+}
+
+impl OwnTrash {
+    /// The open directory.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn of(dir: &Dir) -> io::Result<Self> {
+        mark_of(dir).map(Self)
+    }
+
+    /// True if it is this one, or numbers tell nothing there.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn is(&self, dir: &Dir) -> io::Result<bool> {
+        Ok(!dir.keeps_numbers() || is_same_mark(&mark_of(dir)?, &self.0))
+    }
+}
+
+/// The tree that is to be a generation: its name, and by what it is known again when it is made.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BegunTree {
+    name: String,
+    made: Option<String>,
+}
+
+impl Note for BegunTree {
+    const FILE: &str = "begun";
+    const HEAD: &str = "dircopy begun 1";
+}
+
+impl BegunTree {
+    /// One that is made next.
+    pub fn to_come(name: &str) -> Self {
+        Self { name: name.to_owned(), made: None }
+    }
+
+    /// One that is there.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn of(name: &str, dir: &Dir) -> io::Result<Self> {
+        Ok(Self { name: name.to_owned(), made: Some(mark_of(dir)?) })
+    }
+
+    /// True if it is this one; a run may have been killed when it had made it.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn is(&self, name: &OsStr, dir: &Dir) -> io::Result<bool> {
+        let is_made = |made: &String| mark_of(dir).map(|is| is_same_mark(&is, made));
+        Ok(*name == *self.name
+            && (!dir.keeps_numbers() || self.made.as_ref().map_or(Ok(true), is_made)?))
     }
 }
 

@@ -96,6 +96,17 @@ pub(super) fn mark_of(dir: &Dir) -> io::Result<String> {
     Ok(format!("{:x}{}", dir.identity()?.ino, made_at(dir.birth())))
 }
 
+/// True for two marks of one directory, whose time of birth may not have been told once.
+pub(super) fn is_same_mark(one: &str, other: &str) -> bool {
+    match (one.split_once('@'), other.split_once('@')) {
+        (Some(one), Some(other)) => one == other,
+        (one_born, other_born) => {
+            one_born.map_or(one, |(number, _)| number)
+                == other_born.map_or(other, |(number, _)| number)
+        }
+    }
+}
+
 /// When an entry was made; empty where that is not told.
 fn made_at(birth: Option<Time>) -> String {
     birth.map_or(String::new(), |Time { secs, nanos }| format!("@{secs}.{nanos:09}"))
@@ -404,14 +415,12 @@ impl PrivateDir {
 /// The content of the secret's file, if there is one: a secret, unless it is of no use.
 fn read_secret(dir: &Dir, durable: bool) -> io::Result<Option<Option<Secret>>> {
     let Some((file, _)) = dir.open_private(SECRET.as_ref())? else { return Ok(None) };
-    let (mut hex, mut made) = ([0; Sha256::HEX_LEN], String::new());
-    let expected = made_at(Dir::birth_of(&file));
-    let mut text = Uninterrupted(file).take(MOST_SECRET);
-    let is_whole = text.read_exact(&mut hex).is_ok()
-        && text.read_to_string(&mut made).is_ok_and(|_| made == expected);
-    let secret = Sha256::from_hex(&hex).filter(|_| is_whole).map(Secret);
+    let (mut text, expected) = (Vec::new(), made_at(Dir::birth_of(&file)));
+    // What cannot be read is not torn: a new one would disown all that was made under it.
+    Uninterrupted(&file).take(MOST_SECRET).read_to_end(&mut text)?;
+    let hex = text.strip_suffix(expected.as_bytes());
+    let secret = hex.and_then(Sha256::from_hex).map(Secret);
     if durable && secret.is_some() {
-        let Uninterrupted(file) = text.into_inner();
         sys::persist_file(&file)?;
     }
     Ok(Some(secret))
@@ -450,6 +459,14 @@ mod tests {
 
     fn open(root: &Path, missing: Missing) -> Result<Option<PrivateDir>> {
         PrivateDir::open(&Dir::open(root).unwrap(), root, None, missing)
+    }
+
+    #[test]
+    fn a_mark_without_a_time_is_held_by_its_number() {
+        for (other, is_same) in [("1f@5.0", true), ("1f", true), ("1f@6.0", false), ("1e", false)] {
+            assert_eq!(is_same_mark("1f@5.0", other), is_same, "{other}");
+            assert_eq!(is_same_mark(other, "1f@5.0"), is_same, "{other}");
+        }
     }
 
     #[test]

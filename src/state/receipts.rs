@@ -79,11 +79,13 @@ impl CountedRun {
     ) -> Option<Self> {
         let next = || {
             let _held = hold(private)?;
-            let mut last = LastReceipt::read(private).unwrap_or_default();
-            last.runs += 1;
-            let noted = last.write(private, false).and_then(|()| root.identity());
-            let root = noted.deed("write the private note of receipts in", private.path())?;
-            Ok((last.runs, root))
+            let note = || {
+                let mut last = LastReceipt::read_told(private)?.unwrap_or_default();
+                last.runs += 1;
+                last.write(private, false)?;
+                Ok((last.runs, root.identity()?))
+            };
+            note().deed("write the private note of receipts in", private.path())
         };
         let (run, root) = next().inspect_err(warn).ok()?;
         let (path, elsewhere) = (path.to_path_buf(), elsewhere.map(Path::to_path_buf));
@@ -121,7 +123,7 @@ pub struct ReceiptSequence {
 
 impl ReceiptSequence {
     fn of(private: PrivateDir, held: Option<File>, run: u64) -> io::Result<Self> {
-        let last = LastReceipt::read(&private).unwrap_or_default();
+        let last = LastReceipt::read_told(&private)?.unwrap_or_default();
         let output = private.secret(true)?.of_receipts();
         let number = last.place.as_ref().map_or(0, |place| place.number);
         let own = last.place.clone().filter(|place| place.run == run);

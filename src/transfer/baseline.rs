@@ -503,9 +503,19 @@ impl RecordedList {
         is_to_stop: &dyn Fn() -> bool,
     ) -> Result<Self> {
         let root = Dir::open(bag).deed("open the bag", bag)?;
-        let mut told = BagSince::look(&root, bag, state).told(bag);
+        let since = BagSince::look(&root, bag, state);
+        let is_rewritten = !since.tag_lists.is_empty();
+        let mut told = since.told(bag);
         let recorded = RecordedPayload::load(&root, bag, state, list.algorithm, is_to_stop);
-        let Some(recorded) = recorded else { return Ok(Self { file: None, told }) };
+        let Some(recorded) = recorded else {
+            if is_rewritten {
+                let finding = "what your runs recorded of the payload is gone, and the tag manifests, which cover this \
+                               list, are not as your last run wrote them: give a list that was kept elsewhere \
+                               (--expect LIST)";
+                return Err(Error::finding("rely on", path, finding));
+            }
+            return Ok(Self { file: None, told });
+        };
         let (file, differing) = held(list, recorded, is_to_stop)
             .deed("compare with its private record the list of", bag)?;
         if differing > 0 {

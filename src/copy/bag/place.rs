@@ -15,9 +15,9 @@ use crate::{
     event::Stop, hash::Algorithms, hash::Digests, manifest::ManifestName,
     manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
     manifest::archive::bag::manifest_name, state::BagNote, state::Missing, state::Note,
-    state::NoteDoubt, state::PrivateDir, state::private_dir::NAME, sys, sys::Attributes, sys::Dir,
-    sys::DirListing, sys::PartOwner, sys::is_part_name, tree::Patience, tree::anew::make_anew,
-    tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
+    state::NoteDoubt, state::PrivateDir, state::Secret, state::private_dir::NAME, sys,
+    sys::Attributes, sys::Dir, sys::DirListing, sys::PartOwner, sys::is_part_name, tree::Patience,
+    tree::anew::make_anew, tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
     tree::hand_over::tells_owners,
 };
 
@@ -216,7 +216,11 @@ impl BagRoot {
             .flatten();
         let is_closed = anew.is_some();
         let dir = anew.unwrap_or(dir);
-        is_open &= !is_closed && tells_owners(&dir, PartOwner::default(), false);
+        // By this the next run knows what a killed one left of the trial.
+        let kept = self.private.as_ref().and_then(|it| it.payload(&self.dir, &self.path));
+        let secret = kept.and_then(|kept| kept.private.secret(durable).ok());
+        let output = secret.as_ref().map(Secret::of_parts);
+        is_open &= !is_closed && tells_owners(&dir, PartOwner { output, shard: None }, false);
         if is_open {
             let finding = "users may look into it, or hold it open, who may not look into the source: move it away, or \
                            close it (chown, chmod) if all in it may be trusted, and run again";

@@ -23,17 +23,17 @@ use crate::{
     copy::generations::newest::lead_to, copy::generations::prune::Pruning,
     copy::generations::prune::remove_found, copy::generations::seed::Seeded,
     copy::generations::seed::Seeding, copy::generations::set::Beginning,
-    copy::generations::set::TreePlace, copy::generations::set::UNFINISHED,
-    copy::generations::set::UnfinishedTree, copy::generations::set::cannot_make,
-    copy::generations::set::discard, copy::generations::set::open_private,
+    copy::generations::set::HeldGenerations, copy::generations::set::TreePlace,
+    copy::generations::set::UNFINISHED, copy::generations::set::UnfinishedTree,
+    copy::generations::set::cannot_make, copy::generations::set::open_private,
     copy::generations::set::path_of, copy::generations::set::shared_by_links, copy::mirror::Mirror,
     copy::mirror::departures::TreeRecord, copy::mirror::look::DepartureLook,
     copy::mirror::look::LookResult, copy::run::earlier::EarlierRecords, error::Deed, error::Error,
     error::Result, event::Event, event::EventObserver, event::Progress, event::Stop, io::Renamed,
-    part::content::Method, state::CountedRun, state::DatedName, state::GenerationNote,
-    state::Knowledge, state::LATEST, state::Missing, state::NewestGeneration, state::Note,
-    state::PrivateDir, sys::Attributes, sys::Dir, sys::PartOwner, tree::HeldTree, tree::Patience,
-    tree::Policy,
+    part::content::Method, state::BegunTree, state::CountedRun, state::DatedName,
+    state::GenerationNote, state::Knowledge, state::LATEST, state::Missing,
+    state::NewestGeneration, state::Note, state::PrivateDir, sys::Attributes, sys::Dir,
+    sys::PartOwner, tree::HeldTree, tree::Patience, tree::Policy,
 };
 
 // A run that makes a generation: a tree with an unfinished name is filled, and gets its name when it is complete and
@@ -112,6 +112,7 @@ impl GenerationRun<'_> {
             path: &job.output,
             set: &root.set,
             last: root.last.as_ref(),
+            private: &root.private,
             now,
         };
         let snapshot = place.snapshot()?;
@@ -209,7 +210,8 @@ impl GenerationRun<'_> {
         let set = GenerationSet::read(&dir, path)?;
         for name in &set.foreign_trees {
             let tree = path.join(format!("{name}{UNFINISHED}"));
-            let finding = "another user made it, or may write to it, so it stays; remove it";
+            let finding = "another user made it, or may write to it, or no run of yours began it here, so it stays: give it \
+                           the name that it had, or remove it";
             let error = Error::finding("go on with the tree", tree, finding);
             (self.observer.listen)(&Event::Warning(&error));
         }
@@ -237,7 +239,6 @@ impl GenerationRun<'_> {
         let fail = |error| cannot_make(&root.dir, &part, path, error);
         let last = root.last.as_ref();
         Attributes::default().shed_lists(new).map_err(fail)?;
-        // By this a later run knows the tree as one to go on with, also if this one is refused.
         let private = PrivateDir::open(new, path, None, Missing::Make)?;
         let mut is_shared = last.is_none();
         let is_snapshot = beginning == Beginning::Snapshot;
@@ -295,6 +296,10 @@ impl GenerationRun<'_> {
                 report.manifest =
                     report.manifest.as_ref().and_then(moved).or(report.manifest.take());
                 self.tidy(root, name, new, &mut report, stop);
+                // Names may have been exchanged until now.
+                if let Err(error) = self.is_there(root, name, new) {
+                    report.ending = Ending::Stopped(error);
+                }
             }
             Err(error) => report.ending = Ending::Stopped(error),
         }
@@ -377,7 +382,8 @@ impl GenerationRun<'_> {
         let path = self.job.output.join(part);
         let fail = |error| Error::io("finish the generation", &path, error);
         let counts = report.counts;
-        if let Some(private) = PrivateDir::open(new, &path, None, Missing::Leave)? {
+        let private = PrivateDir::open(new, &path, None, Missing::Leave)?;
+        if let Some(private) = &private {
             let files = counts.copied + counts.replaced + counts.unchanged;
             let bytes = counts.bytes.saturating_add(counts.unchanged_bytes);
             // What has another name now is nothing new.
@@ -387,17 +393,13 @@ impl GenerationRun<'_> {
             let (name, made_in) =
                 (Some(name), GenerationNote::mark_of_all(&root.dir).map_err(fail)?);
             let note = GenerationNote { files, bytes, new_bytes, name, made_in: Some(made_in) };
-            note.write(&private).map_err(fail)?;
+            note.write(private).map_err(fail)?;
         }
         let text = name.to_string();
         root.dir.move_entry(part.as_ref(), &root.dir, text.as_ref()).map_err(fail)?;
         root.dir.persist().map_err(fail)?;
-        if root.dir.stat(text.as_ref(), false).map_err(fail)?.id != new.identity().map_err(fail)? {
-            let made = path_of(&self.job.output, name);
-            let finding = "another directory has its name: someone else may write to the output, and moved what the \
-                           run had made; close it to others (chmod 700)";
-            return Err(Error::finding("finish the generation", made, finding));
-        }
+        self.is_there(root, name, new)?;
+        BegunTree::forget(&root.private).map_err(fail)?;
         let source = &prepared.source.handle;
         let stat = source.stat_self().map_err(fail)?;
         let mut warnings = Vec::new();
@@ -410,6 +412,22 @@ impl GenerationRun<'_> {
             (self.observer.listen)(&Event::Warning(&warning));
         }
         new.persist().map_err(fail)
+    }
+
+    /// That the generation `name` is what was made.
+    ///
+    /// # Errors
+    /// It is not.
+    fn is_there(&self, root: &GenerationRoot, name: DatedName, new: &Dir) -> Result<()> {
+        let (path, text) = (path_of(&self.job.output, name), name.to_string());
+        let fail = |error| Error::io("finish the generation", &path, error);
+        let there = root.dir.stat(text.as_ref(), false).map_err(fail)?.id;
+        if there == new.identity().map_err(fail)? {
+            return Ok(());
+        }
+        let finding = "another directory has its name: someone else may write to the output, and moved what the \
+                       run had made; close it to others (chmod 700)";
+        Err(Error::finding("finish the generation", &path, finding))
     }
 
     /// Lets `latest` lead to the new generation, and moves those that are not kept into the trash. A failure of
@@ -470,7 +488,9 @@ impl GenerationRun<'_> {
         let surplus = keep.map(|keep| keep.surplus(&all)).unwrap_or_default();
         let (keep_trash, tell) =
             (generations.keep_trash, &mut |event: Event<'_>| (observer.listen)(&event));
-        report.trash = discard(&root.dir, &job.output, &surplus, keep_trash, lost, stop, tell)?;
+        let GenerationRoot { dir, private, .. } = root;
+        let held = HeldGenerations { root: dir, path: &job.output, private };
+        report.trash = held.discard(&surplus, keep_trash, lost, stop, tell)?;
         if name.is_ahead() {
             let finding = "its name is of the future: a clock was wrong, or somebody made up a name that sorts last; no \
                            generation goes by --keep until those with such names are moved away";

@@ -90,8 +90,8 @@ impl Latest {
 
 impl GenerationSet {
     /// Holds what is there against the newest generation on record.
-    pub(super) fn ask_record(&mut self, root: &Dir, path: &Path) {
-        let why = match PrivateDir::consult(root, path, None) {
+    pub(super) fn ask_record(&mut self, consulted: Result<Option<PrivateDir>>, path: &Path) {
+        let why = match consulted {
             Ok(Some(private)) => {
                 self.recorded = NewestGeneration::read(&private).and_then(|it| it.name());
                 let none = "it has no note of the newest generation, or one that does not count";

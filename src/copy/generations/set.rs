@@ -8,10 +8,10 @@ use std::{collections::BTreeSet, ffi::OsStr, io, sync::Arc, time::Duration};
 
 use crate::{
     copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Cause, error::Deed,
-    error::Error, error::Result, event::Event, event::Stop, path::RelPath, state::DatedName,
-    state::GenerationNote, state::Missing, state::PrivateDir, state::closing::FINISHED,
-    state::generation::misplaced, state::private_dir::NAME, sys, sys::Dir, sys::DirListing,
-    sys::stat::Kind, tree::HeldTree, tree::OutputDir, tree::Patience,
+    error::Error, error::Result, event::Event, event::Stop, path::RelPath, state::BegunTree,
+    state::DatedName, state::GenerationNote, state::Missing, state::Note, state::PrivateDir,
+    state::closing::FINISHED, state::generation::misplaced, state::private_dir::NAME, sys,
+    sys::Dir, sys::DirListing, sys::stat::Kind, tree::HeldTree, tree::OutputDir, tree::Patience,
 };
 
 /// The ending behind the date of a tree that is not finished.
@@ -52,6 +52,9 @@ impl GenerationSet {
     /// It cannot be listed.
     pub fn read(root: &Dir, path: &Path) -> Result<Self> {
         let fail = |error| Error::io("list", path, error);
+        let consulted = PrivateDir::consult(root, path, None);
+        let known = consulted.as_ref().ok().and_then(Option::as_ref);
+        let begun = known.map(BegunTree::read_told).transpose().map_err(fail)?.flatten();
         let mut set = Self::default();
         for entry in DirListing::of(root).map_err(fail)? {
             let listed = entry.map_err(fail)?.name;
@@ -59,7 +62,11 @@ impl GenerationSet {
             let unfinished = text.strip_suffix(UNFINISHED).and_then(DatedName::parse);
             let Some(name) = unfinished.or_else(|| DatedName::parse(text)) else { continue };
             let at = path.join(&*listed);
-            match find_own(root, &at, &listed, unfinished.is_none()) {
+            let found = match unfinished {
+                Some(_) => find_unfinished(root, &listed, begun.as_ref()),
+                None => find_own(root, &at, &listed),
+            };
+            match found {
                 Ok(Some(_)) if unfinished.is_some() => set.unfinished.push(name),
                 Ok(Some(OwnTree { misplaced: Some(error), .. })) => {
                     set.misplaced.push((name, error))
@@ -77,8 +84,8 @@ impl GenerationSet {
             }
         }
         set.complete.sort();
+        set.ask_record(consulted, path);
         set.unfinished.sort();
-        set.ask_record(root, path);
         Ok(set)
     }
 
@@ -156,23 +163,15 @@ struct OwnTree {
     misplaced: Option<Error>,
 }
 
-/// The directory `name` at `path`, if it was made by this user's runs; with `complete`, by one that was completed. One
-/// that is not complete is this user's, and nobody else may write to it, or it is not known what was put into it.
+/// The directory `name` at `path`, if it was made by a run of this user's that was completed.
 ///
 /// # Errors
 /// It cannot be told.
-fn find_own(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> io::Result<Option<OwnTree>> {
+fn find_own(root: &Dir, path: &Path, name: &OsStr) -> io::Result<Option<OwnTree>> {
     let Some(dir) = open_own(root, name)? else { return Ok(None) };
-    if !complete && !dir.is_kept()? {
-        return Ok(None);
-    }
     let private = match PrivateDir::open(&dir, path, None, Missing::Leave) {
         Ok(Some(private)) => private,
-        // A run was killed when it had made no more.
-        Ok(None) => {
-            let is_new = !complete && DirListing::is_empty(&dir).unwrap_or(false);
-            return Ok(is_new.then(OwnTree::default));
-        }
+        Ok(None) => return Ok(None),
         Err(error) => {
             return match (error.cause(), open_own(&dir, NAME.as_ref())?) {
                 (Cause::Io(cause), Some(_)) => Err(io::Error::new(cause.kind(), error.reason())),
@@ -181,12 +180,26 @@ fn find_own(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> io::Result
         }
     };
     let finished = private.dir().stat(FINISHED.as_ref(), false).if_there()?;
-    let is_own = !complete || finished.is_some_and(|it| it.kind == Kind::File);
     let own = || OwnTree {
         misnamed: GenerationNote::misnamed(&private, path),
-        misplaced: misplaced(&private, path, root).filter(|_| complete),
+        misplaced: misplaced(&private, path, root),
     };
-    Ok(is_own.then(own))
+    Ok(finished.is_some_and(|it| it.kind == Kind::File).then(own))
+}
+
+/// The directory `name`, if it is the tree that a run of this user's had `begun` here as a generation, and nobody else
+/// may write to it, or it is not known what was put into it. Any other directory of this user's may have been given
+/// such a name.
+///
+/// # Errors
+/// It cannot be told.
+fn find_unfinished(
+    root: &Dir,
+    name: &OsStr,
+    begun: Option<&BegunTree>,
+) -> io::Result<Option<OwnTree>> {
+    let (Some(dir), Some(begun)) = (open_own(root, name)?, begun) else { return Ok(None) };
+    Ok((dir.is_kept()? && begun.is(name, &dir)?).then(OwnTree::default))
 }
 
 /// The directory `name`, if there is one that may be this user's: not what is a link or no directory, nor one of
@@ -251,31 +264,53 @@ pub fn hold(root: &Dir, path: &Path) -> Result<PrivateDir> {
     Ok(private)
 }
 
-/// Moves generations into the trash of their directory, which is at `path`, and removes trash that is older than
-/// `keep_trash`, by which files may lose names. Returns where they are.
-///
-/// # Errors
-/// One cannot be moved, or old trash cannot be removed.
-pub fn discard(
-    root: &Dir,
-    path: &Path,
-    surplus: &[DatedName],
-    keep_trash: Option<Duration>,
-    lost: &mut LostNames,
-    stop: &Stop,
-    tell: &mut dyn FnMut(Event<'_>),
-) -> Result<Option<PathBuf>> {
-    let handle = root.try_clone().deed("open", path)?;
-    let output = OutputDir { handle: Some(handle), ..OutputDir::absent(path.into()) };
-    let mut trash = Trash::new(&output);
-    for name in surplus {
-        let fail = |error| Error::io("move to the trash", path_of(path, *name), error);
-        let text = name.to_string();
+/// The directory of all generations, which is held.
+#[derive(Clone, Copy)]
+pub struct HeldGenerations<'a> {
+    pub root: &'a Dir,
+    /// Where it is.
+    pub path: &'a Path,
+    pub private: &'a PrivateDir,
+}
+
+impl HeldGenerations<'_> {
+    /// Moves generations into the trash, and removes trash that is older than `keep_trash`, by which files may lose
+    /// names. Returns where they are.
+    ///
+    /// # Errors
+    /// One cannot be moved, or old trash cannot be removed.
+    pub fn discard(
+        &self,
+        surplus: &[DatedName],
+        keep_trash: Option<Duration>,
+        lost: &mut LostNames,
+        stop: &Stop,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<PathBuf>> {
+        let handle = self.root.try_clone().deed("open", self.path)?;
+        let output = OutputDir { handle: Some(handle), ..OutputDir::absent(self.path.into()) };
+        let mut trash = Trash::new(&output, Some(self.private));
+        for name in surplus {
+            self.discard_one(*name, &mut trash)?;
+            tell(Event::GenerationRemoved(name.to_string().as_bytes()));
+        }
+        if let Some(keep) = keep_trash {
+            trash.expire(keep, stop, lost, |removed| match removed {
+                Ok(name) => tell(Event::TrashRemoved(name.as_bytes())),
+                Err(error) => tell(Event::Warning(&error)),
+            })?;
+        }
+        Ok(trash.path())
+    }
+
+    fn discard_one(&self, name: DatedName, trash: &mut Trash<'_>) -> Result<()> {
+        let (root, at, text) = (self.root, &path_of(self.path, name), name.to_string());
+        let fail = |error| Error::io("move to the trash", at, error);
         let to = trash.dir(&RelPath::root())?;
         // Names may have been exchanged since the set was read.
         let kept = root.open_dir(text.as_ref(), false).map_err(fail)?;
-        let private = PrivateDir::open(&kept, &path_of(path, *name), None, Missing::Leave)?;
-        let (at, private) = (&path_of(path, *name), private.as_ref());
+        let private = PrivateDir::open(&kept, at, None, Missing::Leave)?;
+        let private = private.as_ref();
         let misnamed = private.and_then(|it| GenerationNote::misnamed(it, at));
         let not_here = misnamed.or_else(|| misplaced(private?, at, root));
         not_here.map_or(Ok(()), Err)?;
@@ -283,18 +318,14 @@ pub fn discard(
         if to.stat(text.as_ref(), false).map_err(fail)?.id != kept.identity().map_err(fail)? {
             let moved =
                 io::Error::other("another directory has its name: someone else may write there");
-            return Err(fail(moved));
+            let back = to.move_entry(text.as_ref(), root, text.as_ref());
+            return Err(fail(moved).with_note(match back {
+                Ok(()) => "; that one stays where it was".to_owned(),
+                Err(error) => format!("; that one is in the trash ({error})"),
+            }));
         }
-        to.persist().and_then(|()| root.persist()).map_err(fail)?;
-        tell(Event::GenerationRemoved(text.as_bytes()));
+        to.persist().and_then(|()| root.persist()).map_err(fail)
     }
-    if let Some(keep) = keep_trash {
-        trash.expire(keep, stop, lost, |removed| match removed {
-            Ok(name) => tell(Event::TrashRemoved(name.as_bytes())),
-            Err(error) => tell(Event::Warning(&error)),
-        })?;
-    }
-    Ok(trash.path())
 }
 
 // The tree that a run fills, until it has the name of a generation.
@@ -329,6 +360,8 @@ pub struct TreePlace<'a> {
     pub set: &'a GenerationSet,
     /// The newest generation.
     pub last: Option<&'a HeldTree>,
+    /// In which is noted what is begun.
+    pub private: &'a PrivateDir,
     pub now: DatedName,
 }
 
@@ -344,6 +377,7 @@ impl TreePlace<'_> {
         };
         let (name, path) = self.named(self.set.next_name(self.now));
         let fail = |error| cannot_make(self.root, &name, &path, error);
+        BegunTree::to_come(&name).write(self.private, true).map_err(fail)?;
         if !self.root.make_snapshot(&last.dir, name.as_ref()).map_err(fail)? {
             return Ok(None);
         }
@@ -359,6 +393,7 @@ impl TreePlace<'_> {
         let (name, path) = self.named(left.unwrap_or(self.set.next_name(self.now)));
         let fail = |error| cannot_make(self.root, &name, &path, error);
         if left.is_none() {
+            BegunTree::to_come(&name).write(self.private, true).map_err(fail)?;
             self.root.make_tree(name.as_ref()).map_err(fail)?;
         }
         let beginning = if left.is_some() { Beginning::LeftBehind } else { Beginning::Empty };
@@ -384,7 +419,11 @@ impl TreePlace<'_> {
             dir.unprotect();
             dir.take_over().map_err(fail)?;
         }
-        Ok(UnfinishedTree { tree: HeldTree { dir: Arc::new(dir), path }, name, beginning })
+        let tree = UnfinishedTree { tree: HeldTree { dir: Arc::new(dir), path }, name, beginning };
+        let fail = |error| cannot_make(self.root, &tree.name, &tree.tree.path, error);
+        let begun = BegunTree::of(&tree.name, &tree.tree.dir).map_err(fail)?;
+        begun.write(self.private, true).map_err(fail)?;
+        Ok(tree)
     }
 
     fn named(&self, name: DatedName) -> (String, PathBuf) {

@@ -19,11 +19,11 @@ use crate::copy::mirror::{
 use crate::{
     copy::LostNames, copy::commit::accounting::Accounting, error::Deed, error::Error,
     error::Result, error::is_absent, event::Event, event::Stop, hash::Algorithm, path::DirPath,
-    path::RelPath, state::DatedName, state::Departing, state::Knowledge, state::PrivateDir,
-    state::private_dir::TRASH, sys, sys::Attributes, sys::Dir, sys::DirListing, sys::DirReader,
-    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::Cleanup, tree::OutputDir,
-    tree::PassDir, tree::Protected, tree::SourceDir, tree::Step, tree::TreePass,
-    tree::UnknownParts, tree::cleanup, tree::dirs::open_source_below,
+    path::RelPath, state::DatedName, state::Departing, state::Knowledge, state::Note,
+    state::OwnTrash, state::PrivateDir, state::private_dir::TRASH, sys, sys::Attributes, sys::Dir,
+    sys::DirListing, sys::DirReader, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
+    tree::Cleanup, tree::OutputDir, tree::PassDir, tree::Protected, tree::SourceDir, tree::Step,
+    tree::TreePass, tree::UnknownParts, tree::cleanup, tree::dirs::open_source_below,
 };
 
 // The trash of an output: `.dircopy-trash/2026-11-21T020000Z/`, with each piece at the path that it had.
@@ -34,6 +34,8 @@ const TRIES: usize = 100;
 /// The trash of a run.
 pub struct Trash<'a> {
     output: &'a OutputDir,
+    /// By its secret the output's trash is known.
+    private: Option<&'a PrivateDir>,
     /// The trash of this run; made when the first piece comes.
     dated: Option<(DatedName, Dir)>,
     /// The directory of the trash that was opened last.
@@ -42,8 +44,8 @@ pub struct Trash<'a> {
 
 impl<'a> Trash<'a> {
     /// A trash in the output whose root is `output`.
-    pub fn new(output: &'a OutputDir) -> Self {
-        Self { output, dated: None, last: None }
+    pub fn new(output: &'a OutputDir, private: Option<&'a PrivateDir>) -> Self {
+        Self { output, private, dated: None, last: None }
     }
 
     /// Where this run's trash is, if there is any.
@@ -81,11 +83,12 @@ impl<'a> Trash<'a> {
             return self.dated.as_ref().map(|(_, dir)| dir).ok_or(io::ErrorKind::NotFound.into());
         }
         let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        root.make_dir(TRASH.as_ref(), true).unless_taken()?;
+        let is_new = root.make_dir(TRASH.as_ref(), true).unless_taken()?.is_some();
         let trash = root.open_dir(TRASH.as_ref(), false)?;
         if !trash.is_kept()? {
             return Err(io::Error::other("another user made it, or may write to it: remove it"));
         }
+        self.refuse_foreign(&trash, is_new)?;
         let mut name = DatedName::new(Timestamp::now());
         for _ in 0..TRIES {
             let text = OsString::from(name.to_string());
@@ -98,6 +101,28 @@ impl<'a> Trash<'a> {
             name = name.next().ok_or(io::ErrorKind::AlreadyExists)?;
         }
         Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Refuses what is no trash of this output. One that no run noted, as that of earlier versions, is known by what is
+    /// in it.
+    ///
+    /// # Errors
+    /// It is another directory of this user's, or it cannot be told.
+    fn refuse_foreign(&self, trash: &Dir, is_new: bool) -> io::Result<()> {
+        const FOREIGN: &str = "no run of yours made it as trash of this output: give it the name that it had, or another one";
+        let Some(private) = self.private else { return Ok(()) };
+        let noted = OwnTrash::read_told(private)?.filter(|_| !is_new);
+        match noted.map(|noted| noted.is(trash)).transpose()? {
+            Some(true) => return Ok(()),
+            Some(false) => return Err(io::Error::other(FOREIGN)),
+            None => {}
+        }
+        for entry in DirListing::of(trash)? {
+            if entry?.name.to_str().and_then(DatedName::parse).is_none() {
+                return Err(io::Error::other(FOREIGN));
+            }
+        }
+        OwnTrash::of(trash)?.write(private, true)
     }
 
     /// Removes the trash of earlier runs that is older than `keep`; `tell` is told the name of each that went, and why
@@ -117,6 +142,7 @@ impl<'a> Trash<'a> {
         let Some(root) = &self.output.handle else { return Ok(()) };
         let trash = root.open_unmounted(TRASH.as_ref()).if_there().map_err(fail)?;
         let Some(trash) = trash else { return Ok(()) };
+        self.refuse_foreign(&trash, false).map_err(fail)?;
         let own = self.dated.as_ref().map(|(name, _)| *name);
         let now = Timestamp::now();
         let is_old = |name: &DatedName| {
@@ -247,7 +273,7 @@ impl Removal<'_> {
         listed: &HashSet<RelPath>,
         accounting: &mut Accounting<'_>,
     ) -> Option<PathBuf> {
-        let mut trash = Trash::new(&self.output);
+        let mut trash = Trash::new(&self.output, self.private);
         if accounting.counts.failed == 0 {
             self.clean_up(accounting);
         }

@@ -1,7 +1,7 @@
 //! A bag that another user may write to: data and lists that were written anew agree with each other, and not with what
 //! the runs recorded that made the bag.
 
-use crate::harness::{Act, Habit, Mirror, Need, Run, Scene, have, need, shell};
+use crate::harness::{Act, Habit, Mirror, Need, Run, Scene, Strace, have, need, shell};
 
 /// Writes the lists of the bag in this directory anew, as a program for bags would.
 const SEAL: &str = "find data -type f | sort | xargs -d '\\n' sha256sum > manifest-sha256.txt
@@ -233,9 +233,9 @@ fn tags_that_were_written_anew_are_told() {
     let run = scene.copy(&again);
     assert!(!run.err().contains("cannot rely"), "{}", run.err());
     is_valid(&scene);
-    // The tags of a bag that an earlier version made are on no record.
+    // The tags of a bag that an earlier version made are on no record, which is said.
     shell(&scene, &format!("rm dst/.dircopy/tag-lists && cd dst && {evil}"));
-    is_valid(&scene);
+    verify(&scene, 0).assert_says("its note of the tag manifests is gone");
 }
 
 /// Who edits tags with another program is told what to do.
@@ -330,7 +330,7 @@ fn a_bag_whose_note_is_damaged_is_not_said_to_be_copied() {
 
 #[test]
 fn a_bag_whose_note_of_the_tags_is_damaged_says_so() {
-    let unread = "its note of the tag manifests is damaged, or of another version of dircopy";
+    let unread = "its note of the tag manifests is gone, damaged, or of another version of dircopy";
     for spoil in SPOILS {
         let scene = spoiled("tag-lists", spoil);
         verify(&scene, 0).assert_says(unread).assert_says("these alone prove the tags");
@@ -394,5 +394,37 @@ fn directories_have_other_numbers_after_each_mount() {
                 "rm src/3; diff -r src below/{payload} | grep -v ': \\.\\?dircopy' | (! grep .)"
             ),
         );
+    }
+}
+
+/// What is recorded of the payload is lost, and its list was written anew: the tag manifests on record tell it.
+#[test]
+fn a_list_that_nothing_on_record_covers_is_not_restored_by() {
+    let scene = rewritten("rm .dircopy/payload/record && printf ONE > data/a");
+    verify(&scene, 4);
+    scene.ended(&["restore", "dst", "back"], 2).assert_says("are not as your last run wrote them");
+    assert!(!scene.path("back/a").exists());
+}
+
+#[test]
+fn a_note_of_the_tags_that_is_gone_is_told() {
+    let scene = rewritten("rm .dircopy/tag-lists && echo Contact-Name: Eve >> bag-info.txt");
+    verify(&scene, 0).assert_says("its note of the tag manifests is gone, damaged");
+}
+
+/// A run is killed at its trial of whether the file system of the payload has owners.
+#[test]
+fn a_bag_is_finished_after_a_kill_at_a_trial() {
+    need!(Root, Strace);
+    for when in 1..6 {
+        let scene = Scene::new();
+        scene.src.file("a", "one").file("dir/b", "two");
+        scene.copy(&["--bag"]).assert_code(0);
+        shell(&scene, "chmod 755 src dst/data; chmod 700 src/dir; echo more > src/new");
+        let fault = format!("signal=SIGKILL:when={when}");
+        let strace = Strace::inject(&scene, "unlinkat", &fault);
+        strace.run(scene.command(["--bag"]));
+        scene.copy(&["--bag"]).assert_code(0);
+        is_valid(&scene);
     }
 }

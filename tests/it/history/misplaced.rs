@@ -1,7 +1,8 @@
-//! Generations in a directory that another user may write to, who moved one of another output there.
+//! Generations in a directory that another user may write to, who moved one of another output there, or gave directories
+//! of root's the names of what runs make for themselves.
 
 use super::{names, nights};
-use crate::harness::{Scene, shell};
+use crate::harness::{Scene, Strace, need, shell};
 
 const SAYS: &str = "it was made in another directory";
 
@@ -73,4 +74,104 @@ fn one_that_its_owner_moved_is_taken_again() {
     // A directory of all that was renamed is the same one.
     shell(&scene, "mv dst renamed");
     scene.ended(&["verify", "renamed"], 0);
+}
+
+/// Nights of a source with a directory that is called as the trash of a run is; the first night alone has a file in it.
+fn dated_nights() -> (Scene, Vec<String>) {
+    let scene = Scene::new();
+    scene.src.file("2020-01-01T000000Z/gone", "gone").file("file", "one");
+    shell(&scene, "mkdir -m 777 dst");
+    scene.copy(&["--generations"]).assert_code(0);
+    shell(&scene, "rm src/2020-01-01T000000Z/gone");
+    for content in ["two", "three"] {
+        scene.src.file("file", content);
+        scene.copy(&["--generations"]).assert_code(0);
+    }
+    let names = names(&scene);
+    (scene, names)
+}
+
+#[test]
+fn a_night_that_is_called_as_the_trash_is_not_emptied() {
+    let (scene, all) = dated_nights();
+    shell(&scene, &format!("mv dst/{} dst/.dircopy-trash", all[0]));
+    for keep in ["last=9", "last=1"] {
+        let run = scene.copy(&["--generations", "--keep", keep, "--keep-trash", "1d"]);
+        run.assert_code(0).assert_says("no run of yours made it as trash of this output");
+        assert!(scene.path("dst/.dircopy-trash/2020-01-01T000000Z/gone").exists());
+    }
+    assert!(scene.dst.join(&all[1]).exists(), "nothing is moved there either");
+    // It is what it was under its own name, and the next trash is trash.
+    shell(&scene, &format!("mv dst/.dircopy-trash dst/{}", all[0]));
+    let trash = &["--generations", "--keep", "last=1", "--keep-trash", "1d"];
+    scene.copy(trash).assert_code(0);
+    shell(&scene, "cd dst/.dircopy-trash && mv 20*Z 2001-01-01T000000Z");
+    scene.copy(trash).assert_code(0);
+    assert!(!scene.path("dst/.dircopy-trash/2001-01-01T000000Z").exists());
+}
+
+/// The directory of all generations beside a mirror is none of its trash, whatever it is called.
+#[test]
+fn generations_that_are_called_as_the_trash_of_a_mirror_are_not_emptied() {
+    let (scene, all) = dated_nights();
+    scene.tree("other").file("f", "f");
+    let mirror = ["-i", "other", "-o", "shared", "--mirror", "--keep-trash", "1d"];
+    scene.ended(&mirror, 0);
+    let old = "shared/.dircopy-trash/2001-01-01T000000Z";
+    shell(
+        &scene,
+        &format!("mv dst shared/.dircopy-trash; mv shared/.dircopy-trash/{} {old}", all[0]),
+    );
+    let run = scene.ended(&mirror, 0);
+    run.assert_says("no run of yours made it as trash of this output");
+    assert!(scene.path(old).join("file").exists());
+}
+
+#[test]
+fn what_is_called_as_an_unfinished_night_is_not_gone_on_with() {
+    let (scene, all) = dated_nights();
+    scene.tree("plain").file("f", "f");
+    scene.ended(&["-i", "plain", "-o", "backup"], 0);
+    for (from, to) in [(format!("dst/{}", all[0]), &all[0]), ("backup".into(), &all[0])] {
+        let before =
+            shell(&scene, &format!("cd {from}; find . -type f | sort; cat file f 2>&1 || true"));
+        shell(&scene, &format!("mv {from} dst/{to}.part"));
+        scene.src.file("file", "four");
+        let run = scene.copy(&["--generations"]);
+        run.assert_code(0).assert_says("no run of yours began it here");
+        shell(&scene, &format!("mv dst/{to}.part {from}"));
+        let after =
+            shell(&scene, &format!("cd {from}; find . -type f | sort; cat file f 2>&1 || true"));
+        assert_eq!(before, after, "{from}");
+    }
+    assert_eq!(names(&scene).len(), 5);
+}
+
+/// The names of the oldest and of the newest night are exchanged when the oldest is moved to the trash.
+#[test]
+fn the_newest_night_is_not_left_in_the_trash() {
+    need!(Strace);
+    let (scene, all) = nights(&["one", "two"]);
+    scene.src.file("file", "three");
+    let strace = Strace::inject(&scene, "renameat2", "delay_enter=1500000");
+    let strace = strace.on(scene.dst.join(&all[0]));
+    let mut running = strace.spawn(scene.command(["--generations", "--keep", "last=2"]));
+    running.until("the move to the trash", || strace.log().contains(&all[0]));
+    let newest = names(&scene).pop().unwrap();
+    shell(&scene, &format!("cd dst; mv {newest} tmp; mv {} {newest}; mv tmp {}", all[0], all[0]));
+    let run = running.wait();
+    assert_ne!(run.code, Some(0));
+    run.assert_says("another directory has its name");
+    assert_eq!(
+        shell(&scene, "for f in dst/20*Z/file; do cat $f; echo; done | sort").trim(),
+        "one\nthree\ntwo"
+    );
+}
+
+#[test]
+fn a_check_of_all_says_that_latest_leads_elsewhere() {
+    let (scene, all) = nights(&["one", "two"]);
+    scene.ended(&["verify", "dst"], 0);
+    shell(&scene, &format!("ln -sfn {} dst/latest", all[0]));
+    scene.ended(&["verify", "dst"], 5).assert_says(&format!("it leads to {}", all[0]));
 }

@@ -112,7 +112,7 @@ fn a_night_opens_only_what_changed() {
 #[test]
 fn a_killed_night_is_gone_on_with() {
     need!(Kinds, Strace);
-    for call in ["unlinkat:when=3", "renameat,renameat2,linkat:when=2", "ioctl:when=4"] {
+    for call in ["unlinkat:when=3", "renameat,renameat2,linkat:when=4", "ioctl:when=4"] {
         let (scene, _mount) = scene("");
         night(&scene, || scene.copy(&["--generations"]));
         change(&scene);

@@ -316,7 +316,7 @@ fn an_unfinished_tree_gives_no_access_lists() {
         night(&scene).assert_code(0);
         scene.src.file("d/new", "new").file("d/e/new", "new");
         // On btrfs the tree is made by a snapshot.
-        let strace = Strace::inject(&scene, "renameat,renameat2,linkat", "signal=KILL:when=2");
+        let strace = Strace::inject(&scene, "renameat,renameat2,linkat", "signal=KILL:when=4");
         let killed = strace.run(scene.command(["--generations"]));
         assert_ne!(killed.code, Some(0));
         shell(
