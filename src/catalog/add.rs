@@ -14,7 +14,9 @@ use crate::{
     path::{Examples, RelPath, Shown, directory_of},
     state::{PrivateDir, private_dir::NAME},
     sys::{self, Dir, PlainUse},
-    verify::{CoveredJob, DiffJob, Found, Proof, Tree, is_enough, refuse_index, time_of_list},
+    verify::{
+        CoveredJob, DiffJob, Found, Proof, Recorded, Tree, is_enough, refuse_index, time_of_list,
+    },
 };
 
 /// What is to be added.
@@ -40,6 +42,8 @@ pub struct Added {
     /// Files of a tree of which no record says anything, and those that are in doubt.
     pub unknown: Examples,
     pub doubtful: Examples,
+    /// Files that the record has, and that are not there.
+    pub gone: Examples,
     /// Lines of a list that cannot be used.
     pub unusable: u64,
     /// True for a list of which nothing says what disk it is of.
@@ -284,7 +288,8 @@ impl<'c> Rows<'c> {
             name => [name, b"/"].concat(),
         };
         let tree = Tree::open(path, &asked, observer)?;
-        tree.each_recorded(observer, &mut |path, size, recorded| {
+        let mut gone = Examples::default();
+        let see = &mut |path: &[u8], size: u64, recorded: Option<&Recorded>| {
             let path = [&begin[..], path].concat();
             match recorded.map(|it| (it, it.found)) {
                 None => self.added.unknown.add(&path),
@@ -295,7 +300,14 @@ impl<'c> Rows<'c> {
                 }
             }
             Ok(())
-        })
+        };
+        // What cannot be read may be there: then what was known of the tree stays.
+        let whole = tree.each_recorded(observer, see, &mut |path| {
+            gone.add(&[&begin[..], path].concat());
+        });
+        whole.map_err(|error| error.of_deed("add to the catalogue"))?;
+        self.added.gone = gone;
+        Ok(())
     }
 
     /// Takes the files of a list.

@@ -212,6 +212,7 @@ fn add(args: &AddArgs, catalog: &Catalog, follower: &Follower<'_>) -> Exit {
         for (left, what) in [
             (added.unknown, "of which no record of yours says anything"),
             (added.doubtful, "that may have changed since they were copied"),
+            (added.gone, "that your record has and that are not there"),
         ] {
             if let Some(names) = left.names() {
                 let files = count(left.number, "file");

@@ -33,7 +33,7 @@ pub use covered::{
     AtLeast, CoveredJob, CoveredReport, Found, FoundAt, PROOFS, PlaceAsked, PlaceReport, Proof,
     Standing,
 };
-pub(crate) use covered::{Tree, is_enough, refuse_index, time_of_list};
+pub(crate) use covered::{Recorded, Tree, is_enough, refuse_index, time_of_list};
 pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
 pub use finding::{

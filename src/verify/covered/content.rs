@@ -1,20 +1,20 @@
 //! What is read for that: the files of the source, and those of the trees at places.
 
 use std::{
-    collections::BTreeSet, collections::HashSet, fs::File, hash::DefaultHasher, hash::Hash,
-    hash::Hasher, io, path::Path, path::PathBuf, sync::atomic::Ordering::Relaxed,
+    cell::RefCell, collections::BTreeSet, collections::HashSet, fs::File, hash::DefaultHasher,
+    hash::Hash, hash::Hasher, io, path::Path, sync::atomic::Ordering::Relaxed,
 };
 
 use crate::{
-    error::{Deed, Error, Result},
+    error::{Cause, Deed, Error, Result},
     event::{Event, EventObserver},
     hash::{Algorithm, Algorithms, Digest},
     io::{HashedFrom, ReadBack},
-    manifest::{ManifestName, archive::bag, lists::is_span_index},
+    manifest::archive::bag,
     path::RelPath,
     state::private_dir::{NAME, TRASH},
     state::{Belief, KeptPayload, Knowledge, PrivateDir, Row, plugs::KnownPlugs},
-    sys::{self, Dir, DirListing, Medium, stat::Identity, stat::Kind, stat::Stat},
+    sys::{self, Dir, Medium, stat::Identity, stat::Kind, stat::Stat},
     tree::EntryBelow,
     tree::pass::each_below,
     verify::covered::{Contents, CoveredJob, CoveredReport, Found, Proof, Standing},
@@ -24,10 +24,6 @@ use crate::{
 };
 
 const DEED: &str = "take for covered";
-
-/// The error about an index.
-const INDEX: &str = "it is the index of a span, which says what is on other disks and is no place: give these disks, \
-                     or the manifest of each";
 
 /// What stopped a pass over a tree.
 enum Stopped {
@@ -274,7 +270,7 @@ impl<'a> Tree<'a> {
     ) -> Result<(u64, u64)> {
         let mut reader = FileReader::new(observer, Algorithms::default().with(Algorithm::Sha256));
         let mut unknown = 0;
-        let warn = |error: &Error| (observer.listen)(&Event::Warning(error));
+        let warn = |error: Error| (observer.listen)(&Event::Warning(&error));
         let sum = Self::each(self.path, observer, &warn, &mut |entry, stat| {
             let is_again = self.job.read && stat.links > 1 && !inodes.insert(stat.id);
             if !is_again
@@ -300,7 +296,7 @@ impl<'a> Tree<'a> {
     fn each(
         path: &Path,
         observer: &EventObserver<'_>,
-        warn: &dyn Fn(&Error),
+        warn: &dyn Fn(Error),
         see: &mut dyn FnMut(&EntryBelow<'_>, &Stat) -> Result<(), Stopped>,
     ) -> Result<u64> {
         let root = Dir::open(path).deed("open the directory", path)?;
@@ -311,7 +307,7 @@ impl<'a> Tree<'a> {
             let (entry, stat) = match looked {
                 Ok(looked) => looked,
                 Err((at, error)) => {
-                    warn(&Error::io("look for copies in", at.full_path(path), error));
+                    warn(Error::io("look for copies in", at.full_path(path), error));
                     return Ok(false);
                 }
             };
@@ -320,7 +316,7 @@ impl<'a> Tree<'a> {
             if stat.kind == Kind::Dir && !is_kept && !is_here {
                 let finding = "another file system is mounted there: give it as a place of its own";
                 let path = entry.path.full_path(path);
-                warn(&Error::finding("look for copies in", path, finding));
+                warn(Error::finding("look for copies in", path, finding));
             }
             if stat.kind != Kind::File || !is_here {
                 return Ok(stat.kind == Kind::Dir && is_here && !is_kept);
@@ -338,17 +334,23 @@ impl<'a> Tree<'a> {
     }
 
     /// Hands out its files as the record has them, each with its size: what is untouched, what is in doubt, and that of
-    /// which nothing is known.
+    /// which nothing is known. Those that the record has and that are not there `gone` gets.
     ///
     /// # Errors
-    /// It cannot be opened, or `see` failed.
+    /// All of it cannot be read, or `see` failed.
     pub fn each_recorded(
         &self,
         observer: &EventObserver<'_>,
         see: &mut RecordedListener<'_>,
+        gone: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
-        let warn = |error: &Error| (observer.listen)(&Event::Warning(error));
-        Self::each(self.path, observer, &warn, &mut |entry, stat| {
+        let first = RefCell::new(None);
+        let unread = |error: Error| match error.cause() {
+            Cause::Io(_) => _ = first.borrow_mut().get_or_insert(error),
+            // What the record has below a mount point is gone.
+            _ => (observer.listen)(&Event::Warning(&error)),
+        };
+        Self::each(self.path, observer, &unread, &mut |entry, stat| {
             observer.progress.entries.fetch_add(1, Relaxed);
             let path = entry.path.as_bytes();
             match self.ours(entry, stat) {
@@ -357,8 +359,19 @@ impl<'a> Tree<'a> {
                 None => see(path, stat.size, None)?,
             }
             Ok(())
-        })
-        .map(drop)
+        })?;
+        first.into_inner().map_or(Ok(()), Err)?;
+        let is_to_stop = || observer.stop.is_requested();
+        for KnownTree { below, knowledge, .. } in &self.known {
+            let read = knowledge.each_unsettled_row(&is_to_stop, |at, _| {
+                let path =
+                    knowledge.recorded(at).map(|(path, _)| [below, path.as_bytes()].concat());
+                path.iter().for_each(|path| gone(path));
+                true
+            });
+            read.deed("read the private record in", self.path)?;
+        }
+        Ok(())
     }
 
     /// True for what runs leave there beside the copy, or the payload of a bag.
@@ -542,58 +555,4 @@ impl<'a> FileReader<'a> {
         let digests = digests.ok_or_else(|| io::Error::other("it has no digest"))?;
         Ok(Some((digests.iter().copied().collect(), read.hashed_from)))
     }
-}
-
-/// When the run began that made a list, by its name; 0 if that does not tell, or is still to come.
-pub fn time_of_list(list: &Path) -> u32 {
-    let name = list.file_name().and_then(ManifestName::of_any);
-    let time = name.filter(|name| !name.is_ahead()).map(|name| name.time().as_second());
-    time.and_then(|time| u32::try_from(time).ok()).unwrap_or(0)
-}
-
-/// Refuses the index of a span as the list of a place: what it has is on other disks.
-///
-/// # Errors
-/// It is one, or cannot be read.
-pub fn refuse_index(list: &Path, file: &File) -> Result<()> {
-    match is_span_index(file).deed("read the list", list)? {
-        true => Err(Error::finding("take the list", list, INDEX)),
-        false => Ok(()),
-    }
-}
-
-/// The name of a list by its bytes.
-///
-/// # Errors
-/// It cannot be read.
-pub fn sum_of(file: &File) -> io::Result<String> {
-    let hashed = ReadBack::new().hash(Medium::any(file), Algorithm::Sha256, || false, |_| ())?;
-    let digest = hashed.and_then(|hashed| hashed.digest).ok_or(io::ErrorKind::Interrupted)?;
-    Ok(format!("list {digest}"))
-}
-
-/// The name of a tree by the secret of its runs, if one is known; a disk that was copied as a whole has it, too.
-pub fn name_of_runs(root: &Dir, path: &Path, state: Option<&Path>) -> Option<String> {
-    let private = PrivateDir::consult(root, path, state).ok()??;
-    let secret = private.known_secret().ok()??;
-    Some(format!("runs {:?}", secret.of_receipts()))
-}
-
-/// The names of the manifests in the root of a tree by their bytes.
-///
-/// # Errors
-/// One cannot be read.
-pub fn sums_of_manifests(dir: &Path) -> Result<BTreeSet<String>> {
-    let fail = |error| Error::io("read the manifests in", dir, error);
-    let (root, mut sums) = (Dir::open(dir).map_err(fail)?, BTreeSet::new());
-    for entry in DirListing::of(&root).map_err(fail)? {
-        let name = entry.map_err(fail)?.name;
-        let is_file = || root.stat(&name, false).is_ok_and(|stat| stat.kind == Kind::File);
-        if ManifestName::parse(&name).is_some() && is_file() {
-            let path: PathBuf = dir.join(&*name);
-            let file = root.open_file(&name, false).deed("open the manifest", &path)?;
-            sums.insert(sum_of(&file).deed("read the manifest", &path)?);
-        }
-    }
-    Ok(sums)
 }

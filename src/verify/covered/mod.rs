@@ -6,8 +6,10 @@
 //! source once more by its name.
 
 mod content;
+mod lists;
 
-pub use content::{Tree, refuse_index, time_of_list};
+pub use content::{Recorded, Tree};
+pub use lists::{refuse_index, time_of_list};
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -343,7 +345,7 @@ impl CoveredJob {
         let (numbers, lists): (Vec<usize>, Vec<PathBuf>) =
             of_lists.map(|(number, place)| (number, place.path.clone())).unzip();
         let standing = if self.trusts_lists { Standing::There } else { Standing::Untrusted };
-        let times: Vec<u32> = lists.iter().map(|list| content::time_of_list(list)).collect();
+        let times: Vec<u32> = lists.iter().map(|list| lists::time_of_list(list)).collect();
         DiffJob { lists, ..DiffJob::default() }.each_file(observer, &mut |list, _, digests| {
             let found = Found { standing, proof: Proof::Listed, time: times[list] };
             contents.add(numbers[list], digests, found)?;
@@ -365,7 +367,7 @@ impl CoveredJob {
         let is_list = |place: &&PlaceAsked| place.trees.is_empty();
         let looks = self.places.iter().any(|place| is_list(&place)) && !self.lists_apart;
         let manifests = |dir: &Path| match looks {
-            true => content::sums_of_manifests(dir),
+            true => lists::sums_of_manifests(dir),
             false => Ok(BTreeSet::new()),
         };
         // The source comes first.
@@ -377,7 +379,7 @@ impl CoveredJob {
                 let root = open(tree)?;
                 of_place.extend(sys::disks_of(&root));
                 // Of a disk that was copied as a whole its record proves nothing.
-                let name = || content::name_of_runs(&root, tree, self.state.as_deref());
+                let name = || lists::name_of_runs(&root, tree, self.state.as_deref());
                 of_place.extend(if self.read { None } else { name() });
                 sums.append(&mut manifests(tree)?);
             }
@@ -444,7 +446,7 @@ impl CoveredJob {
         let id = Dir::stat_file(&file).map_err(fail)?.id;
         disks.insert(format!("list {}:{}", id.dev, id.ino));
         if !self.lists_apart {
-            disks.insert(content::sum_of(&file).map_err(fail)?);
+            disks.insert(lists::sum_of(&file).map_err(fail)?);
         }
         let path = list.canonicalize().map_err(fail)?;
         let trees = self.places.iter().flat_map(|place| &place.trees).chain([&self.source]);

@@ -132,7 +132,8 @@ class Shelf:
             return
         tree = self.rng.choice(sorted(self.known))
         there = self.untouched(tree)
-        is_all = set(files(at(tree))) == set(there)
+        # What is there and is not known, and what is known and is gone, are named.
+        is_all = set(files(at(tree))) == set(there) == set(self.known[tree])
         catalog("add", tree, codes=(2,) if not there else (0,) if is_all else (1,))
         if there:
             self.take(tree)

@@ -429,6 +429,27 @@ fn a_bag_is_added_as_any_output() {
 }
 
 /// What an add takes out is many rows in one statement: that ends too when a signal asks for it.
+/// What cannot be read may be there still, and what is gone is said.
+#[test]
+fn what_is_not_seen_is_not_left_out_in_silence() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("a/1", "1").file("c/2", "two").file("c/3", "three");
+    scene.copy(&[]).assert_code(0);
+    catalog(&scene, &["add", "dst"], 0);
+    let known = || asked(&scene, "SELECT count(*) FROM file").trim().to_owned();
+    assert_eq!(known(), "3");
+    let strace = Strace::inject(&scene, "getdents64", "error=EIO").exactly_on(scene.dst.join("c"));
+    let run = strace.run(scene.bare(["catalog", "add", "--catalog", "c.sqlite", "dst"]));
+    strace.fired(&run);
+    run.assert_code(2).assert_says("cannot add to the catalogue dst/c: Input/output error");
+    assert_eq!(known(), "3");
+    shell(&scene, "rm -r dst/c");
+    let run = catalog(&scene, &["add", "dst"], 1);
+    run.assert_says("left out 2 files that your record has and that are not there: c/2, c/3");
+    assert_eq!(known(), "1");
+}
+
 #[test]
 fn an_interrupted_add_ends_at_once() {
     if !long() || !have(&[Need::Program("python3")]) {
