@@ -183,8 +183,7 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
         }
         let lost = set.lost.take();
         let lost = lost.filter(|(name, _)| latest != Some(*name) || set.complete.contains(name));
-        let led = lost.is_none().then(|| Untaken::at(&dir.join(LATEST))).flatten();
-        untaken.extend(led.filter(|it| it.is_bad).map(untaken_as_one));
+        let is_lost = lost.is_some();
         untaken.extend(lost.map(|(_, error)| Finding::Unusable(error)));
         let has_none =
             set.complete.is_empty() && set.misnamed.is_empty() && set.misplaced.is_empty();
@@ -196,6 +195,8 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
             dirs.push(tree.unwrap_or_else(|| dir.clone()));
             continue;
         }
+        let led = if is_lost { None } else { Untaken::at(&dir.join(LATEST)) };
+        untaken.extend(led.filter(|it| it.is_bad).map(untaken_as_one));
         let named = set.named(dir);
         untaken.extend(set.misplaced.drain(..).map(|(_, error)| Finding::Unusable(error)));
         let mut tell = |name: DatedName| {
