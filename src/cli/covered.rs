@@ -24,7 +24,7 @@ use crate::{
     path::Shown,
     span::is_empty_disk,
     state::{DatedName, private_dir::TRASH},
-    sys::{self, Dir, Durable},
+    sys::{self, Dir},
     verify::{
         AtLeast, CoveredJob, CoveredReport, DirProof, Found, FoundAt, PROOFS, PlaceAsked,
         PlaceReport, Proof, Standing,
@@ -290,11 +290,7 @@ pub fn place_words(place: &PlaceReport) -> String {
     if place.is_at_source {
         told.push("it is on the disk of SRC, or may be, and does not count".into());
     }
-    // What is written to memory is gone when the machine is off.
-    let durable = Dir::open(&place.path).ok().filter(|_| !place.is_list);
-    if let Some(Durable::Unknown(why)) = durable.map(|dir| sys::durable(&dir)) {
-        told.push(format!("whether it outlasts a power cut is not known: {why}"));
-    }
+    told.extend(place.passing.map(|why| format!("durable: unknown ({why})")));
     if let Some(first) = &place.same_as {
         told.push(format!("it is one place with {}, on one disk", Shown::path(first)));
     }

@@ -195,8 +195,10 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
             dirs.push(tree.unwrap_or_else(|| dir.clone()));
             continue;
         }
-        let led = if is_lost { None } else { Untaken::at(&dir.join(LATEST)) };
-        untaken.extend(led.filter(|it| it.is_bad).map(untaken_as_one));
+        // One that is not there, or is no run's, leads nowhere.
+        let led = latest.filter(|_| !is_lost);
+        let led = led.and_then(|to| set.latest_untaken(&dir.join(LATEST), Some(to)));
+        untaken.extend(led.map(untaken_as_one));
         let named = set.named(dir);
         untaken.extend(set.misplaced.drain(..).map(|(_, error)| Finding::Unusable(error)));
         let mut tell = |name: DatedName| {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::Error, manifest::is_ahead, state::FinishedManifest, state::Missing, state::Note,
-    state::PrivateDir, state::private_dir::is_same_mark, state::private_dir::mark_of, sys,
-    sys::Dir, sys::Uninterrupted,
+    state::PrivateDir, state::private_dir::is_marked, state::private_dir::mark_of, sys, sys::Dir,
+    sys::Uninterrupted,
 };
 
 /// The file of the note.
@@ -140,8 +140,7 @@ impl GenerationNote {
 /// anew at each mount.
 pub fn misplaced(private: &PrivateDir, path: &Path, root: &Dir) -> Option<Error> {
     let was = GenerationNote::read(private)?.made_in?;
-    let is_here = mark_of(root).is_ok_and(|here| is_same_mark(&here, &was));
-    if is_here || !FinishedManifest::is_of_here(private) {
+    if is_marked(root, &was).unwrap_or(false) || !FinishedManifest::is_of_here(private) {
         return None;
     }
     let finding = "it was made in another directory, as its own record says, and may be of another source: whoever may \

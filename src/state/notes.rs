@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Deed, error::Result, hash::hex, manifest::SummedReader, manifest::SummedWriter,
     path::RelPath, state::Note, state::PrivateDir, state::note, state::note::Bound,
-    state::private_dir::is_same_mark, state::private_dir::mark_of, sys, sys::Attributes, sys::Dir,
+    state::private_dir::is_marked, state::private_dir::mark_of, sys, sys::Attributes, sys::Dir,
     sys::stat::Kind, sys::stat::Stat, sys::stat::Time, sys::traits::Traits,
 };
 
@@ -149,7 +149,7 @@ impl OwnTrash {
     /// # Errors
     /// It cannot be looked at.
     pub fn is(&self, dir: &Dir) -> io::Result<bool> {
-        Ok(!dir.keeps_numbers() || is_same_mark(&mark_of(dir)?, &self.0))
+        is_marked(dir, &self.0)
     }
 }
 
@@ -184,9 +184,8 @@ impl BegunTree {
     /// # Errors
     /// It cannot be looked at.
     pub fn is(&self, name: &OsStr, dir: &Dir) -> io::Result<bool> {
-        let is_made = |made: &String| mark_of(dir).map(|is| is_same_mark(&is, made));
-        Ok(*name == *self.name
-            && (!dir.keeps_numbers() || self.made.as_ref().map_or(Ok(true), is_made)?))
+        let is_made = self.made.as_ref().map_or(Ok(true), |made| is_marked(dir, made))?;
+        Ok(is_made && *name == *self.name)
     }
 }
 

@@ -96,8 +96,13 @@ pub(super) fn mark_of(dir: &Dir) -> io::Result<String> {
     Ok(format!("{:x}{}", dir.identity()?.ino, made_at(dir.birth())))
 }
 
+/// True if a directory has this mark, or numbers tell nothing on its file system.
+pub(super) fn is_marked(dir: &Dir, mark: &str) -> io::Result<bool> {
+    Ok(!dir.keeps_numbers() || is_same_mark(&mark_of(dir)?, mark))
+}
+
 /// True for two marks of one directory, whose time of birth may not have been told once.
-pub(super) fn is_same_mark(one: &str, other: &str) -> bool {
+fn is_same_mark(one: &str, other: &str) -> bool {
     match (one.split_once('@'), other.split_once('@')) {
         (Some(one), Some(other)) => one == other,
         (one_born, other_born) => {

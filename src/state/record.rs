@@ -87,7 +87,12 @@ impl RecordFile {
     /// It is complete, and so is this manifest. From when that has its name this record counts for the newest, also
     /// while it is on its way.
     pub fn seal(&mut self, manifest: &FinishedManifest, durable: bool) -> io::Result<()> {
-        self.put(name_line(manifest).as_bytes())?;
+        self.end(&name_line(manifest), durable)
+    }
+
+    /// Appends the last line, and its sum.
+    fn end(&mut self, line: &str, durable: bool) -> io::Result<()> {
+        self.put(line.as_bytes())?;
         self.close()?;
         if durable { self.persist() } else { Ok(()) }
     }
@@ -197,11 +202,7 @@ pub fn name_later(
     }
     let number = numbers(private.dir())?.last().map_or(1, |last| last.saturating_add(1));
     let mut record = RecordFile::create(private, number)?;
-    record.put(later_line(manifest).as_bytes())?;
-    record.close()?;
-    if durable {
-        record.persist()?;
-    }
+    record.end(&later_line(manifest), durable)?;
     record.publish(private, durable)
 }
 

@@ -154,7 +154,7 @@ impl GenerationSet {
     }
 
     /// The link at `path`, if it leads to another generation than to the newest on record, or to none.
-    fn latest_untaken(&mut self, path: &Path, to: Option<DatedName>) -> Option<Untaken> {
+    pub fn latest_untaken(&mut self, path: &Path, to: Option<DatedName>) -> Option<Untaken> {
         if let Some(misplaced) = to.and_then(|to| self.take_misplaced(to)) {
             return Some(misplaced);
         }

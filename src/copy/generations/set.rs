@@ -62,12 +62,17 @@ impl GenerationSet {
             let unfinished = text.strip_suffix(UNFINISHED).and_then(DatedName::parse);
             let Some(name) = unfinished.or_else(|| DatedName::parse(text)) else { continue };
             let at = path.join(&*listed);
-            let found = match unfinished {
-                Some(_) => find_unfinished(root, &listed, begun.as_ref()),
-                None => find_own(root, &at, &listed),
-            };
-            match found {
-                Ok(Some(_)) if unfinished.is_some() => set.unfinished.push(name),
+            if unfinished.is_some() {
+                match is_begun(root, &listed, begun.as_ref()).unwrap_or(false) {
+                    true => set.unfinished.push(name),
+                    false => {
+                        set.foreign.push(name);
+                        set.foreign_trees.push(name);
+                    }
+                }
+                continue;
+            }
+            match find_own(root, &at, &listed) {
                 Ok(Some(OwnTree { misplaced: Some(error), .. })) => {
                     set.misplaced.push((name, error))
                 }
@@ -75,8 +80,7 @@ impl GenerationSet {
                 Ok(Some(_)) => set.complete.push(name),
                 other => {
                     set.foreign.push(name);
-                    set.foreign_trees.extend(unfinished);
-                    if let (Err(error), None) = (other, unfinished) {
+                    if let Err(error) = other {
                         let error = Error::io("look at the generation", at, error);
                         set.unread.push((name, error));
                     }
@@ -84,8 +88,8 @@ impl GenerationSet {
             }
         }
         set.complete.sort();
-        set.ask_record(consulted, path);
         set.unfinished.sort();
+        set.ask_record(consulted, path);
         Ok(set)
     }
 
@@ -154,8 +158,8 @@ impl GenerationSet {
     }
 }
 
-/// A tree of this user's runs.
-#[derive(Debug, Default)]
+/// A complete tree of this user's runs.
+#[derive(Debug)]
 struct OwnTree {
     /// Why it is not the generation of its name, if so.
     misnamed: Option<Error>,
@@ -187,19 +191,15 @@ fn find_own(root: &Dir, path: &Path, name: &OsStr) -> io::Result<Option<OwnTree>
     Ok(finished.is_some_and(|it| it.kind == Kind::File).then(own))
 }
 
-/// The directory `name`, if it is the tree that a run of this user's had `begun` here as a generation, and nobody else
+/// True if the directory `name` is the tree that a run of this user's had `begun` here as a generation, and nobody else
 /// may write to it, or it is not known what was put into it. Any other directory of this user's may have been given
 /// such a name.
 ///
 /// # Errors
 /// It cannot be told.
-fn find_unfinished(
-    root: &Dir,
-    name: &OsStr,
-    begun: Option<&BegunTree>,
-) -> io::Result<Option<OwnTree>> {
-    let (Some(dir), Some(begun)) = (open_own(root, name)?, begun) else { return Ok(None) };
-    Ok((dir.is_kept()? && begun.is(name, &dir)?).then(OwnTree::default))
+fn is_begun(root: &Dir, name: &OsStr, begun: Option<&BegunTree>) -> io::Result<bool> {
+    let (Some(dir), Some(begun)) = (open_own(root, name)?, begun) else { return Ok(false) };
+    Ok(dir.is_kept()? && begun.is(name, &dir)?)
 }
 
 /// The directory `name`, if there is one that may be this user's: not what is a link or no directory, nor one of

@@ -34,7 +34,7 @@ const TRIES: usize = 100;
 /// The trash of a run.
 pub struct Trash<'a> {
     output: &'a OutputDir,
-    /// By its secret the output's trash is known.
+    /// In it is noted which directory the trash is.
     private: Option<&'a PrivateDir>,
     /// The trash of this run; made when the first piece comes.
     dated: Option<(DatedName, Dir)>,
@@ -83,12 +83,12 @@ impl<'a> Trash<'a> {
             return self.dated.as_ref().map(|(_, dir)| dir).ok_or(io::ErrorKind::NotFound.into());
         }
         let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        let is_new = root.make_dir(TRASH.as_ref(), true).unless_taken()?.is_some();
+        root.make_dir(TRASH.as_ref(), true).unless_taken()?;
         let trash = root.open_dir(TRASH.as_ref(), false)?;
         if !trash.is_kept()? {
             return Err(io::Error::other("another user made it, or may write to it: remove it"));
         }
-        self.refuse_foreign(&trash, is_new)?;
+        self.refuse_foreign(&trash)?;
         let mut name = DatedName::new(Timestamp::now());
         for _ in 0..TRIES {
             let text = OsString::from(name.to_string());
@@ -103,23 +103,22 @@ impl<'a> Trash<'a> {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Refuses what is no trash of this output. One that no run noted, as that of earlier versions, is known by what is
-    /// in it.
+    /// Refuses what is no trash of this output. An empty one is new; one of earlier versions, which noted none, is
+    /// known by what is in it.
     ///
     /// # Errors
     /// It is another directory of this user's, or it cannot be told.
-    fn refuse_foreign(&self, trash: &Dir, is_new: bool) -> io::Result<()> {
-        const FOREIGN: &str = "no run of yours made it as trash of this output: give it the name that it had, or another one";
+    fn refuse_foreign(&self, trash: &Dir) -> io::Result<()> {
         let Some(private) = self.private else { return Ok(()) };
-        let noted = OwnTrash::read_told(private)?.filter(|_| !is_new);
-        match noted.map(|noted| noted.is(trash)).transpose()? {
-            Some(true) => return Ok(()),
-            Some(false) => return Err(io::Error::other(FOREIGN)),
-            None => {}
+        let noted = OwnTrash::read_told(private)?;
+        if noted.as_ref().map_or(Ok(false), |noted| noted.is(trash))? {
+            return Ok(());
         }
         for entry in DirListing::of(trash)? {
-            if entry?.name.to_str().and_then(DatedName::parse).is_none() {
-                return Err(io::Error::other(FOREIGN));
+            let is_dated = entry?.name.to_str().and_then(DatedName::parse).is_some();
+            if noted.is_some() || !is_dated {
+                let finding = "no run of yours made it as trash of this output: give it the name that it had, or another one";
+                return Err(io::Error::other(finding));
             }
         }
         OwnTrash::of(trash)?.write(private, true)
@@ -142,7 +141,7 @@ impl<'a> Trash<'a> {
         let Some(root) = &self.output.handle else { return Ok(()) };
         let trash = root.open_unmounted(TRASH.as_ref()).if_there().map_err(fail)?;
         let Some(trash) = trash else { return Ok(()) };
-        self.refuse_foreign(&trash, false).map_err(fail)?;
+        self.refuse_foreign(&trash).map_err(fail)?;
         let own = self.dated.as_ref().map(|(name, _)| *name);
         let now = Timestamp::now();
         let is_old = |name: &DatedName| {

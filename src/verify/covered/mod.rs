@@ -135,6 +135,8 @@ pub struct PlaceReport {
     may_be: BTreeSet<usize>,
     /// True if it is on a disk of the source, and counts for nothing.
     pub is_at_source: bool,
+    /// Why it is not known whether what is there outlasts a power cut, if so.
+    pub passing: Option<&'static str>,
     /// Files of the source that are there, by how far they are proven.
     pub proven: [u64; PROOFS.len()],
     /// Number of files of the source that are there so, and do not count.
@@ -373,10 +375,13 @@ impl CoveredJob {
         // The source comes first.
         let mut disks = vec![std::mem::take(source)];
         let mut marks = vec![disks[0].union(&manifests(&self.source)?).cloned().collect()];
+        let mut passing = Vec::new();
         for place in &self.places {
             let (mut of_place, mut sums) = (BTreeSet::new(), BTreeSet::new());
+            let mut why = None;
             for tree in &place.trees {
                 let root = open(tree)?;
+                why = why.or(sys::durable(&root).why());
                 of_place.extend(sys::disks_of(&root));
                 // Of a disk that was copied as a whole its record proves nothing.
                 let name = || lists::name_of_runs(&root, tree, self.state.as_deref());
@@ -385,6 +390,7 @@ impl CoveredJob {
             }
             sums.extend(of_place.iter().cloned());
             disks.push(of_place);
+            passing.push(why);
             marks.push(if is_list(&place) { self.marks_of_list(&place.path)? } else { sums });
         }
         let is_list = |at: usize| at > 0 && self.places[at - 1].trees.is_empty();
@@ -423,6 +429,7 @@ impl CoveredJob {
                     || is_any[at]
                     || is_any[0] && !is_list(at),
                 same_as: same.map(|same| self.places[same - 1].path.clone()),
+                passing: passing[at - 1],
                 group: group[at],
                 may_be,
                 ..PlaceReport::default()

@@ -1,8 +1,10 @@
 //! Generations in a directory that another user may write to, who moved one of another output there, or gave directories
 //! of root's the names of what runs make for themselves.
 
+use rustix::process::Signal;
+
 use super::{names, nights};
-use crate::harness::{Scene, Strace, need, shell};
+use crate::harness::{Scene, Strace, content, need, shell};
 
 const SAYS: &str = "it was made in another directory";
 
@@ -174,4 +176,50 @@ fn a_check_of_all_says_that_latest_leads_elsewhere() {
     scene.ended(&["verify", "dst"], 0);
     shell(&scene, &format!("ln -sfn {} dst/latest", all[0]));
     scene.ended(&["verify", "dst"], 5).assert_says(&format!("it leads to {}", all[0]));
+    // One that is not there, or that somebody made for himself, leads nowhere.
+    shell(&scene, "rm dst/latest");
+    scene.ended(&["verify", "dst"], 0);
+    shell(&scene, "mkdir dst/latest");
+    scene.ended(&["verify", "dst"], 0);
+}
+
+/// A run is killed, and another directory is given the name of the tree that it had begun.
+#[test]
+fn what_took_the_place_of_a_tree_that_was_begun_is_not_gone_on_with() {
+    let (scene, _) = nights(&["one"]);
+    scene.src.file("large", content(300_000));
+    let slow = || {
+        let mut night = scene.command(["--generations", "--limit-rate", "100K"]).spawn();
+        let begun = || shell(&scene, "ls dst/*.part/dircopy-*.part 2>/dev/null || true");
+        night.until("a manifest that is begun", || begun().contains("dircopy-"));
+        night.signal(Signal::KILL);
+        night.wait();
+        shell(&scene, "cd dst && ls -d *.part").trim().to_owned()
+    };
+    let tree = slow();
+    let put =
+        format!("mkdir mine && echo mine >mine/file && mv dst/{tree} aside && mv mine dst/{tree}");
+    shell(&scene, &put);
+    scene.copy(&["--generations"]).assert_code(0).assert_says("no run of yours began it here");
+    assert_eq!(std::fs::read_to_string(scene.dst.join(&tree).join("file")).unwrap(), "mine\n");
+    // The tree itself is gone on with.
+    shell(&scene, &format!("rm -r dst/{tree}; echo more >>src/large"));
+    let tree = slow();
+    scene.copy(&["--generations"]).assert_code(0);
+    assert!(!scene.dst.join(tree).exists());
+}
+
+/// A run is killed between making the trash and noting it, after an earlier one was removed.
+#[test]
+fn a_trash_that_was_just_made_is_trash() {
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("b", "b").file("c", "c");
+    let mirror = || scene.copy(&["--mirror", "--max-delete=2"]);
+    mirror().assert_code(0);
+    scene.src.remove("a");
+    mirror().assert_code(0);
+    shell(&scene, "rm -r dst/.dircopy-trash; mkdir -m 700 dst/.dircopy-trash");
+    scene.src.remove("b");
+    mirror().assert_code(0);
+    assert_eq!(shell(&scene, "cat dst/.dircopy-trash/20*Z/b"), "b");
 }

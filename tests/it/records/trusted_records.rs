@@ -1,7 +1,7 @@
 //! What a run believes: what this user's runs found out at this output, and nothing that only has the
 //! right name. Judged by `sha256sum` and `cmp`.
 
-use crate::harness::{Run, Scene, Strace, content, need, shell};
+use crate::harness::{NONE, Run, Scene, Strace, content, need, shell};
 
 /// Copies the directory `from` to `to`, both in the scene.
 fn copy(scene: &Scene, from: &str, to: &str, more: &[&str]) -> Run {
@@ -432,4 +432,47 @@ fn a_file_that_an_access_list_lets_another_user_write_to_is_read_again() {
         shell(&scene, &row).trim() == "="
     };
     assert_eq!(["alone", "shared", "linked", "more"].map(sure), [true, false, false, false]);
+}
+
+/// What cannot be read for a moment is not torn: a new secret would disown all that was made under it.
+#[test]
+fn a_secret_that_cannot_be_read_is_not_made_anew() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    scene.copy(&[]).assert_code(0);
+    let secret = || std::fs::read(scene.dst.join(".dircopy/secret")).unwrap();
+    let before = secret();
+    scene.src.file("b", "b");
+    let strace = Strace::inject(&scene, Strace::READS, "error=EIO");
+    let strace = strace.exactly_on(scene.dst.join(".dircopy/secret"));
+    let run = strace.run(scene.command(NONE));
+    strace.fired(&run);
+    run.assert_no_crash();
+    assert_eq!(secret(), before);
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(secret(), before);
+}
+
+#[test]
+fn a_number_of_receipts_that_cannot_be_read_is_not_begun_anew() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    shell(&scene, "mkdir rep");
+    let copy = || scene.copy(&["--report", "rep/"]);
+    copy().assert_code(0);
+    let strace = Strace::inject(&scene, Strace::READS, "error=EIO");
+    let strace = strace.exactly_on(scene.dst.join(".dircopy/receipts"));
+    let run = strace.run(scene.command(["--report", "rep/"]));
+    strace.fired(&run);
+    run.assert_no_crash();
+    shell(&scene, "sleep 1.1");
+    copy().assert_code(0);
+    let names = shell(&scene, "ls rep/*.json");
+    let args = ["report", "--check"].into_iter().chain(names.lines()).chain(["--at", "dst"]);
+    let run = scene.bare(args).run();
+    assert_eq!(names.lines().count(), 3, "{names}");
+    run.assert_prints(&["dst: receipts 1 to 2"]);
+    assert!(!run.err().contains("made up"), "{}", run.err());
 }

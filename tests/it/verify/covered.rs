@@ -473,3 +473,14 @@ fn the_index_of_a_span_is_no_place() {
     covered(&scene, &["a", "of_a", "--trust-lists"], 4);
     covered(&scene, &["a", "--copies", "1"], 0);
 }
+
+#[test]
+fn a_place_in_memory_says_so() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    copied(&scene, &["a", "b"]);
+    let run = covered(&scene, &["a", "b", "--report", "report.json"], 0);
+    let says = "durable: unknown (its file system is in memory)";
+    run.assert_prints(&["a: 3 of 3 files", says]).assert_prints(&["b: 3 of 3 files", says]);
+    assert!(fs::read_to_string(scene.path("report.json")).unwrap().contains(says));
+}

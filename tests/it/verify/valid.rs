@@ -271,3 +271,20 @@ fn a_run_that_leaves_the_record_of_an_earlier_manifest_is_not_done() {
     scene.copy(&[]).assert_code(0);
     scene.ended(&["verify", "dst"], 0);
 }
+
+/// Something else gets the name that the manifest was to have, when the record is sealed for it.
+#[test]
+fn a_record_that_was_sealed_for_another_name_is_told_of_the_manifest() {
+    need!(Strace);
+    let scene = edited();
+    let strace = Strace::inject(&scene, Strace::RENAMES, "delay_enter=1000000");
+    let strace = strace.on_manifest(&scene);
+    let mut running = strace.spawn(scene.command(NONE));
+    running.until("the manifest's name", || strace.log().contains(".sha256sum.part"));
+    shell(&scene, "cd dst; for m in dircopy-*.sha256sum.part; do : >${m%.part}; done");
+    running.wait().assert_code(0);
+    let named = scene.dst.join(".dircopy/record");
+    let named = String::from_utf8_lossy(&std::fs::read(named).unwrap()).into_owned();
+    assert!(named.contains("\n, "), "{named}");
+    scene.ended(&["verify", "dst"], 0);
+}
