@@ -233,8 +233,7 @@ fn add(args: &AddArgs, catalog: &Catalog, follower: &Follower<'_>) -> Exit {
 
 /// Adds a tree, of generations the newest, or a list.
 fn add_one(job: AddJob, catalog: &Catalog, observer: &EventObserver<'_>) -> Result<Added> {
-    let trees = || trees_of(&job.path, job.state.as_deref()).into_iter().next();
-    let newest = if job.path.is_dir() { trees() } else { None };
+    let newest = trees_of(&job.path, job.state.as_deref()).into_iter().next();
     if is_empty_disk(&job.path, job.state.as_deref()) == Some(true) {
         let finding = "it is a disk of a span that has no file yet";
         return Err(Error::finding("add to the catalogue", &job.path, finding));

@@ -80,7 +80,7 @@ impl Choose for AtLeast {
 /// SRC is read as a whole, and its files are looked for by their content, whatever their names. What is at a DIR
 /// counts where your record of it says that it is untouched since it was copied, or with --read if it is read again. A
 /// LIST, as of a disk in the drawer or of a cloud, counts with --trust-lists. Places on one disk are one place, and
-/// what is on the disk of SRC is none.
+/// what is on the disk of SRC, or in memory, is none.
 #[derive(Debug, Parser)]
 #[command(name = "covered", after_help = CODES)]
 pub struct CoveredArgs {
@@ -116,6 +116,10 @@ pub struct CoveredArgs {
     #[arg(long, value_name = "PROOF", value_parser = one_of::<AtLeast>())]
     pub at_least: Option<AtLeast>,
 
+    /// Places in memory count too: for trials
+    #[arg(long)]
+    pub count_memory: bool,
+
     /// Your private records are below DIR
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
@@ -134,10 +138,8 @@ const MOST_TOLD: u64 = 1000;
 pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
     let mut places = args.places.clone();
     let located = words::locate_all([&mut places], "look for files at");
-    let place = |path: PathBuf| PlaceAsked {
-        trees: if path.is_dir() { trees_of(&path, args.state.as_deref()) } else { Vec::new() },
-        path,
-    };
+    let trees = |path: &Path| trees_of(path, args.state.as_deref());
+    let place = |path: PathBuf| PlaceAsked { trees: trees(&path), path };
     let job = CoveredJob {
         source: args.source.clone(),
         places: places.into_iter().map(place).collect(),
@@ -147,6 +149,7 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
         lists_apart: args.lists_apart,
         not_before: args.not_older,
         at_least: args.at_least,
+        counts_memory: args.count_memory,
         state: args.state.clone(),
     };
     let detail = args.verbosity.detail();
@@ -166,8 +169,8 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
         told.set(told.get() + 1);
         in_trash.set(in_trash.get() + u64::from(is_in_trash(path)));
         let each = report.places.iter().zip(&job.places).zip(found);
-        let each = each.map(|((place, asked), found)| is_at(place, asked, *found));
-        let each: Vec<String> = each.collect();
+        let each: Vec<String> =
+            each.map(|((place, asked), found)| is_at(place, asked, *found)).collect();
         let (places, name) = (count(job.copies as u64, "place"), Shown::bytes(path));
         let (at, each) = (format!("at {at} of {places}"), each.join("; "));
         let line = format!("{at}: {name} ({each})");
@@ -200,7 +203,7 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
     hints(&job, &report, in_trash.get()).iter().for_each(|hint| follower.say(hint));
     let (exit, verdict) = verdict(&job, &report, amiss);
     let is_complete = exit == Exit::Complete;
-    let is_quiet = detail == Detail::Quiet || !is_complete;
+    let is_quiet = !is_complete || detail == Detail::Quiet;
     let exit = follower.session.end(&ran, exit, is_quiet, |exit, amiss| match exit {
         Exit::Incomplete if is_complete => {
             format!("every file is there, but {amiss}; do not erase {}", Shown::path(&job.source))
@@ -213,8 +216,12 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
     exit
 }
 
-/// The trees that have private records of their own: all generations, the newest first, or the directory itself.
+/// The trees that have private records of their own: all generations, the newest first, or the directory itself; none
+/// of what is no directory.
 pub fn trees_of(dir: &Path, state: Option<&Path>) -> Vec<PathBuf> {
+    if !dir.is_dir() {
+        return Vec::new();
+    }
     let set = Dir::open(dir).ok().and_then(|root| GenerationSet::read(&root, dir).ok());
     let complete = set.map(|set| set.complete).unwrap_or_default();
     match complete.is_empty() || DirProof::of(dir, state) == DirProof::Recorded {
@@ -234,6 +241,7 @@ fn is_at(place: &PlaceReport, asked: &PlaceAsked, found: Option<Found>) -> Strin
         };
     };
     match found.standing {
+        Standing::There if place.is_in_memory => format!("at {path}, in memory"),
         Standing::There => match (place.is_at_source, &place.same_as) {
             (true, _) => format!("at {path}, on the disk of SRC"),
             (false, None) => format!("at {path}"),
@@ -290,7 +298,10 @@ pub fn place_words(place: &PlaceReport) -> String {
     if place.is_at_source {
         told.push("it is on the disk of SRC, or may be, and does not count".into());
     }
-    told.extend(place.passing.map(|why| format!("durable: unknown ({why})")));
+    if place.is_in_memory {
+        told.push("it is in memory, and does not count: is its disk mounted?".into());
+    }
+    told.extend(place.unknown_why.map(|why| format!("durable: unknown ({why})")));
     if let Some(first) = &place.same_as {
         told.push(format!("it is one place with {}, on one disk", Shown::path(first)));
     }
@@ -339,7 +350,8 @@ fn hints(job: &CoveredJob, report: &CoveredReport, in_trash: u64) -> Vec<String>
     };
     let state = job.state.as_ref().map(|state| format!(" --state {}", typed(state)));
     let places = report.places.iter().zip(&job.places);
-    for (place, asked) in places.filter(|(place, _)| !place.is_at_source) {
+    let counts = |place: &PlaceReport| !place.is_at_source && !place.is_in_memory;
+    for (place, asked) in places.filter(|(place, _)| counts(place)) {
         let (path, of) = (Shown::path(&place.path), |it: Standing| place.standing[it as usize]);
         let again = of(Standing::TooOld) + of(Standing::NotSoFar) > 0;
         let is_unproven = of(Standing::InDoubt) > 0 || place.unknown > 0 && place.absent > 0;

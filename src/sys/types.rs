@@ -126,6 +126,9 @@ pub enum Durable {
 }
 
 impl Durable {
+    /// Of a file system in memory.
+    pub const IN_MEMORY: Self = Durable::Unknown("its file system is in memory");
+
     /// Its word in summaries and records.
     pub fn word(self) -> &'static str {
         match self {

@@ -40,8 +40,10 @@ pub struct CoveredPlace {
     proven: BTreeMap<&'static str, u64>,
     #[serde(skip_deserializing)]
     not_counted: BTreeMap<&'static str, u64>,
-    /// Whatever is there, it does not count: it is on the disk of the source …
+    /// Whatever is there, it does not count: it is on the disk of the source, …
     is_at_source: bool,
+    /// … in memory, …
+    is_in_memory: bool,
     /// … or counts once together with this place.
     #[serde(skip_serializing_if = "Option::is_none")]
     same_as: Option<JsonName>,
@@ -83,6 +85,7 @@ impl CoveredPlace {
             proven: proven.filter(|(_, files)| *files > 0).collect(),
             not_counted,
             is_at_source: place.is_at_source,
+            is_in_memory: place.is_in_memory,
             same_as: place.same_as.as_deref().map(JsonName::path),
             text: ClippedText(place_words(place)),
         }

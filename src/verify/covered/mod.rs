@@ -25,7 +25,7 @@ use crate::{
     hash::{Algorithm, Algorithms, Digest},
     path::directory_of,
     state::private_dir::NAME,
-    sys::{self, Dir},
+    sys::{self, Dir, Durable},
     tree::{PathRecord, SortedRecords, Sorter, by_path, by_words},
     verify::{DiffJob, covered::content::Source},
 };
@@ -47,6 +47,8 @@ pub struct CoveredJob {
     pub not_before: Option<u32>,
     /// How far a file has to be proven.
     pub at_least: Option<AtLeast>,
+    /// Places in memory count too.
+    pub counts_memory: bool,
     /// Where private directories are kept, if not at the places.
     pub state: Option<PathBuf>,
 }
@@ -135,8 +137,10 @@ pub struct PlaceReport {
     may_be: BTreeSet<usize>,
     /// True if it is on a disk of the source, and counts for nothing.
     pub is_at_source: bool,
-    /// Why it is not known whether what is there outlasts a power cut, if so.
-    pub passing: Option<&'static str>,
+    /// True if it is in memory, and counts for nothing.
+    pub is_in_memory: bool,
+    /// Why it is not known whether what is there outlasts a power cut, if so and it counts all the same.
+    pub unknown_why: Option<&'static str>,
     /// Files of the source that are there, by how far they are proven.
     pub proven: [u64; PROOFS.len()],
     /// Number of files of the source that are there so, and do not count.
@@ -375,13 +379,16 @@ impl CoveredJob {
         // The source comes first.
         let mut disks = vec![std::mem::take(source)];
         let mut marks = vec![disks[0].union(&manifests(&self.source)?).cloned().collect()];
-        let mut passing = Vec::new();
+        let mut durable = Vec::new();
         for place in &self.places {
             let (mut of_place, mut sums) = (BTreeSet::new(), BTreeSet::new());
-            let mut why = None;
+            let mut worst = Durable::Device;
             for tree in &place.trees {
                 let root = open(tree)?;
-                why = why.or(sys::durable(&root).why());
+                let of_tree = sys::durable(&root);
+                if of_tree == Durable::IN_MEMORY || worst.why().is_none() {
+                    worst = of_tree;
+                }
                 of_place.extend(sys::disks_of(&root));
                 // Of a disk that was copied as a whole its record proves nothing.
                 let name = || lists::name_of_runs(&root, tree, self.state.as_deref());
@@ -390,7 +397,7 @@ impl CoveredJob {
             }
             sums.extend(of_place.iter().cloned());
             disks.push(of_place);
-            passing.push(why);
+            durable.push(worst);
             marks.push(if is_list(&place) { self.marks_of_list(&place.path)? } else { sums });
         }
         let is_list = |at: usize| at > 0 && self.places[at - 1].trees.is_empty();
@@ -421,6 +428,8 @@ impl CoveredJob {
             };
             let is_of = |tree: &usize| may_be.contains(&group[*tree]) && !is_list(*tree);
             let same = (1..group.len()).find(is_of).or(of_group.min()).filter(|same| *same != at);
+            let durable = durable[at - 1];
+            let is_in_memory = durable == Durable::IN_MEMORY && !self.counts_memory;
             PlaceReport {
                 path: asked.path.clone(),
                 is_list: is_list(at),
@@ -429,7 +438,8 @@ impl CoveredJob {
                     || is_any[at]
                     || is_any[0] && !is_list(at),
                 same_as: same.map(|same| self.places[same - 1].path.clone()),
-                passing: passing[at - 1],
+                is_in_memory,
+                unknown_why: durable.why().filter(|_| !is_in_memory),
                 group: group[at],
                 may_be,
                 ..PlaceReport::default()
@@ -539,7 +549,7 @@ impl CoveredJob {
                     let is_older = place.oldest == 0 || found.time < place.oldest;
                     place.oldest = if is_older { found.time } else { place.oldest };
                     match place.is_list {
-                        _ if place.is_at_source => {}
+                        _ if place.is_at_source || place.is_in_memory => {}
                         true => _ = lists.insert(place.group, &place.may_be),
                         false => _ = trees.insert(place.group),
                     }

@@ -156,7 +156,9 @@ fn without_the_newest_nothing_is_covered_or_catalogued() {
     shell(&scene, "mkdir card");
     let _card = Mount::tmpfs(&scene.path("card"), "16m");
     shell(&scene, "printf one >card/file");
-    let covered = |place, code| scene.ended(&["covered", "card", place, "--copies", "1"], code);
+    let covered = |place, code| {
+        scene.ended(&["covered", "card", place, "--copies", "1", "--count-memory"], code)
+    };
     let add = |place, code| scene.ended(&["catalog", "add", "--catalog", "c", place], code);
     covered("dst", 0);
     shell(&scene, &format!("mv dst/{} away; ln -sfn {} dst/latest", all[1], all[0]));

@@ -29,7 +29,7 @@ impl Shelf {
         let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_dircopy").into());
         let line = format!(
             "set +e; export XDG_DATA_HOME=$PWD/data; mkfifo in; script -qefc '{} {command}' out <in >/dev/null & exec 3>in; \
-             {meanwhile} asked() {{ for i in $(seq 200); do test $(grep -c 'please: LABEL=sB' out) -ge $1 && return; sleep .05; done; cat out >&2; exit 1; }}; \
+             {meanwhile} asked() {{ for i in $(seq 600); do test $(grep -c 'please: LABEL=sB' out) -ge $1 && return; grep -q 'Script done' out && break; sleep .05; done; cat out >&2; exit 1; }}; \
              asked 1; echo >&3; asked 2; {end}; wait %1; echo $?; rm in; cat out",
             Path::new(&program).display()
         );
@@ -136,10 +136,10 @@ fn a_disk_that_was_full_is_none_where_the_next_one_took_the_rest() {
     Mount::privately();
     let mut shelf = shelf(2);
     shelf.put('A');
-    let copy = format!("{COPY} --limit-rate 4M -j1");
+    let copy = format!("{COPY} --limit-rate 2M -j1");
     let used = "df --output=used -k m | tail -1";
     let fill = format!(
-        "(until test $({used}) -gt 1500; do sleep .02; done; head -c 2300000 /dev/zero >m/others) & "
+        "(until test $({used}) -gt 1500; do sleep .02; done; head -c 2060000 /dev/zero >m/others) & "
     );
     let end = "umount m; mount -o loop B.img m; echo >&3";
     let told = shelf.at_a_terminal(&copy, &fill, end);

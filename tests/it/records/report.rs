@@ -373,7 +373,7 @@ fn an_answer_is_reported() {
     scene.bare(["-q", "src", "a", "b"]).run().assert_code(0);
     let asked = |args: &[&str]| {
         let records = ["--report", "r.json", "--metrics", "m.prom", "--log", "log"];
-        scene.bare([&["covered", "src", "a", "b"], args, &records].concat()).run()
+        scene.bare([&["covered", "src", "a", "b", "--count-memory"], args, &records].concat()).run()
     };
     let run = asked(&[]);
     run.assert_code(0);

@@ -319,7 +319,7 @@ def judge(rng, places):
     options = {"read": 0.4, "trust": 0.6, "apart": 0.4, "recent": 0.3}
     job |= {name: rng.random() < chance for name, chance in options.items()}
     job["apart"] &= job["trust"]
-    args = ["covered", "src/card", *(place.path for place in places), "--copies", str(job["copies"])]
+    args = ["covered", "src/card", "--count-memory", *(place.path for place in places), "--copies", str(job["copies"])]
     args += ["--read"] * job["read"] + ["--trust-lists"] * job["trust"] + ["--lists-apart"] * job["apart"]
     args += ["--not-older", "2d"] * job["recent"]
     before = [(path, trace(path)) for path in files(TOP, own=True)]

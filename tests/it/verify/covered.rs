@@ -29,7 +29,7 @@ fn copied(scene: &Scene, to: &[&str]) {
 
 #[track_caller]
 fn covered(scene: &Scene, args: &[&str], code: i32) -> Run {
-    let run = scene.bare([&["covered", "src"], args].concat()).run();
+    let run = scene.bare([&["covered", "src", "--count-memory"], args].concat()).run();
     run.assert_no_crash();
     run.assert_code(code);
     let is_told = run.out().contains("covered: every file is at");
@@ -256,7 +256,10 @@ fn nothing_that_somebody_planted_counts() {
     // What nobody can read of a card is not covered, wherever it is.
     scene.bare(["-q", "src", "c/two"]).under_nobody().run().assert_code(0);
     scene.src.mode("x", 0o000);
-    let asked = scene.bare(["covered", "src", "c/copy", "--copies", "1"]).under_nobody().run();
+    let asked = scene
+        .bare(["covered", "src", "--count-memory", "c/copy", "--copies", "1"])
+        .under_nobody()
+        .run();
     asked.assert_code(1).assert_says("src/x").assert_says("1 entry of it could not be read");
     assert!(!asked.out().contains("may be erased"), "{}", asked.out());
 }
@@ -268,7 +271,7 @@ fn asked_meanwhile(change: &str) -> Run {
     for to in ["a", "b"] {
         scene.bare(["-q", "src", to]).run().assert_code(0);
     }
-    let mut running = scene.bare(["covered", "src", "a", "b"]).spawn();
+    let mut running = scene.bare(["covered", "src", "--count-memory", "a", "b"]).spawn();
     let large = scene.path("src/d/large");
     let is_open = |pid: u32| {
         let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -396,7 +399,7 @@ fn any_generation_counts_for_one_place_and_what_they_share_is_read_once() {
     // The link in the second night changed what the record of the first says of y; that of x it did not.
     covered(&scene, &asked, 0).assert_prints(&["a: 4 of 4 files: recorded and untouched"]);
     covered(&scene, &["a", "a/latest"], 4);
-    let opened = scene.bare(["covered", "src", "a", "--copies", "1", "--read"]);
+    let opened = scene.bare(["covered", "src", "--count-memory", "a", "--copies", "1", "--read"]);
     let opened = opened.under(["strace", "-f", "-e", "trace=openat", "-o", "opened"]).run();
     opened.assert_code(0);
     let trace = fs::read_to_string(scene.path("opened")).unwrap();
@@ -434,10 +437,12 @@ fn what_a_place_lacks_is_copied_as_the_place_was_made() {
     scene.bare(["-q", "--state", "state", "src", "c"]).run().assert_code(0);
     shell(&scene, "printf more > src/more");
     for place in ["a/bag", "b", "b/latest"] {
-        let run = scene.bare(["covered", "src", place, "--copies", "1", "--read"]).run();
+        let run = scene
+            .bare(["covered", "src", "--count-memory", place, "--copies", "1", "--read"])
+            .run();
         run.assert_code(4).assert_prints(&["lacks files: run the copy that made it again"]);
     }
-    let asked = ["covered", "src", "c", "--copies", "1", "--state", "state"];
+    let asked = ["covered", "src", "--count-memory", "c", "--copies", "1", "--state", "state"];
     let run = scene.bare(asked).run();
     run.assert_code(4).assert_prints(&["lacks files: dircopy src c --state state"]);
     scene.bare(["src", "c", "--state", "state"]).run().assert_code(0);
@@ -453,7 +458,7 @@ fn a_card_with_something_mounted_on_it_is_refused() {
     scene.src.file("a", "a").file("sub/only-here", "b");
     scene.copy(&[]).assert_code(0);
     let mount = Mount::tmpfs(&scene.src.path("sub"), "1m");
-    let run = scene.bare(["covered", "src", "dst", "--copies", "1"]).run();
+    let run = scene.bare(["covered", "src", "--count-memory", "dst", "--copies", "1"]).run();
     run.assert_code(2).assert_says("something is mounted below it");
     mount.detach();
 }
@@ -474,13 +479,19 @@ fn the_index_of_a_span_is_no_place() {
     covered(&scene, &["a", "--copies", "1"], 0);
 }
 
+/// What is lost with the power is no copy, unless it is a trial.
 #[test]
-fn a_place_in_memory_says_so() {
+fn a_place_in_memory_counts_only_where_it_is_asked_for() {
     need!(Root, Mount);
     let (scene, _mounts) = shelf();
     copied(&scene, &["a", "b"]);
-    let run = covered(&scene, &["a", "b", "--report", "report.json"], 0);
-    let says = "durable: unknown (its file system is in memory)";
+    let args = ["covered", "src", "a", "b", "--copies", "1", "--report", "report.json"];
+    let run = scene.bare(args).run();
+    run.assert_code(4).assert_prints(&["at 0 of 1 place: x (at a, in memory; at b, in memory)"]);
+    let says = "it is in memory, and does not count: is its disk mounted?";
     run.assert_prints(&["a: 3 of 3 files", says]).assert_prints(&["b: 3 of 3 files", says]);
-    assert!(fs::read_to_string(scene.path("report.json")).unwrap().contains(says));
+    assert!(!run.out().contains("dircopy src"), "{}", run.out());
+    let report = fs::read_to_string(scene.path("report.json")).unwrap();
+    assert!(report.contains(says) && report.contains(r#""is_in_memory": true"#), "{report}");
+    covered(&scene, &["a", "b"], 0).assert_prints(&["durable: unknown (its file system is in"]);
 }

@@ -50,7 +50,8 @@ fn what_covers_nothing_by_its_size_is_not_read() {
     let run = scene.bare(["covered", "--read", "src", "dst", "two", "--copies", "1"]).run();
     assert!(run.took < SOON, "{:?}", run.took);
     run.assert_no_crash();
-    let run = scene.bare(["covered", "--read", "src", "dst", "--copies", "1"]).run();
+    let run =
+        scene.bare(["covered", "--read", "src", "dst", "--copies", "1", "--count-memory"]).run();
     run.assert_code(4).assert_prints(&["big (no longer the same at dst)"]);
 }
 

@@ -64,7 +64,7 @@ fn others_that_go_by_the_record_say_so_too() {
     let says =
         "cannot go by the private record in dst/.dircopy: its permissions let other users in";
     scene
-        .ended(&["covered", "src", "dst", "--copies", "1"], 4)
+        .ended(&["covered", "src", "dst", "--copies", "1", "--count-memory"], 4)
         .assert_says(says)
         .assert_says("so no file there is known to be untouched");
     scene.ended(&["catalog", "add", "--catalog", "c.sqlite", "dst"], 2).assert_says(says);

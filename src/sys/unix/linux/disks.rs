@@ -13,6 +13,7 @@ use crate::sys::unix::system::durable::{LoopImage, durable, upper};
 use crate::{
     sys::ANY_DISK, sys::interrupted::uninterrupted, sys::types::Durable, sys::types::PluggedIn,
     sys::unix::dir::Dir, sys::unix::system::place::MountLine, sys::unix::volume::is_disk_full,
+    sys::unix::volume::room,
 };
 
 use super::process::kernel_at_least;
@@ -181,6 +182,10 @@ pub fn reserve(file: &File, len: u64) -> io::Result<()> {
     // ext2 and ext3 cannot.
     if !is_one_of(file, &[EXT, XFS]) {
         return Ok(());
+    }
+    // ext4 takes all that is left before it says no: what fits beside would find a full disk meanwhile.
+    if room(file).is_ok_and(|room| room.bytes < len) {
+        return Err(Errno::NOSPC.into());
     }
     match uninterrupted(|| Ok(fallocate(file, FallocateFlags::KEEP_SIZE, 0, len)?)) {
         Err(full) if is_disk_full(&full) || Errno::from_io_error(&full) == Some(Errno::FBIG) => {

@@ -16,7 +16,7 @@ use crate::{
 
 pub use rustix::fs::{fdatasync, fsync};
 
-const IN_MEMORY: Durable = Durable::Unknown("its file system is in memory");
+const IN_MEMORY: Durable = Durable::IN_MEMORY;
 const NO_TABLE: Durable = Durable::Unknown("the table of mounts does not show its file system");
 const NO_DEVICE: Durable = Durable::Unknown("its device cannot be seen from here");
 const NO_LAYER: Durable =
