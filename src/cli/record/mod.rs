@@ -72,6 +72,8 @@ pub struct Records<'a> {
     signer: Option<Signer>,
     /// … and the signature, once it is there.
     pub(crate) signed: OnceLock<PathBuf>,
+    /// Why the report is in no sequence although its output has one.
+    pub(crate) unnumbered: OnceLock<Error>,
 }
 
 #[derive(Serialize)]
@@ -116,6 +118,7 @@ impl<'a> Records<'a> {
             page: or_refuse(page, &mut opened),
             signer: or_refuse(signer, &mut opened),
             signed: OnceLock::new(),
+            unnumbered: OnceLock::new(),
             log: or_refuse(log.transpose(), &mut opened),
             limit_rate: options.limit_rate,
             page_beside: options
@@ -243,6 +246,9 @@ impl<'a> Records<'a> {
             Ok(())
         })?;
         sequences.into_iter().flatten().for_each(|sequence| sequence.confirm(&digest));
+        if let Some(why) = head.why_unnumbered() {
+            let _ = self.unnumbered.set(Error::finding("number the receipt", place.path(), why));
+        }
         if let Some(signer) = &self.signer {
             let signature = signer.sign(&place.path())?;
             let _ = self.signed.set(signature);

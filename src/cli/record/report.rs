@@ -375,6 +375,12 @@ impl ReportJson<'_> {
         Ok(digest.map(|digest| digest.to_string()).unwrap_or_default())
     }
 
+    /// Why it is in no sequence of an output that has one.
+    pub fn why_unnumbered(&self) -> Option<String> {
+        let mut outputs = self.copy.iter().flat_map(|copy| &copy.outputs);
+        outputs.find_map(|section| section.sequence_error.clone())
+    }
+
     /// Writes it into its places in the sequences of outputs, as far as they can be noted; its SHA-256.
     pub fn write_in_place(
         &mut self,
@@ -459,6 +465,9 @@ impl Records<'_> {
         if let Err(error) = self.write_report(&end) {
             errors.push(error);
             self.take_back(&mut end);
+        }
+        if let Some(error) = self.unnumbered.get() {
+            console.error("warning", "warning: ", error);
         }
         self.rotate(end.exit(), console);
         if let (Some(signature), true) = (self.signed.get(), closing.is_shown) {
