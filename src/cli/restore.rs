@@ -62,6 +62,12 @@ impl ProvenTree {
                 ));
             }
             if let Some(newest) = set.newest() {
+                let is_lost = set.lost_record;
+                if let Some(error) = set.unrecorded.take_if(|_| is_lost) {
+                    let by_name = typed(&path_of(path, newest));
+                    let note = format!("; to bring it back: dircopy restore {by_name} DST");
+                    return Err(error.of_deed("restore").with_note(note));
+                }
                 let mut found = Self::find(&path_of(path, newest), given, None)?;
                 found.unbelieved = found.unbelieved.or(set.unrecorded);
                 return Ok(found);

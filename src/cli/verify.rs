@@ -179,7 +179,8 @@ fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
         let is_untold = !set.unread.is_empty() || set.unrecorded.is_some();
         if is_untold && !is_recorded() {
             untaken.extend(set.unread.drain(..).map(|(_, error)| Finding::Broken(error)));
-            untaken.extend(set.unrecorded.take().map(Finding::Warning));
+            let told = if set.lost_record { Finding::Unusable } else { Finding::Warning };
+            untaken.extend(set.unrecorded.take().map(told));
         }
         let lost = set.lost.take();
         let lost = lost.filter(|(name, _)| latest != Some(*name) || set.complete.contains(name));

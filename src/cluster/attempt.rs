@@ -7,8 +7,9 @@
 //! file, and the time of another one that was written to a moment ago.
 
 use std::{
-    collections::BTreeSet, fs::File, hash::BuildHasher, hash::Hasher, hash::RandomState, io,
-    path::Path, path::PathBuf, sync::Arc, thread::Builder, thread::scope, time::Duration,
+    collections::BTreeSet, ffi::OsStr, fs::File, hash::BuildHasher, hash::Hasher,
+    hash::RandomState, io, path::Path, path::PathBuf, sync::Arc, thread::Builder, thread::scope,
+    time::Duration,
 };
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
@@ -203,7 +204,11 @@ impl Attempt {
                 continue;
             }
             let dir = running.open_dir(name.as_ref(), false).map_err(fail)?;
-            let beat = Beat::begin(&dir).map_err(fail)?;
+            let beat = Beat::begin(&dir).map_err(|error| {
+                // Nobody is to wait for it to be given up for dead.
+                let _ = remove_from(&running, name.as_ref(), &dir);
+                fail(error)
+            })?;
             let tag = ShardTag { plan: plan.plan.plan, shard, attempt };
             return Ok(Self { tag, dir: dir.into(), path: path.join(&name), beat });
         }
@@ -212,12 +217,16 @@ impl Attempt {
 
     /// The attempt is over: what it left is removed.
     pub fn end(self, plan: &PlanDir) -> Result<()> {
-        let removed = names_in(&self.dir).and_then(|names| {
-            names.iter().try_for_each(|name| self.dir.remove(name.as_ref()))?;
-            plan.below(RUNNING)?.remove_dir(self.path.file_name().unwrap_or_default())
-        });
+        let name = self.path.file_name().unwrap_or_default();
+        let removed = plan.below(RUNNING).and_then(|above| remove_from(&above, name, &self.dir));
         removed.deed("remove", &self.path)
     }
+}
+
+/// Removes the directory `name`, which is `dir`, with what is in it.
+fn remove_from(above: &Dir, name: &OsStr, dir: &Dir) -> io::Result<()> {
+    names_in(dir)?.iter().try_for_each(|name| dir.remove(name.as_ref()))?;
+    above.remove_dir(name)
 }
 
 // Which shard a worker takes: each has a token, an empty file whose name says where it stands, and taking one is a

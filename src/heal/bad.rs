@@ -308,7 +308,7 @@ impl Tree {
         for opened in specs.iter().filter_map(|spec| spec.open().ok()) {
             let has_later = |rival: &Rival| match rival {
                 Rival::Unrecorded(name) => !name.is_ahead(),
-                rival => *rival == Rival::Unlisted,
+                rival => matches!(rival, Rival::Doubtful(_) | Rival::Unlisted),
             };
             if opened.found.unfinished.is_some() || opened.found.rivals.iter().any(has_later) {
                 barrier = Some(MAY_BE_NEWER.to_owned());

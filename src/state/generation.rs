@@ -122,6 +122,12 @@ impl GenerationNote {
         Self::read(&PrivateDir::open(&dir, path, None, Missing::Leave).ok()??)
     }
 
+    /// True if the generation with this private directory has noted that it was made in `root`.
+    pub fn is_made_in(private: &PrivateDir, root: &Dir) -> bool {
+        let made_in = Self::read(private).and_then(|note| note.made_in);
+        made_in.is_some_and(|mark| is_marked(root, &mark).unwrap_or(false))
+    }
+
     /// The error about the tree at `path` with this private directory, if it is a generation that was given the name of
     /// another time.
     pub fn misnamed(private: &PrivateDir, path: &Path) -> Option<Error> {

@@ -27,6 +27,8 @@ use crate::{
 pub enum Rival {
     /// It has a later name than the one that this user's last run finished, and is not checked.
     Unrecorded(ManifestName),
+    /// The same of one that is not of the future and that only this user may write: a run of his may have made it.
+    Doubtful(ManifestName),
     /// A later run finished it: what that run replaced is not as the given manifest says.
     Superseding(ManifestName),
     /// It has a later name, and is listed by another: it came from a source, and is not checked.
@@ -43,6 +45,15 @@ pub enum Rival {
     NotAll(u64),
     /// A run that lists nothing began after the one that is checked was finished, or a plan that is not finished.
     Unlisted,
+}
+
+/// The rival of this name in `here` of the one that the last run on record finished.
+fn unrecorded(here: &Dir, later: ManifestName) -> Rival {
+    let stat = here.stat(later.to_string().as_ref(), false);
+    match stat.is_ok_and(|stat| Dir::is_kept_by_us(&stat)) && !later.is_ahead() {
+        true => Rival::Doubtful(later),
+        false => Rival::Unrecorded(later),
+    }
 }
 
 /// Number of bytes of earlier manifests that are looked through, the newest first.
@@ -254,7 +265,8 @@ impl OwnManifests {
                                    again, or give it with --manifest";
                     return Err(Error::finding("check against", dir.join(&file_name), finding));
                 }
-                rivals.extend(later.map(Rival::Unrecorded));
+                let here = Dir::open(dir).map_err(cannot)?;
+                rivals.extend(later.map(|later| unrecorded(&here, later)));
                 rivals.extend(self.missing.map(Rival::NotAll));
                 rivals.extend(self.is_unlisted.then_some(Rival::Unlisted));
             }

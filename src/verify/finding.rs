@@ -488,6 +488,7 @@ impl Checked {
             Finding::Parity { is_enough: true, .. } => &mut self.repairable,
             Finding::Parity { .. } => &mut self.beyond_repair,
             Finding::Unsearched(_) | Finding::Broken(_) => &mut self.broken,
+            Finding::Rival(Rival::Doubtful(_)) => &mut self.unusable,
             Finding::Unusable(error) => {
                 self.absent += u64::from(error.is_of_absent());
                 &mut self.unusable

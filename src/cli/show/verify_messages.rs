@@ -302,6 +302,11 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
             "{name} is not checked: its name is later, but the last run on record finished {manifest}; \
              --manifest checks it"
         ),
+        Rival::Doubtful(name) => format!(
+            "{name} is not checked: its name is later, but the last run on record finished {manifest}; a run of yours \
+             may have made it whose record is elsewhere (--state) or was replaced by an older one: check it \
+             (--manifest), or copy again"
+        ),
         Rival::Superseding(name) => format!(
             "{manifest} is superseded: a later run finished {name}, and what it replaced differs"
         ),
@@ -522,7 +527,7 @@ pub fn verdict(report: &VerifyReport, check: &VerifyJob, exit: Exit, amiss: &str
             (Some(Coverage { left_out: Some((left @ 1.., since)), .. }), _) => {
                 let (left, since) = (count(left, "file"), day(since.into()));
                 format!(
-                    "good: every file of this pass is as listed; {left} not read, good since {since}"
+                    "good: every file of this pass is as listed; {left} not looked at, good since {since}"
                 )
             }
             (Some(_), _) => "good: every file of this pass is as listed".into(),

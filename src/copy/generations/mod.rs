@@ -431,7 +431,7 @@ impl GenerationRun<'_> {
     }
 
     /// Lets `latest` lead to the new generation, and moves those that are not kept into the trash. A failure of
-    /// that is a warning: the generation is there.
+    /// the latter is a warning: the generation is there.
     fn tidy(
         &self,
         root: &GenerationRoot,
@@ -461,7 +461,9 @@ impl GenerationRun<'_> {
             // What it leads to must not go.
             Err(error) => {
                 let deed = "let latest lead to the new generation in";
-                errors.push(Error::io(deed, &self.job.output, error));
+                report.counts.failed += 1;
+                report.ending = Ending::Incomplete;
+                (self.observer.listen)(&Event::Failed(&Error::io(deed, &self.job.output, error)));
             }
         }
         errors.extend(self.record_lost_names(name, new, &lost, stop).err());

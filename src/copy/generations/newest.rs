@@ -91,6 +91,9 @@ impl Latest {
 impl GenerationSet {
     /// Holds what is there against the newest generation on record.
     pub(super) fn ask_record(&mut self, consulted: Result<Option<PrivateDir>>, path: &Path) {
+        // The first run may have been killed before it noted that.
+        let is_told =
+            self.has_placed && (self.complete.len() > 1 || !matches!(consulted, Ok(Some(_))));
         let why = match consulted {
             Ok(Some(private)) => {
                 self.recorded = NewestGeneration::read(&private).and_then(|it| it.name());
@@ -102,8 +105,12 @@ impl GenerationSet {
             Err(error) => Some(error),
         };
         let unrecorded = why.zip(self.newest()).map(|(why, newest)| {
-            why.with_note(format!("; so nothing tells whether {newest} is the newest generation"))
+            let remedy = if is_told { ": name the one that you want, or copy again" } else { "" };
+            why.with_note(format!(
+                "; so nothing tells whether {newest} is the newest generation{remedy}"
+            ))
         });
+        self.lost_record = unrecorded.is_some() && is_told;
         self.unrecorded = unrecorded;
         let lost = self.recorded.filter(|name| self.newest() < Some(*name) && !self.has(*name));
         self.lost = lost.map(|name| {
@@ -260,7 +267,7 @@ impl Untaken {
                 error: Error::finding(TAKE_NEWEST, path_of(path, name), why),
                 is_bad: true,
             });
-            doubted.or_else(|| Some(Self { error: set.unrecorded?, is_bad: false }))
+            doubted.or_else(|| Some(Self { error: set.unrecorded?, is_bad: set.lost_record }))
         })
     }
 

@@ -43,6 +43,10 @@ pub struct GenerationSet {
     pub lost: Option<(DatedName, Error)>,
     /// … or why no record tells which is the newest.
     pub unrecorded: Option<Error>,
+    /// True if one told before.
+    pub lost_record: bool,
+    /// True if a complete one has noted that it was made here. Its run has noted here which is the newest.
+    pub(super) has_placed: bool,
 }
 
 impl GenerationSet {
@@ -77,7 +81,10 @@ impl GenerationSet {
                     set.misplaced.push((name, error))
                 }
                 Ok(Some(OwnTree { misnamed: Some(error), .. })) => set.misnamed.push((name, error)),
-                Ok(Some(_)) => set.complete.push(name),
+                Ok(Some(OwnTree { is_placed, .. })) => {
+                    set.complete.push(name);
+                    set.has_placed |= is_placed;
+                }
                 other => {
                     set.foreign.push(name);
                     if let Err(error) = other {
@@ -165,6 +172,8 @@ struct OwnTree {
     misnamed: Option<Error>,
     /// Why it is none of this directory, if so.
     misplaced: Option<Error>,
+    /// True if it has noted that it was made here.
+    is_placed: bool,
 }
 
 /// The directory `name` at `path`, if it was made by a run of this user's that was completed.
@@ -187,6 +196,7 @@ fn find_own(root: &Dir, path: &Path, name: &OsStr) -> io::Result<Option<OwnTree>
     let own = || OwnTree {
         misnamed: GenerationNote::misnamed(&private, path),
         misplaced: misplaced(&private, path, root),
+        is_placed: GenerationNote::is_made_in(&private, root),
     };
     Ok(finished.is_some_and(|it| it.kind == Kind::File).then(own))
 }

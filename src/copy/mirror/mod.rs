@@ -103,25 +103,20 @@ impl<'a> Trash<'a> {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Refuses what is no trash of this output. An empty one is new; one of earlier versions, which noted none, is
-    /// known by what is in it.
+    /// Refuses what no run noted as the trash of this output. An empty one is new.
     ///
     /// # Errors
     /// It is another directory of this user's, or it cannot be told.
     fn refuse_foreign(&self, trash: &Dir) -> io::Result<()> {
-        let Some(private) = self.private else { return Ok(()) };
-        let noted = OwnTrash::read_told(private)?;
-        if noted.as_ref().map_or(Ok(false), |noted| noted.is(trash))? {
+        let noted = self.private.map(OwnTrash::read_told).transpose()?.flatten();
+        if noted.map_or(Ok(false), |noted| noted.is(trash))? {
             return Ok(());
         }
-        for entry in DirListing::of(trash)? {
-            let is_dated = entry?.name.to_str().and_then(DatedName::parse).is_some();
-            if noted.is_some() || !is_dated {
-                let finding = "no run of yours made it as trash of this output: give it the name that it had, or another one";
-                return Err(io::Error::other(finding));
-            }
+        if DirListing::of(trash)?.next().transpose()?.is_some() {
+            let finding = "no run of yours made it as trash of this output: give it the name that it had, or another one";
+            return Err(io::Error::other(finding));
         }
-        OwnTrash::of(trash)?.write(private, true)
+        self.private.map_or(Ok(()), |private| OwnTrash::of(trash)?.write(private, true))
     }
 
     /// Removes the trash of earlier runs that is older than `keep`; `tell` is told the name of each that went, and why

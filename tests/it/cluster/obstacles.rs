@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::Cluster;
-use crate::harness::{Act, Deed, Mirror, Scene, names_below, need, shell};
+use crate::harness::{Act, Deed, Mirror, Scene, Strace, names_below, need, shell};
 
 #[test]
 fn names_of_a_file_in_one_directory_are_kept() {
@@ -217,4 +217,28 @@ fn a_directory_that_another_user_made_beforehand_gets_nothing_closed() {
         assert_eq!(std::fs::read(scene.path("out/d/sub/key")).unwrap(), b"secret");
         assert_eq!(shell(&scene, "stat -c %a out/d").trim(), "700");
     }
+}
+
+/// A worker that ended because it could not begin a shard has left it: nobody waits for it to be given up for dead.
+#[test]
+fn a_shard_that_could_not_be_begun_is_not_at_work() {
+    need!(Strace);
+    let mut begun = 0;
+    for when in 1..12 {
+        let cluster = Cluster::new(1);
+        cluster.plan();
+        let fault = format!("error=EIO:when={when}");
+        let strace = Strace::inject(&cluster.scene, "write,pwrite64,fsync,fdatasync", &fault);
+        let run = strace.run(cluster.scene.bare(["shard", "--plan", "plan", "--claim"]));
+        if !run.err().contains("cannot begin the shard") {
+            continue;
+        }
+        begun += 1;
+        run.assert_code(2);
+        assert_eq!(shell(&cluster.scene, "ls plan/running"), "", "{when}");
+        cluster.claim().assert_code(0);
+        cluster.finish().assert_code(0);
+        cluster.is_as_a_single_run();
+    }
+    assert!(begun > 0);
 }

@@ -129,6 +129,48 @@ fn generations_that_are_called_as_the_trash_of_a_mirror_are_not_emptied() {
     assert!(scene.path(old).join("file").exists());
 }
 
+/// What no run noted as trash is none, also where no run had any yet, or the note is gone.
+#[test]
+fn a_directory_that_is_called_as_the_trash_of_a_mirror_is_not_emptied() {
+    for had_trash in [false, true] {
+        let scene = Scene::new();
+        scene.src.file("a/2020-01-01T000000Z/precious", "p").file("b", "b").file("c", "c");
+        let mirror = || scene.copy(&["--mirror", "--max-delete=9", "--keep-trash", "30d"]);
+        mirror().assert_code(0);
+        if had_trash {
+            scene.src.remove("b");
+            mirror().assert_code(0);
+            shell(&scene, "cd dst; mv .dircopy x; mv .dircopy-trash y; chmod 755 x y; rm -r x y");
+        }
+        shell(&scene, "mv dst/a dst/.dircopy-trash; chmod 700 dst/.dircopy-trash; rm -r src/a");
+        let run = mirror();
+        run.assert_says("no run of yours made it as trash of this output");
+        assert!(scene.path("dst/.dircopy-trash/2020-01-01T000000Z/precious").exists());
+        shell(&scene, "mv dst/.dircopy-trash dst/a");
+        mirror().assert_code(0);
+    }
+}
+
+/// A generation that is called as the private directory is none: nothing is written into it, and it is one again by its
+/// own name.
+#[test]
+fn a_night_that_is_called_as_the_private_directory_is_not_taken_for_it() {
+    let (scene, all) = nights(&["one", "two"]);
+    shell(
+        &scene,
+        &format!("chmod 700 dst/{0}; mv dst/.dircopy x; mv dst/{0} dst/.dircopy", all[0]),
+    );
+    let before = shell(&scene, "find dst/.dircopy | sort");
+    let says = "it is an output or a generation that was given this name";
+    scene.copy(&["--generations"]).assert_code(2).assert_says(says);
+    scene.ended(&["verify", "dst"], 5).assert_says(says);
+    assert_eq!(shell(&scene, "find dst/.dircopy | sort"), before);
+    shell(&scene, &format!("mv dst/.dircopy dst/{}; mv x dst/.dircopy", all[0]));
+    scene.copy(&["--generations"]).assert_code(0);
+    scene.ended(&["verify", "dst"], 0);
+    assert_eq!(names(&scene).len(), 3);
+}
+
 #[test]
 fn what_is_called_as_an_unfinished_night_is_not_gone_on_with() {
     let (scene, all) = dated_nights();

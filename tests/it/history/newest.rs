@@ -86,11 +86,12 @@ fn no_older_generation_and_no_other_directory_is_taken_for_the_newest() {
     scene.ended(&["verify", "dst"], 0);
     assert_eq!(names(&scene).len(), 1);
     // All of what tells it is gone.
-    shell(&scene, "mv dst/.dircopy gone");
+    shell(&scene, "mv dst/.dircopy gone; rm dst/latest");
     let says = "nothing tells whether";
-    for args in [["verify", "dst"].as_slice(), &["restore", "dst", "back"]] {
-        scene.ended(args, 0).assert_says(says);
-    }
+    refused(&scene, says, &["dst"]);
+    scene.ended(&["verify", &format!("dst/{}", names(&scene)[0])], 0);
+    let run = scene.ended(&["restore", "dst", "back"], 2);
+    run.assert_says(&format!("dircopy restore dst/{} DST", names(&scene)[0]));
     scene.copy(&["--generations"]).assert_code(0).assert_says(says);
     assert!(!scene.ended(&["verify", "dst"], 0).err().contains(says));
 }
@@ -140,8 +141,7 @@ fn without_its_note_nothing_tells_which_is_the_newest() {
         let (scene, all) = nights(&["one", "two", "three"]);
         shell(&scene, &format!("{spoil} dst/.dircopy/newest"));
         let says = format!("so nothing tells whether {} is the newest generation", all[2]);
-        scene.ended(&["verify", "dst"], 0).assert_says(&says);
-        scene.ended(&["restore", "dst", "back"], 0).assert_says(&says);
+        refused(&scene, &says, &["dst"]);
         scene.copy(&["--generations"]).assert_code(0);
         assert!(!scene.ended(&["verify", "dst"], 0).err().contains("nothing tells"));
     }
@@ -176,8 +176,8 @@ fn without_the_newest_nothing_is_covered_or_catalogued() {
     assert_eq!(add("dst", 0).err(), "");
     // Nothing tells which is the newest.
     shell(&scene, "rm dst/.dircopy/newest");
-    covered("dst", 0).assert_says("so nothing tells whether");
-    add("dst", 0).assert_says("so nothing tells whether");
+    covered("dst", 5).assert_says("so nothing tells whether");
+    add("dst", 2).assert_says("so nothing tells whether");
 }
 
 #[test]
@@ -198,4 +198,21 @@ fn a_newest_generation_whose_record_is_damaged_is_not_taken_for_it() {
         }
         scene.ended(&["restore", "dst", "back"], 0);
     }
+}
+
+/// The link to the newest generation could not be renewed: the run is not complete, because a check of the newest ends
+/// badly.
+#[test]
+fn a_latest_that_cannot_be_renewed_is_no_success() {
+    need!(Strace);
+    let (scene, all) = nights(&["one", "two"]);
+    scene.src.file("file", "three");
+    let strace = Strace::inject(&scene, "readlinkat", "error=EIO:when=1");
+    let run = strace.run(scene.command(["--generations"]));
+    strace.fired(&run);
+    run.assert_code(1).assert_says("cannot let latest lead to the new generation in");
+    assert_eq!(shell(&scene, "readlink dst/latest").trim(), all[1]);
+    scene.ended(&["verify", "dst/latest"], 5);
+    scene.copy(&["--generations"]).assert_code(0);
+    scene.ended(&["verify", "dst/latest"], 0);
 }

@@ -34,6 +34,13 @@ fn age(scene: &Scene) {
     shell(scene, "cd dst/.dircopy-trash && for d in 2*; do mv $d 2001-01-01T0000${d:15:3}; done");
 }
 
+/// Has a run make the trash of a mirror.
+fn begin_trash(scene: &Scene) {
+    shell(scene, "echo >dst/left");
+    scene.copy(&["--mirror=all"]).assert_code(0);
+    shell(scene, "rm -r dst/.dircopy-trash/*");
+}
+
 #[test]
 fn a_night_after_one_that_removed_trash_reads_nothing() {
     need!(Kinds, Strace);
@@ -120,6 +127,7 @@ fn old_trash_goes_without_what_is_mounted_in_it() {
     Mount::privately();
     let scene = scene_of_a_mirror();
     let trash = "dst/.dircopy-trash/2001-01-01T000000Z";
+    begin_trash(&scene);
     shell(&scene, &format!("mkdir -p {trash}/d/disk {trash}/d/bound {trash}/e other"));
     shell(&scene, &format!("echo old > {trash}/d/old; cp {trash}/d/old {trash}/e"));
     let at = |name: &str| scene.path(&format!("{trash}/d/{name}"));
@@ -137,6 +145,7 @@ fn old_trash_goes_without_what_is_mounted_in_it() {
 fn trash_of_any_depth_goes() {
     let scene = scene_of_a_mirror();
     let trash = "dst/.dircopy-trash/2001-01-01T000000Z";
+    begin_trash(&scene);
     let dig = "for i in $(seq 200); do mkdir d e; echo $i >e/f; cd d; done";
     shell(&scene, &format!("mkdir -p {trash} && cd {trash} && {dig}"));
     let removing = scene.command(["--mirror=all", "--keep-trash=30d"]);
@@ -150,7 +159,8 @@ fn trash_that_cannot_be_removed_keeps_no_other() {
     need!(Mount);
     Mount::privately();
     let scene = scene_of_a_mirror();
-    let script = "mkdir -p dst/.dircopy-trash; cd dst/.dircopy-trash; for y in 2001 2003 2005 2006; do \
+    begin_trash(&scene);
+    let script = "cd dst/.dircopy-trash; for y in 2001 2003 2005 2006; do \
                   mkdir $y-01-01T000000Z; echo x > $y-01-01T000000Z/x; done; \
                   echo > 2002-01-01T000000Z; mkdir 2004-01-01T000000Z";
     shell(&scene, script);
