@@ -345,7 +345,10 @@ impl Part {
     /// next run; without a journal, or if that fails, both go. Whether they stay.
     pub fn leave(mut self, durable: u64, warnings: &mut Vec<Error>) -> bool {
         let has_journal = self.part.as_ref().is_some_and(|part| part.journal.is_some());
-        let cut = |content: &PartContent| content.file.set_len(durable).is_ok();
+        let cut = |content: &PartContent| {
+            let file = &content.file;
+            file.set_len(durable).and_then(|()| resume::seal(file)).is_ok()
+        };
         if durable == 0 || !has_journal || !self.content.as_ref().is_some_and(cut) {
             self.abandon(warnings);
             return false;

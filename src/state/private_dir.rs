@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    error::Deed, error::Error, error::Result, hash::Sha256, hash::hex, manifest::ManifestName,
+    error::Deed, error::Error, error::Result, hash::Sha256, hash::hex,
     manifest::archive::bag::PAYLOAD, staged::StagedFile, sys, sys::Dir, sys::DirListing,
     sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
 };
@@ -260,7 +260,8 @@ impl PrivateDir {
             };
             return Err(Error::finding("keep private records in", path, finding));
         }
-        if is_an_output(&dir).map_err(look)? {
+        // Who may write to an output can give this name to another one, or to a generation.
+        if dir.stat(NAME.as_ref(), false).if_there().map_err(look)?.is_some() {
             let finding = "it is an output or a generation that was given this name, and has files of its own: give it \
                            its own name again";
             return Err(Error::finding("keep private records in", path, finding));
@@ -420,18 +421,6 @@ impl PrivateDir {
     pub fn mark(&self) -> &Mark {
         &self.mark
     }
-}
-
-/// True for what runs copied to: it has a private directory or a manifest, and no private directory has either. Who may
-/// write to an output can give it the name of one.
-fn is_an_output(dir: &Dir) -> io::Result<bool> {
-    for entry in DirListing::of(dir)? {
-        let name = entry?.name;
-        if *name == *NAME || ManifestName::parse(&name).is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// The content of the secret's file, if there is one: a secret, unless it is of no use.

@@ -329,6 +329,39 @@ fn what_is_there_is_verified_when_asked() {
     begun_anew(&scene, &["--resume", "verify"]).assert_says("not what was written");
 }
 
+/// What was written to since the run ended is not gone on with; what nobody touched is, and is not read.
+#[test]
+fn a_beginning_that_was_written_to_since_is_read() {
+    need!(Strace);
+    for edits in [false, true] {
+        let scene = scene(10 * MIB);
+        let args = [&ARGS[..], &["--limit-rate", "4M"]].concat();
+        let mut running = scene.command(&args).spawn();
+        let noted = || {
+            let names = names_below(&scene.dst, "f");
+            let mut parts = names.iter().filter(|name| name.ends_with(b".dircopy-part"));
+            parts.any(|name| {
+                scene.output().path(name).metadata().is_ok_and(|at| at.len() > 5 * MIB as u64)
+            })
+        };
+        running.until("half of it is there", noted);
+        running.signal(Signal::TERM);
+        running.wait().assert_code(143).assert_says("of dir/large are kept");
+        let (part, _) = beginning(&scene);
+        if edits {
+            let edit = "printf R | dd conv=notrunc status=none bs=1 seek=1000000 of=";
+            shell(&scene, &format!("{edit}{}", part.display()));
+            begun_anew(&scene, &[]).assert_says("not what was written");
+            continue;
+        }
+        let strace = Strace::watch(&scene, Strace::READS);
+        let run = strace.run(scene.command(ARGS));
+        scene.judge(&run).complete();
+        assert!(bytes_read(&strace, &scene.src.path("dir/large")) < 8 * MIB);
+        assert_eq!(bytes_read(&strace, &part), 0);
+    }
+}
+
 #[test]
 fn without_resume_everything_is_begun_anew() {
     need!(Strace);

@@ -132,7 +132,9 @@ fn what_was_found_good_lately_is_left_out_and_counted() {
     let report = ["--not-since", "90d", "--report", "r.json"];
     let run = check(&report);
     run.assert_code(0).assert_prints(&["left out", "10 files, found good since"]);
-    run.assert_prints(&["every file of this pass is as listed; 10 files not looked at, good since"]);
+    run.assert_prints(&[
+        "every file of this pass is as listed; 10 files not looked at, good since",
+    ]);
     assert_eq!(good(&run).len(), 0);
     let report = std::fs::read_to_string(scene.path("r.json")).unwrap();
     assert!(report.contains("\"left_out\": 10"), "{report}");
