@@ -371,14 +371,13 @@ impl CoveredJob {
     fn places_of(&self, source: &mut BTreeSet<String>) -> Result<Vec<PlaceReport>> {
         let open = |path: &Path| Dir::open(path).deed("open the directory", path);
         let is_list = |place: &&PlaceAsked| place.trees.is_empty();
-        let looks = self.places.iter().any(|place| is_list(&place)) && !self.lists_apart;
-        let manifests = |dir: &Path| match looks {
-            true => lists::sums_of_manifests(dir),
-            false => Ok(BTreeSet::new()),
-        };
+        let given = self.places.iter().filter(|place| is_list(place) && !self.lists_apart);
+        let sizes: BTreeSet<u64> =
+            given.filter_map(|list| Some(list.path.metadata().ok()?.len())).collect();
         // The source comes first.
         let mut disks = vec![std::mem::take(source)];
-        let mut marks = vec![disks[0].union(&manifests(&self.source)?).cloned().collect()];
+        let of_source = lists::sums_of_sizes(&self.source, &sizes)?;
+        let mut marks = vec![disks[0].union(&of_source).cloned().collect()];
         let mut durable = Vec::new();
         for place in &self.places {
             let (mut of_place, mut sums) = (BTreeSet::new(), BTreeSet::new());
@@ -393,7 +392,7 @@ impl CoveredJob {
                 // Of a disk that was copied as a whole its record proves nothing.
                 let name = || lists::name_of_runs(&root, tree, self.state.as_deref());
                 of_place.extend(if self.read { None } else { name() });
-                sums.append(&mut manifests(tree)?);
+                sums.append(&mut lists::sums_of_sizes(tree, &sizes)?);
             }
             sums.extend(of_place.iter().cloned());
             disks.push(of_place);

@@ -171,6 +171,48 @@ fn partitions_images_and_subvolumes_of_one_disk_are_one_place() {
     assert!(!x(&["one", "three"]).out().contains("places: x "));
 }
 
+/// Whoever keeps the list of each disk in a drawer gives both.
+#[test]
+fn the_list_of_a_place_that_is_given_is_none_whatever_it_is_called() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    // A Media Hash List can hold no link.
+    shell(&scene, "mkdir drawer; rm src/l");
+    let is_one = |place: &str, list: &str, more: &[&str]| {
+        let list = shell(&scene, &format!("cp {list} drawer; ls drawer/$(basename {list})"));
+        let args = [&[place, list.trim(), "--trust-lists"], more].concat();
+        let told = format!("it is one place with {place}");
+        let run = covered(&scene, &args, 4);
+        run.assert_prints(&[&told]).assert_prints(&["add --lists-apart"]);
+        covered(&scene, &[&args[..], &["--lists-apart"]].concat(), 0);
+    };
+    for (options, list) in [
+        ("--format bsd", "a/*.bsd"),
+        ("--format hashdeep --hash sha256,md5", "a/*.hashdeep"),
+        ("--format mhl1 --hash sha256,md5", "a/*.mhl"),
+        ("--format mhl --hash sha256,md5", "a/ascmhl/0001_*.mhl"),
+        ("--bag", "a/manifest-sha256.txt"),
+    ] {
+        shell(&scene, "rm -rf a/* a/.dircopy drawer/*");
+        let args: Vec<&str> = options.split(' ').collect();
+        for _ in 0..2 {
+            scene.bare([&["-q", "src", "a"], &args[..]].concat()).run().assert_code(0);
+        }
+        is_one("a", list, &[]);
+    }
+    // Somebody's copy is read, and has the list of somebody.
+    shell(
+        &scene,
+        "cp -a src/. b; cd b; find d x -type f -exec md5sum {} + > ../sums; mv ../sums .",
+    );
+    is_one("b", "b/sums", &["--read"]);
+    // One that the card has is of the card.
+    copied(&scene, &["c"]);
+    shell(&scene, "cp b/sums seen; cp seen src/any");
+    covered(&scene, &["c", "seen", "--trust-lists"], 4)
+        .assert_prints(&["it is on the disk of SRC, or may be, and does not count"]);
+}
+
 #[test]
 fn a_list_counts_only_where_its_user_says_so_and_a_copy_of_it_is_no_second_disk() {
     need!(Root, Mount);
