@@ -54,7 +54,8 @@ Options:
       --copies N         Every file is to be at N places (2)
       --read             Read every file at the places, from the disk
       --trust-lists      Believe the lists that are given
-      --lists-apart      Lists with the same bytes are of different disks
+      --lists-apart      Lists with the same bytes, or the time of one run in
+                         their names, are of different disks
       --not-older WHEN   What was proven before does not count: 90d, a date
       --at-least PROOF   How far files are to be proven: read-back, replugged,
                          or read (now, from the disk)
@@ -104,7 +105,7 @@ pub struct CoveredArgs {
     #[arg(long)]
     pub trust_lists: bool,
 
-    /// Lists with the same bytes are of different disks
+    /// Lists with the same bytes, or the time of one run in their names, are of different disks
     #[arg(long, requires = "trust_lists")]
     pub lists_apart: bool,
 

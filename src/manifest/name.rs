@@ -327,6 +327,12 @@ impl Stamp {
         Some(Self { time: parse_time(time)?, number: parse_number(number)? })
     }
 
+    /// That in the name of a list, whatever the ending of that is.
+    pub fn of_list(name: &OsStr) -> Option<Self> {
+        let stem = name.as_encoded_bytes().strip_prefix(START)?;
+        Self::parse(stem.split(|&byte| byte == b'.').next()?)
+    }
+
     /// When the run started.
     pub fn time(&self) -> Timestamp {
         self.time

@@ -6,7 +6,7 @@ use crate::{
     error::{Deed, Error, Result},
     hash::Algorithm,
     io::ReadBack,
-    manifest::{ManifestName, archive::mhl::HISTORY, lists::is_span_index},
+    manifest::{ManifestName, Stamp, archive::mhl::HISTORY, lists::is_span_index},
     state::PrivateDir,
     sys::{Dir, DirListing, Medium, stat::Kind},
 };
@@ -22,6 +22,11 @@ pub fn time_of_list(list: &Path) -> u32 {
     let name = list.file_name().and_then(ManifestName::of_any);
     let time = name.filter(|name| !name.is_ahead()).map(|name| name.time().as_second());
     time.and_then(|time| u32::try_from(time).ok()).unwrap_or(0)
+}
+
+/// The name of the run that made a list, by that of the list: it may have made several of the same disk.
+pub fn name_of_run(list: &Path) -> Option<String> {
+    Some(format!("run {}", list.file_name().and_then(Stamp::of_list)?))
 }
 
 /// Refuses the index of a span as the list of a place: what it has is on other disks.

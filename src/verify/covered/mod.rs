@@ -41,7 +41,7 @@ pub struct CoveredJob {
     pub read: bool,
     /// The lists that are given say what is there.
     pub trusts_lists: bool,
-    /// Lists that are byte for byte the same are of different disks.
+    /// Lists that are byte for byte the same, or of one run by their names, are of different disks.
     pub lists_apart: bool,
     /// What was proven last before this time does not count; seconds since 1970.
     pub not_before: Option<u32>,
@@ -447,7 +447,7 @@ impl CoveredJob {
         Ok(self.places.iter().enumerate().map(place).collect())
     }
 
-    /// By what a list is known to be of the same disk as another place: its bytes, and where it lies.
+    /// By what a list is known to be of the same disk as another place: its bytes, its run, and where it lies.
     fn marks_of_list(&self, list: &Path) -> Result<BTreeSet<String>> {
         let mut disks = BTreeSet::new();
         let fail = |error| Error::io("open the list", list, error);
@@ -463,6 +463,7 @@ impl CoveredJob {
         disks.insert(format!("list {}:{}", id.dev, id.ino));
         if !self.lists_apart {
             disks.insert(lists::sum_of(&file).map_err(fail)?);
+            disks.extend(lists::name_of_run(list));
         }
         let path = list.canonicalize().map_err(fail)?;
         let trees = self.places.iter().flat_map(|place| &place.trees).chain([&self.source]);

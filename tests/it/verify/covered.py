@@ -245,7 +245,10 @@ def same(one, other, job):
     """True if a list may be another one, or that of a tree."""
     if one.listed is not None:
         is_same_file = os.path.samefile(at(one.path), at(other.path))
-        return is_same_file or not job["apart"] and content(at(one.path)) == content(at(other.path))
+        is_same = content(at(one.path)) == content(at(other.path))
+        run = lambda place: re.match(r"dircopy-\d{8}T\d{6}Z(-\d+)?\.", os.path.basename(place.path))
+        is_of_run = run(one) and run(other) and run(one)[0] == run(other)[0]
+        return is_same_file or not job["apart"] and bool(is_same or is_of_run)
     manifests = [at(top, it) for top in one.trees for it in os.listdir(at(top)) if it.startswith("dircopy-2")]
     return not job["apart"] and any(content(path) == content(at(other.path)) for path in manifests)
 

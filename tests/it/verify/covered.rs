@@ -214,6 +214,30 @@ fn the_list_of_a_place_that_is_given_is_none_whatever_it_is_called() {
 }
 
 #[test]
+fn lists_that_one_run_made_may_be_of_one_disk() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    fs::create_dir(scene.path("drawer")).unwrap();
+    let endings = [("gnu", "*.md5sum"), ("bsd", "*.bsd"), ("hashdeep", "*.hashdeep")];
+    for (format, other) in endings {
+        shell(&scene, "rm -rf a/* a/.dircopy drawer/*");
+        let args = ["-q", "src", "a", "--hash", "sha256,md5", "--format", format];
+        scene.bare(args).run().assert_code(0);
+        let lists = shell(&scene, &format!("mv a/{other} a/*.sha256sum drawer; ls drawer/*"));
+        let both: Vec<&str> = lists.split_whitespace().chain(["--trust-lists"]).collect();
+        assert_eq!(both.len(), 3, "{lists}");
+        let run = covered(&scene, &both, 4);
+        run.assert_prints(&["it is one place with"]).assert_prints(&["add --lists-apart"]);
+        covered(&scene, &[&both[..], &["--lists-apart"]].concat(), 0);
+        // Of another run they are of another disk, or nobody knows better.
+        shell(&scene, "mv drawer/*.sha256sum drawer/dircopy-20260102T030405Z.sha256sum");
+        let both = shell(&scene, "ls drawer/*");
+        let both: Vec<&str> = both.split_whitespace().chain(["--trust-lists"]).collect();
+        covered(&scene, &both, 0);
+    }
+}
+
+#[test]
 fn a_list_counts_only_where_its_user_says_so_and_a_copy_of_it_is_no_second_disk() {
     need!(Root, Mount);
     let (scene, _mounts) = shelf();
