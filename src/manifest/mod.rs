@@ -32,8 +32,8 @@ pub use index::{
 pub use lists::{Content, KeptFile, ListFormat, ListKind};
 pub use name::{ManifestName, OtherName, Stamp, is_ahead, states_name};
 pub use read::{
-    Entries, Entry, Fault, Record, encoding::Utf16Reader, format::Parsed, format::Parser,
-    scan::LONGEST_DIR, scan::Scanner, scan::Text,
+    Entries, Entry, Fault, Record, encoding::UTF8_MARK, encoding::Utf16Reader, format::Parsed,
+    format::Parser, scan::LONGEST_DIR, scan::Scanner, scan::Text,
 };
 pub use readers::{Carry, OpenDigest, Readers};
 pub use summed::{Blocks, ReadAhead, SummedFile, SummedReader, SummedWriter, Trailer};

@@ -90,7 +90,7 @@ fn without_mark(text: &[u8]) -> &[u8] {
 }
 
 impl<R: Read> CloudEntries<R> {
-    /// Reads `input`, of which nothing was read.
+    /// Reads `input`, of which nothing was read but a byte order mark.
     pub fn new(input: R, form: CloudForm) -> Self {
         let input = BufReader::with_capacity(64 << 10, Uninterrupted(input));
         Self {
@@ -238,8 +238,7 @@ impl<R: Read> CloudEntries<R> {
         }
         self.begins = self.line;
         self.line += 1;
-        let text = if self.begins == 1 { without_mark(&text) } else { &text[..] };
-        let row = fields(text).filter(|row| row.len() == COLUMNS);
+        let row = fields(&text).filter(|row| row.len() == COLUMNS);
         Ok(Some(row.ok_or(MhlPiece::Fault(Fault::Columns { expected: COLUMNS }))))
     }
 }

@@ -5,11 +5,11 @@ use std::{io, io::Chain, io::Cursor, io::Read, sync::Arc};
 use crate::{
     error::Error, hash::Digest, manifest::Entries, manifest::Entry, manifest::Fault,
     manifest::MhlEntries, manifest::MhlEntry, manifest::MhlPiece, manifest::Named,
-    manifest::OtherName, manifest::Parsed, manifest::Record, manifest::Utf16Reader,
-    manifest::archive::cloud::CloudEntries, manifest::archive::cloud::CloudForm,
-    manifest::archive::cloud::START, manifest::archive::mhl::is_mhl, path::PathFault,
-    path::RelPath, sys, verify::Finding, verify::PartOf, verify::Target,
-    verify::lines::bag_list::BagList,
+    manifest::OtherName, manifest::Parsed, manifest::Record, manifest::UTF8_MARK,
+    manifest::Utf16Reader, manifest::archive::cloud::CloudEntries,
+    manifest::archive::cloud::CloudForm, manifest::archive::cloud::START,
+    manifest::archive::mhl::is_mhl, path::PathFault, path::RelPath, sys, verify::Finding,
+    verify::PartOf, verify::Target, verify::lines::bag_list::BagList,
 };
 
 /// A line that names a file to check.
@@ -306,6 +306,9 @@ impl<R: Read> ListText<R> {
         // One that is empty, or was overwritten, is none that says nothing.
         let is_mhl = is_mhl(&start) || matches!(part, PartOf::Generation { .. });
         let cloud = CloudForm::of(&start);
+        if cloud.is_some() && start.starts_with(UTF8_MARK) {
+            start.drain(..UTF8_MARK.len());
+        }
         let whole = Cursor::new(start).chain(input);
         *self = match (is_mhl, cloud) {
             (true, _) => ListText::Mhl(Box::new(MhlEntries::new(whole))),

@@ -169,7 +169,8 @@ fn a_report_of_a_checksum_job_is_read() {
     let head = "Bucket, Key, VersionId, TaskStatus, ErrorCode, HTTPStatusCode, ResultMessage\n";
     fs::write(scene.path("head.csv"), format!("{head}{rows}bucket,d/,,succeeded,200,,{{}}"))
         .unwrap();
-    diff(&scene, &["dst", "report.csv", "head.csv"], 0)
+    fs::write(scene.path("marked.csv"), format!("\u{feff}{rows}")).unwrap();
+    diff(&scene, &["dst", "report.csv", "head.csv", "marked.csv"], 0)
         .assert_prints(&["equal: 5 files by SHA-256"]);
     let parts = row("a", "1", "COMPOSITE");
     let failed = "bucket,d/b+c,,failed,403,AccessDenied,No\n";
@@ -269,6 +270,22 @@ fn what_cannot_be_read_is_no_difference_and_no_sameness() {
     // A name twice is once, if it is the same.
     fs::write(scene.path("list.json"), format!("[{object},{object}]")).unwrap();
     diff(&scene, &["list.json", "list.json"], 0).assert_prints(&["equal: 1 file "]);
+}
+
+/// Windows PowerShell puts one before all that it writes (`Out-File -Encoding utf8`).
+#[test]
+fn a_byte_order_mark_before_json_is_none_of_it() {
+    let scene = Scene::new();
+    let object = format!("{{\"Path\":\"a\",\"Hashes\":{{\"sha256\":\"{}\"}}}}", hex("1"));
+    for (at, list) in [object.clone(), format!("[{object}]")].iter().enumerate() {
+        fs::write(scene.path("plain.json"), list).unwrap();
+        fs::write(scene.path("marked.json"), format!("\u{feff}{list}")).unwrap();
+        diff(&scene, &["plain.json", "marked.json"], 0).assert_prints(&["equal: 1 file "]);
+        // It is at the start, and once.
+        let not_json = [format!("\u{feff}\u{feff}{list}"), format!("[{list},\u{feff}{list}]")];
+        fs::write(scene.path("not.json"), &not_json[at]).unwrap();
+        diff(&scene, &["plain.json", "not.json"], 5);
+    }
 }
 
 /// A list that is not of what is there proves nothing of it.
