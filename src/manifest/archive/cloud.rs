@@ -295,11 +295,36 @@ fn algorithm(name: &str) -> Option<Algorithm> {
     Algorithm::named(&name)
 }
 
+/// The object with this text.
+///
+/// # Errors
+/// It is none, or has a key twice: readers of JSON differ in which one counts, so what people were shown may be none of
+/// what is believed here.
+fn parsed(text: &[u8]) -> Result<Map<String, Value>, &'static str> {
+    let object: Map<String, Value> = serde_json::from_slice(text).map_err(|_| "it is no JSON")?;
+    let (mut nesting, mut keys) = (Nesting::default(), 0);
+    for &byte in text {
+        keys += usize::from(byte == b':' && !nesting.in_text);
+        nesting.take(byte);
+    }
+    let is_whole = object.values().map(keys_in).sum::<usize>() + object.len() == keys;
+    is_whole.then_some(object).ok_or("an object has a key twice")
+}
+
+/// Number of the keys in a value, however deep.
+fn keys_in(value: &Value) -> usize {
+    match value {
+        Value::Object(object) => object.values().map(keys_in).sum::<usize>() + object.len(),
+        Value::Array(values) => values.iter().map(keys_in).sum(),
+        _ => 0,
+    }
+}
+
 /// The meaning of an object; none of a directory, or of what is about the list.
 fn of_object(object: Vec<u8>) -> Option<MhlPiece> {
-    let object: Map<String, Value> = match serde_json::from_slice(&object) {
+    let object = match parsed(&object) {
         Ok(object) => object,
-        Err(_) => return Some(fault("it is no JSON")),
+        Err(why) => return Some(fault(why)),
     };
     let text = |name: &str| object.get(name).and_then(Value::as_str);
     let Some(path) = text("Path").or(text("Key")) else {
@@ -353,8 +378,8 @@ fn of_row(row: &[String]) -> Option<MhlPiece> {
     if status(row) != Some(true) {
         return Some(entry(key, Vec::new(), Some("none: its task failed".into())));
     }
-    let Ok(message) = serde_json::from_str::<Map<String, Value>>(message) else {
-        return Some(fault("its message is no JSON"));
+    let Ok(message) = parsed(message.as_bytes()) else {
+        return Some(fault("its message is no JSON, or has a key twice"));
     };
     let text = |name: &str| message.get(name).and_then(Value::as_str).unwrap_or_default();
     let found = match algorithm(text("checksumAlgorithm")) {

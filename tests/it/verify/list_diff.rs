@@ -178,9 +178,12 @@ fn a_report_of_a_checksum_job_is_read() {
     fs::write(scene.path("parts.csv"), format!("{parts}{failed}{rest}")).unwrap();
     let run = diff(&scene, &["dst", "parts.csv"], 4);
     prints(&run, &["not comparable with parts.csv: a", "not comparable with parts.csv: d/b c"]);
-    for broken in
-        ["bucket,a\n", "bucket,%zz,,succeeded,200,,{}\n", "bucket,b,,succeeded,200,,nothing\n"]
-    {
+    for broken in [
+        "bucket,a\n",
+        "bucket,%zz,,succeeded,200,,{}\n",
+        "bucket,b,,succeeded,200,,nothing\n",
+        "bucket,b,,succeeded,200,,\"{\"\"etag\"\":1,\"\"etag\"\":2}\"\n",
+    ] {
         fs::write(scene.path("broken.csv"), format!("{rows}{broken}")).unwrap();
         diff(&scene, &["dst", "broken.csv"], 5).assert_says("line 6: ");
     }
@@ -251,6 +254,8 @@ fn what_cannot_be_read_is_no_difference_and_no_sameness() {
         (object.replace("\"a\"", "\"/a\""), "absolute path"),
         (object.replace("\"a\"", "a"), "it is no JSON"),
         (object.replace("sum", "x").replace(&sum, "12"), "a digest is not as long"),
+        (object.replace("\"sha256\"", "\"sha256\":\"12\",\"sha256\""), "has a key twice"),
+        (object.replace("\"Path\"", "\"Path\":\"b:\\\":\",\"Path\""), "has a key twice"),
         ("[]".into(), "it lists no file"),
         ("{\"a\": 1}".into(), "neither \"Path\" nor \"Key\""),
         ("[{\"ETag\": \"1\"}]".into(), "neither \"Path\" nor \"Key\""),
@@ -261,6 +266,10 @@ fn what_cannot_be_read_is_no_difference_and_no_sameness() {
         let run = scene.bare(["verify", "-m", "list.json", "--root", "src"]).run();
         run.assert_code_in(&[1, 4, 5]);
     }
+    // A colon in a name is none before a value.
+    let colons = object.replace("\"a\"", "\"a:\\\":\"");
+    fs::write(scene.path("list.json"), format!("[{object},{colons}]")).unwrap();
+    diff(&scene, &["list.json", "list.json"], 0).assert_prints(&["equal: 2 files "]);
     // A page has names that others begin with apart, and empty lists.
     let page = "\"CommonPrefixes\": [{\"Prefix\": \"d/\"}], \"None\": [ ], \"Tags\": [\"[{\"]";
     fs::write(scene.path("page.json"), format!("{{{page}, \"Contents\": [{object}], {page}}}"))
