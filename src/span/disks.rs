@@ -275,8 +275,10 @@ impl Disks {
         for disk in here.iter().filter(|disk| !members.iter().any(|member| disk.is(member))) {
             let is_other = |note: &&SpanNote| !noted.as_ref().is_some_and(|it| note.shares(it));
             if let Some(note) = disk.note.as_ref().filter(is_other) {
-                disk.refuse_to_join(note, &here)?;
-                news.push((disk.output, JOINS.to_owned()));
+                let fresh = here.iter().filter(|disk| disk.is_fresh() && here.len() == given.len());
+                let joining = disk.joining(note, &here, fresh)?.into_iter();
+                let joining: Vec<_> = joining.filter(|it| !news.contains(it)).collect();
+                news.extend(joining);
             }
         }
         let is_first = noted.is_none() && memory.is_none() && is_to_remember;
@@ -452,23 +454,45 @@ impl Disk {
         Err(Error::finding(SPAN, &self.path, finding))
     }
 
-    /// Refuses a disk of another span but where all of that are among those `here`, and have copies of this source: so
-    /// nothing that they have is forgotten, and none of it is copied twice.
-    fn refuse_to_join(&self, note: &SpanNote, here: &[Self]) -> Result<()> {
+    /// True if no run of this user was there.
+    fn is_fresh(&self) -> bool {
+        self.note.is_none() && !self.was_used
+    }
+
+    /// What is told of a disk of another span, which joins. It is refused but where all of that are among those `here`,
+    /// or a fresh one for each that is not, and have copies of this source: so nothing that they have is forgotten, and
+    /// none of it is copied twice, unless the user says so by naming another disk in its place.
+    fn joining<'a>(
+        &self,
+        note: &SpanNote,
+        here: &[Self],
+        mut fresh: impl Iterator<Item = &'a Self>,
+    ) -> Result<Vec<(usize, String)>> {
+        let refuse = |finding: String| Err(Error::finding(SPAN, &self.path, finding));
+        if self.is_of_source != Some(true) {
+            return refuse("it is of another span than the others that are given".into());
+        }
         let is_missing = |(_, it): &(usize, &Member)| {
             !it.name.is_empty() && !here.iter().any(|disk| disk.is(it))
         };
-        let missing = note.members.iter().enumerate().find(is_missing);
-        let finding = match (self.is_of_source, missing) {
-            (Some(true), None) => return Ok(()),
-            (Some(true), Some((number, member))) => format!(
-                "it is of another span of this source: connect all disks of that at once, and they join this one; {} is \
-                 not here",
-                member.words(number)
-            ),
-            _ => "it is of another span than the others that are given".into(),
-        };
-        Err(Error::finding(SPAN, &self.path, finding))
+        let mut news = vec![(self.output, JOINS.to_owned())];
+        for (number, member) in note.members.iter().enumerate().filter(is_missing) {
+            let words = member.words(number);
+            let Some(disk) = fresh.next() else {
+                return refuse(format!(
+                    "it is of another span of this source: connect all disks of that at once, and they join this one; {words} \
+                     is not here: if it is lost, name a new disk in its place, and only disks that are here"
+                ));
+            };
+            news.push((
+                disk.output,
+                format!(
+                    "it stands for {words}, of another span of this source, which is not here: what was on that, and is on \
+                     no other disk, is copied anew"
+                ),
+            ));
+        }
+        Ok(news)
     }
 
     /// Refuses to take it for a new one in the place of another that is not here. It may be called as that was.

@@ -491,3 +491,62 @@ fn there_is_a_way_back_where_the_memory_is_lost() {
     // By their places, all at once, they are one span as well.
     shelf.scene.bare(["src", "--span", "m", "d2", "d3"]).run().assert_code(0);
 }
+
+/// The machine is lost with one of the disks, and a new one was put in first: a second span began on that.
+#[test]
+fn there_is_a_way_back_where_a_disk_is_lost_with_the_memory() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(3);
+    let data = format!("XDG_DATA_HOME={}", shelf.scene.path("data").display());
+    let run = |shelf: &Shelf, labels: &str, code: i32| {
+        let labels = labels.chars().map(|name| format!("LABEL=s{name}"));
+        let args = ["src", "--span"].map(String::from).into_iter().chain(labels);
+        let run = shelf.scene.bare(args).under(["env", &data]).run();
+        run.assert_no_crash();
+        run.assert_code(code);
+        run
+    };
+    shelf.put('A');
+    run(&shelf, "AB", 7);
+    // Until it was in once more, the first one knows of no second.
+    for name in ['B', 'A'] {
+        shelf.put(name);
+        run(&shelf, "AB", 0);
+    }
+    shelf.drive = None;
+    shell(&shelf.scene, "mv data lost; mv B.img D.img; e2label D.img sD");
+    shelf.make('B', 8);
+    shelf.put('B');
+    run(&shelf, "AB", 7).assert_says("a new span begins here");
+    shelf.put('A');
+    let second = shelf.beside('B', "d2");
+    let (had, index) = (shelf.has(), shelf.index());
+    run(&shelf, "AB", 2).assert_says("if it is lost, name a new disk in its place");
+    // One more is named, and it may be that one that is to come.
+    let third = shelf.beside('C', "d3");
+    run(&shelf, "ABCD", 2).assert_says("only disks that are here");
+    assert_eq!((shelf.has(), shelf.index()), (had, index));
+    let joined = run(&shelf, "ABC", 0);
+    joined.assert_says("it was of another span of this source");
+    joined.assert_says("it stands for disk 2, ").assert_says("more than one disk lists");
+    let is_whole = |shelf: &Shelf, disks: &[&str]| {
+        for disk in disks {
+            shelf.scene.bare(["verify", disk]).run().assert_code(0);
+        }
+        let of_all = shell(&shelf.scene, &format!("find {} -name '[01][0-9]'", disks.join(" ")));
+        let names = of_all.lines().filter_map(|line| line.rsplit('/').next());
+        assert_eq!(names.collect::<std::collections::BTreeSet<_>>().len(), 16, "{of_all}");
+        let check = [&["verify", "--span"], disks].concat();
+        shelf.scene.bare(check).run().assert_code(0);
+    };
+    is_whole(&shelf, &["m", "d2", "d3"]);
+    shelf.scene.bare(["src", "--span", "m", "d2", "d3"]).run().assert_code(0);
+    // Nothing is forgotten: each is known alone, and asked for where it is wanted.
+    drop((second, third));
+    run(&shelf, "ABC", 0);
+    // It was not lost.
+    let _all = [('B', "d2"), ('C', "d3"), ('D', "d4")].map(|(name, at)| shelf.beside(name, at));
+    run(&shelf, "ABCD", 0);
+    is_whole(&shelf, &["m", "d2", "d3", "d4"]);
+}
