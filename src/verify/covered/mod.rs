@@ -302,7 +302,7 @@ impl CoveredJob {
     ) -> Result<CoveredReport> {
         let mut source = Source::open(&self.source, observer)?;
         let mut report = CoveredReport { others: source.others, ..CoveredReport::default() };
-        report.places = self.places_of(&mut source.disks)?;
+        report.places = self.places_of(&mut source.disks, observer)?;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let mut contents = Contents {
             job: self,
@@ -368,19 +368,23 @@ impl CoveredJob {
 
     /// Finds out which places are on one disk, or on one of the source. A list that may be of several disks makes these
     /// not one.
-    fn places_of(&self, source: &mut BTreeSet<String>) -> Result<Vec<PlaceReport>> {
+    fn places_of(
+        &self,
+        source: &mut BTreeSet<String>,
+        observer: &EventObserver<'_>,
+    ) -> Result<Vec<PlaceReport>> {
         let open = |path: &Path| Dir::open(path).deed("open the directory", path);
-        let is_list = |place: &&PlaceAsked| place.trees.is_empty();
-        let given = self.places.iter().filter(|place| is_list(place) && !self.lists_apart);
-        let sizes: BTreeSet<u64> =
-            given.filter_map(|list| Some(list.path.metadata().ok()?.len())).collect();
+        let of_lists = self.places.iter().map(|place| self.marks_of(place));
+        let of_lists = of_lists.collect::<Result<Vec<_>>>()?;
+        let names: BTreeSet<String> = of_lists.iter().flatten().cloned().collect();
+        let lists_in = |tree: &Path| Tree::lists_in(tree, self, &names, observer);
         // The source comes first.
         let mut disks = vec![std::mem::take(source)];
-        let of_source = lists::sums_of_sizes(&self.source, &sizes)?;
+        let of_source = lists_in(&self.source)?;
         let mut marks = vec![disks[0].union(&of_source).cloned().collect()];
         let mut durable = Vec::new();
-        for place in &self.places {
-            let (mut of_place, mut sums) = (BTreeSet::new(), BTreeSet::new());
+        for (place, mut sums) in self.places.iter().zip(of_lists) {
+            let mut of_place = BTreeSet::new();
             let mut worst = Durable::Device;
             for tree in &place.trees {
                 let root = open(tree)?;
@@ -392,12 +396,12 @@ impl CoveredJob {
                 // Of a disk that was copied as a whole its record proves nothing.
                 let name = || lists::name_of_runs(&root, tree, self.state.as_deref());
                 of_place.extend(if self.read { None } else { name() });
-                sums.append(&mut lists::sums_of_sizes(tree, &sizes)?);
+                sums.append(&mut lists_in(tree)?);
             }
             sums.extend(of_place.iter().cloned());
             disks.push(of_place);
             durable.push(worst);
-            marks.push(if is_list(&place) { self.marks_of_list(&place.path)? } else { sums });
+            marks.push(sums);
         }
         let is_list = |at: usize| at > 0 && self.places[at - 1].trees.is_empty();
         let may_be_any = |at: usize| disks[at].contains(sys::ANY_DISK);
@@ -447,9 +451,13 @@ impl CoveredJob {
         Ok(self.places.iter().enumerate().map(place).collect())
     }
 
-    /// By what a list is known to be of the same disk as another place: its bytes, its run, and where it lies.
-    fn marks_of_list(&self, list: &Path) -> Result<BTreeSet<String>> {
-        let mut disks = BTreeSet::new();
+    /// By what a list is known to be of the same disk as another place: its bytes, its run, and where it lies; nothing
+    /// of what is no list.
+    fn marks_of(&self, place: &PlaceAsked) -> Result<BTreeSet<String>> {
+        let (list, mut disks) = (&*place.path, BTreeSet::new());
+        if !place.trees.is_empty() {
+            return Ok(disks);
+        }
         let fail = |error| Error::io("open the list", list, error);
         // Opening a pipe may wait for ever.
         if !list.metadata().map_err(fail)?.is_file() {

@@ -200,6 +200,12 @@ fn the_list_of_a_place_that_is_given_is_none_whatever_it_is_called() {
         }
         is_one("a", list, &[]);
     }
+    // Cards have all that they have in one directory, and so have lists beside it.
+    shell(&scene, "rm -rf a/* a/.dircopy drawer/*; mv src/x src/d");
+    scene.bare(["-q", "src", "a", "--format", "dirs"]).run().assert_code(0);
+    shell(&scene, "sha256sum a/d/e/empty | sed 's/ a.d/ ./' >> a/d/SHA256SUMS");
+    is_one("a", "a/d/SHA256SUMS", &[]);
+    shell(&scene, "mv src/d/x src");
     // Somebody's copy is read, and has the list of somebody.
     shell(
         &scene,
