@@ -19,8 +19,12 @@ pub const SPAN_HEAD: &str = "# dircopy span:";
 /// # Errors
 /// It cannot be read.
 pub fn is_span_index(list: &File) -> io::Result<bool> {
-    let mut head = [0; SPAN_HEAD.len()];
-    Ok(sys::read_at(list, &mut head, 0)? == head.len() && head == *SPAN_HEAD.as_bytes())
+    // Programs may have put a mark before it, or written it with two bytes for each character.
+    let mut head = [0; 2 * SPAN_HEAD.len() + 4];
+    let read = sys::read_at(list, &mut head, 0)?;
+    let is_of_text = |byte: &u8| !matches!(byte, 0 | 0xef | 0xbb | 0xbf | 0xfe | 0xff);
+    let text: Vec<u8> = head[..read].iter().copied().filter(is_of_text).collect();
+    Ok(text.starts_with(SPAN_HEAD.as_bytes()))
 }
 
 /// The form of a list.

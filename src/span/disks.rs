@@ -470,7 +470,9 @@ impl Disk {
     ) -> Result<Vec<(usize, String)>> {
         let refuse = |finding: String| Err(Error::finding(SPAN, &self.path, finding));
         if self.is_of_source != Some(true) {
-            return refuse("it is of another span than the others that are given".into());
+            let finding = "it is of another span than the others that are given; if no file was copied to it, it can be \
+                           formatted and named as a new one";
+            return refuse(finding.into());
         }
         let is_missing = |(_, it): &(usize, &Member)| {
             !it.name.is_empty() && !here.iter().any(|disk| disk.is(it))

@@ -37,8 +37,8 @@ pub use generation::{DatedName, GenerationNote, NewestGeneration};
 pub use knowledge::Knowledge;
 pub use note::{Note, NoteDoubt};
 pub use notes::{
-    BegunTree, Departing, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir, OtherOutputs,
-    OwnTrash, Unlisted,
+    BegunTree, Departing, DepartingPiece, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir,
+    OtherOutputs, OwnTrash, Unlisted,
 };
 pub use private_dir::{KeptPayload, Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptSequence};

@@ -4,9 +4,8 @@
 //! that run could not make, so that it comes to the same end. Nothing else believes it: a run tries for itself.
 
 use std::{
-    collections::BTreeMap, collections::HashSet, ffi::OsStr, ffi::OsString, fs::File,
-    fs::FileTimes, hash::BuildHasher, hash::RandomState, io, path::Path, path::PathBuf,
-    time::Duration, time::SystemTime, time::UNIX_EPOCH,
+    collections::BTreeMap, ffi::OsStr, ffi::OsString, fs::File, fs::FileTimes, io, path::Path,
+    path::PathBuf, time::Duration, time::SystemTime, time::UNIX_EPOCH,
 };
 
 use serde::{Deserialize, Serialize};
@@ -196,14 +195,14 @@ impl BegunTree {
 
 const DEPARTING_FILE: &str = "departing";
 
-/// Begins each record: no path is taken for what ends the file.
-const BEFORE_PATH: &[u8] = b"\n";
+/// Begins each record: no path is taken for what ends the file. Behind it stands the trace, a blank, and the path.
+const BEFORE_TRACE: &[u8] = b"\n";
 
-/// The entries that an earlier run was about to move, and may not have moved.
+/// The pieces that an earlier run was about to move, and may not have moved.
 #[derive(Debug, Default)]
 pub struct Departing {
-    hasher: RandomState,
-    paths: HashSet<u64>,
+    /// By what each was known, whole: what was put into it since is no run's.
+    traces: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Departing {
@@ -217,47 +216,56 @@ impl Departing {
         // Of which output, and which making of the file, the paths are.
         let head = private.mark().of_file(&file).text().to_owned();
         let (deed, path) = ("read what was about to be moved in", private.path());
-        let mut paths = SummedReader::of(file, deed, path, 0, &head).ok()?;
+        let mut pieces = SummedReader::of(file, deed, path, 0, &head).ok()?;
         let mut departing = Self::default();
-        while let Some(record) = paths.next_record().ok()? {
-            let path = record.strip_prefix(BEFORE_PATH)?.to_vec();
-            departing.paths.insert(departing.hasher.hash_one(path));
+        while let Some(record) = pieces.next_record().ok()? {
+            let record = record.strip_prefix(BEFORE_TRACE)?;
+            // Earlier versions noted no trace: what they were about to move stays.
+            let (trace, path) = record.split_at(memchr::memchr(b' ', record)?);
+            departing.traces.insert(path[1..].to_vec(), trace.to_vec());
         }
         Some(departing)
     }
 
-    /// True if the file at `path`, or a directory above it, was about to be moved.
-    pub fn covers(&self, path: &[u8]) -> bool {
-        if self.paths.is_empty() {
-            return false;
-        }
+    /// The piece at `path`, or that the directory above it is, and its trace.
+    pub fn piece_over(&self, path: &[u8]) -> Option<(&[u8], &[u8])> {
         let ends = memchr::memchr_iter(b'/', path).chain([path.len()]);
-        let mut above = ends.filter_map(|end| path.get(..end));
-        above.any(|path| self.paths.contains(&self.hasher.hash_one(path.to_vec())))
+        let mut above = ends.filter_map(|end| self.traces.get_key_value(path.get(..end)?));
+        above.next().map(|(path, trace)| (&path[..], &trace[..]))
     }
 
-    /// Notes these paths in place of what was noted.
+    /// Notes these pieces with their traces in place of what was noted.
     ///
     /// # Errors
     /// They cannot be written.
-    pub fn write(private: &PrivateDir, paths: impl Iterator<Item = RelPath>) -> io::Result<()> {
+    pub fn write(
+        private: &PrivateDir,
+        pieces: impl Iterator<Item = DepartingPiece>,
+    ) -> io::Result<()> {
         private.write(DEPARTING_FILE.as_ref(), true, |file| {
             let head = private.mark().of_file(file).text().to_owned();
             let mut writer = SummedWriter::new(file, 0, &head)?;
-            for path in paths {
-                writer.add(&[BEFORE_PATH, path.as_bytes()].concat())?;
+            for DepartingPiece { path, trace } in pieces {
+                let trace = hex::text(&trace.to_le_bytes());
+                writer.add(&[BEFORE_TRACE, trace.as_bytes(), b" ", path.as_bytes()].concat())?;
             }
             writer.finish(0).map(drop)
         })
     }
 
-    /// All of it was moved.
+    /// All of it was moved, or stays.
     ///
     /// # Errors
     /// The note cannot be removed.
     pub fn forget(private: &PrivateDir) -> io::Result<()> {
         private.forget(DEPARTING_FILE)
     }
+}
+
+/// A piece that is about to be moved, and by what it is known again.
+pub struct DepartingPiece {
+    pub path: RelPath,
+    pub trace: u128,
 }
 
 // Files of a known time in the private directory: they show whether a file system's times have moved.

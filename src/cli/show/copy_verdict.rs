@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, path::Path};
 use crate::{
     cli::exit::Exit, cli::exit::TIME_IS_UP, cli::show::copy_summary::CopySummary, cli::show::count,
     cli::show::rows::contents, cli::show::rows::warn, copy::Counts, copy::Ending, copy::Lost,
-    copy::Report, copy::before::check::lacks_disk, error::Result, path::Shown, sys::Dir,
+    copy::Report, copy::before::check::lacks_disk, error::Result, path::Shown, state::DatedName,
+    sys::Dir,
 };
 
 const INTERRUPTED: &str = "INTERRUPTED";
@@ -81,8 +82,15 @@ impl CopySummary<'_> {
 
     /// That a run which came to its end made no generation somewhere, and what helps.
     pub fn no_generation(&self) -> &'static str {
+        // The tree of one that was not made is called otherwise.
+        let is_made = |report: &Report| {
+            let dir = report.manifest.as_deref().and_then(|it| it.parent()?.file_name()?.to_str());
+            dir.and_then(DatedName::parse).is_some()
+        };
         let made_none = |report: &Report| {
-            matches!(report.ending, Ending::Incomplete | Ending::Rotten | Ending::Unproven)
+            let ending = &report.ending;
+            matches!(ending, Ending::Incomplete | Ending::Rotten | Ending::Unproven)
+                && !is_made(report)
         };
         let is_one = self.args.mirror.generations && !self.args.dry_run;
         match is_one && self.reports.iter().flatten().any(made_none) {

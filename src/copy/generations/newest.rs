@@ -165,6 +165,9 @@ impl GenerationSet {
         if let Some(misplaced) = to.and_then(|to| self.take_misplaced(to)) {
             return Some(misplaced);
         }
+        if self.lost_record {
+            return Some(Untaken { error: self.unrecorded.take()?, is_bad: true });
+        }
         let recorded = self.recorded?;
         if let Some((_, error)) = self.lost.take() {
             return Some(Untaken { error, is_bad: true });

@@ -8,12 +8,13 @@ use std::{
 };
 
 use crate::{
-    error::Error, error::Result, event::Stop, hash::Algorithm, hash::Digest, io::ReadBack,
-    manifest::Entries, manifest::Parsed, path::RelPath, state::Knowledge, state::PrivateDir,
-    state::RecordFile, state::Row, state::Trace, state::Unsettled, sys, sys::Dir, sys::ListedEntry,
-    sys::Medium, sys::name_from_bytes, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
-    tree::Classifier, tree::Inclusion, tree::LastDir, tree::Step, tree::TreePass,
-    tree::dirs::open_source_below, volume::alike::form_of, volume::alike::sameness,
+    error::Error, error::Result, event::Stop, hash::Algorithm, hash::Digest, hash::Sha256,
+    io::ReadBack, manifest::Entries, manifest::Parsed, path::RelPath, state::Knowledge,
+    state::PrivateDir, state::RecordFile, state::Row, state::Trace, state::Unsettled, sys,
+    sys::Dir, sys::ListedEntry, sys::Medium, sys::name_from_bytes, sys::stat::Identity,
+    sys::stat::Kind, sys::stat::Stat, tree::Classifier, tree::Inclusion, tree::LastDir, tree::Step,
+    tree::TreePass, tree::dirs::open_source_below, tree::pass::each_below, volume::alike::form_of,
+    volume::alike::sameness,
 };
 
 /// Bytes of names that are kept; departures beyond these go in a later run.
@@ -24,6 +25,37 @@ const EACH: usize = 96;
 
 /// Number of examples that are named when a run is refused.
 const MOST_EXAMPLES: usize = 5;
+
+/// By what the piece at `path` below `root` is known again, with all that is in it: the numbers of directories, and
+/// the sizes and times too of what else is there. What killed runs left is no part of it, as it is removed before.
+///
+/// # Errors
+/// It cannot be looked through.
+pub fn trace_of(root: &Dir, path: &RelPath, stop: &Stop) -> io::Result<u128> {
+    let (above, last) = path.split().ok_or(io::ErrorKind::InvalidInput)?;
+    let above = root.open_below(&above)?;
+    let (name, trace) = (name_from_bytes(last)?, |path: &[u8], stat: &Stat| {
+        let times = (stat.kind != Kind::Dir).then_some((stat.size, stat.mtime, stat.ctime));
+        let text = format!("{:?} {:?} {times:?} ", stat.kind, stat.id.ino);
+        let Sha256(sum) = Sha256::of(&[text.as_bytes(), path]);
+        u128::from_le_bytes(std::array::from_fn(|at| sum[at]))
+    });
+    let stat = above.stat(name, false)?;
+    // A sum, because directories are listed in no order.
+    let mut sum = trace(b"", &stat);
+    if stat.kind == Kind::Dir {
+        let is_whole = each_below(&above.open_dir(name, false)?, stop, &mut |seen| {
+            let entry = seen.map_err(|(_, error)| error)?;
+            if !sys::is_part_name(entry.name) {
+                let stat = entry.stat().map_err(|(_, error)| error)?;
+                sum = sum.wrapping_add(trace(entry.path.as_bytes(), &stat));
+            }
+            io::Result::Ok(entry.kind == Kind::Dir)
+        })?;
+        is_whole.then_some(()).ok_or(io::ErrorKind::Interrupted)?;
+    }
+    Ok(sum)
+}
 
 /// An entry of the output that goes, a directory with everything in it.
 #[derive(Debug)]

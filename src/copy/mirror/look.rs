@@ -1,21 +1,22 @@
 //! The look before a mirror run: what would go, and whether the run is refused for it.
 
 use std::{
-    cell::Cell, cell::OnceCell, collections::HashSet, ffi::OsStr, hash::BuildHasher,
-    hash::RandomState, path::Path, sync::Mutex, sync::PoisonError, thread::Builder, thread::Scope,
-    thread::ScopedJoinHandle,
+    cell::Cell, cell::OnceCell, cell::RefCell, collections::HashMap, collections::HashSet,
+    ffi::OsStr, hash::BuildHasher, hash::RandomState, path::Path, sync::Mutex, sync::PoisonError,
+    thread::Builder, thread::Scope, thread::ScopedJoinHandle,
 };
 
 use crate::{
     copy::CopyJob, copy::Counts, copy::Prepared, copy::before::MIRROR_NEEDS_IT,
     copy::mirror::Mirror, copy::mirror::departures::Departures,
-    copy::mirror::departures::MovedFiles, copy::mirror::search::DepartureSearch, error::Deed,
-    error::Error, error::Result, event::Event, event::EventListener, event::Stop, path::RelPath,
-    path::Shown, state::Departing, state::FinishedManifest, state::Knowledge, state::Missing,
-    state::Mounts, state::Note, state::PrivateDir, state::Rescues, state::SourceMark,
-    state::closing::FINISHED, state::private_dir::NAME, state::private_dir::TRASH, sys,
-    sys::DirListing, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Classifier,
-    tree::walk::most_levels, volume::alike::form_of,
+    copy::mirror::departures::MovedFiles, copy::mirror::departures::trace_of,
+    copy::mirror::search::DepartureSearch, error::Deed, error::Error, error::Result, event::Event,
+    event::EventListener, event::Stop, hash::hex, path::RelPath, path::Shown, state::Departing,
+    state::FinishedManifest, state::Knowledge, state::Missing, state::Mounts, state::Note,
+    state::PrivateDir, state::Rescues, state::SourceMark, state::closing::FINISHED,
+    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::DirListing, sys::stat::Kind,
+    sys::stat::Stat, sys::stat::Time, tree::Classifier, tree::walk::most_levels,
+    volume::alike::form_of,
 };
 
 /// The inputs of the look.
@@ -81,6 +82,8 @@ struct EarlierLists {
     /// When the record of the last run was finished.
     finished: OnceCell<Option<Time>>,
     departing: OnceCell<Departing>,
+    /// Whether the pieces that were to be moved are what they were.
+    unchanged: RefCell<HashMap<Vec<u8>, bool>>,
     /// The manifest of the last run.
     last: OnceCell<Option<FinishedManifest>>,
     /// The common forms of names, as hashes.
@@ -189,12 +192,31 @@ impl DepartureLook<'_> {
         if named().as_ref().is_some_and(|last| last.name.as_bytes() == path) {
             return false;
         }
-        let departing = || private.map(Departing::read).unwrap_or_default();
         let known = lists.known(self, private);
         let folds = || self.prepared.output.volume.folds_names();
         known.is_some_and(|known| {
             known.has_heard_of(path) || folds() && lists.has_alike(known, path)
-        }) || known.is_some() && lists.departing.get_or_init(departing).covers(path)
+        }) || known.is_some() && self.was_departing(lists, private, path)
+    }
+
+    /// True if an earlier run was about to move what is at `path`, and nothing was put there or changed since.
+    fn was_departing(
+        &self,
+        lists: &EarlierLists,
+        private: Option<&PrivateDir>,
+        path: &[u8],
+    ) -> bool {
+        let departing = || private.map(Departing::read).unwrap_or_default();
+        let departing = lists.departing.get_or_init(departing);
+        let Some((piece, noted)) = departing.piece_over(path) else { return false };
+        *lists.unchanged.borrow_mut().entry(piece.to_vec()).or_insert_with(|| {
+            let root = self.prepared.output.handle.as_ref();
+            let piece = RelPath::parse(piece).ok();
+            let trace = root.zip(piece).map(|(root, piece)| trace_of(root, &piece, self.stop));
+            trace
+                .and_then(Result::ok)
+                .is_some_and(|it| hex::text(&it.to_le_bytes()).as_bytes() == noted)
+        })
     }
 
     /// True if no run made the entry at `path`, which is `stat`, in a generation: it came when the record of that was

@@ -14,16 +14,17 @@ use std::{collections::HashSet, fmt, io, path::PathBuf, sync::Arc, time::Duratio
 use jiff::Timestamp;
 
 use crate::copy::mirror::{
-    departures::DepartedItem, departures::Departures, departures::TreeRecord,
+    departures::DepartedItem, departures::Departures, departures::TreeRecord, departures::trace_of,
 };
 use crate::{
     copy::LostNames, copy::commit::accounting::Accounting, error::Deed, error::Error,
     error::Result, error::is_absent, event::Event, event::Stop, hash::Algorithm, path::DirPath,
-    path::RelPath, state::DatedName, state::Departing, state::Knowledge, state::Note,
-    state::OwnTrash, state::PrivateDir, state::private_dir::TRASH, sys, sys::Attributes, sys::Dir,
-    sys::DirListing, sys::DirReader, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
-    tree::Cleanup, tree::OutputDir, tree::PassDir, tree::Protected, tree::SourceDir, tree::Step,
-    tree::TreePass, tree::UnknownParts, tree::cleanup, tree::dirs::open_source_below,
+    path::RelPath, state::DatedName, state::Departing, state::DepartingPiece, state::Knowledge,
+    state::Note, state::OwnTrash, state::PrivateDir, state::private_dir::TRASH, sys,
+    sys::Attributes, sys::Dir, sys::DirListing, sys::DirReader, sys::name_from_bytes,
+    sys::stat::Kind, sys::stat::Stat, tree::Cleanup, tree::OutputDir, tree::PassDir,
+    tree::Protected, tree::SourceDir, tree::Step, tree::TreePass, tree::UnknownParts,
+    tree::cleanup, tree::dirs::open_source_below,
 };
 
 // The trash of an output: `.dircopy-trash/2026-11-21T020000Z/`, with each piece at the path that it had.
@@ -256,7 +257,13 @@ impl Removal<'_> {
         let Some(private) = self.private.filter(|_| !self.departures.is_empty()) else {
             return Ok(());
         };
-        Departing::write(private, self.departures.paths())
+        let Some(root) = &self.output.handle else { return Ok(()) };
+        // What cannot be looked through is moved all the same; should that not happen, it stays.
+        let piece = |path: RelPath| {
+            let trace = trace_of(root, &path, self.stop).ok()?;
+            Some(DepartingPiece { path, trace })
+        };
+        Departing::write(private, self.departures.paths().filter_map(piece))
             .deed_at("note what is about to go in", || private.path())
     }
 
@@ -290,7 +297,7 @@ impl Removal<'_> {
             accounting.not_departed(self.departures.postponed, &error);
         }
         let is_all = accounting.counts.not_departed == 0 && !self.stop.is_requested();
-        if let Some(private) = self.private.filter(|_| is_all && !self.departures.is_empty())
+        if let Some(private) = self.private.filter(|_| is_all)
             && let Err(error) = Departing::forget(private)
         {
             accounting.warn(&Error::io("remove the note of what went from", private.path(), error));

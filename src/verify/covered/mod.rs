@@ -12,7 +12,7 @@ pub use content::{Recorded, Tree};
 pub use lists::{refuse_index, time_of_list};
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeSet, HashSet},
     fs::File,
     io,
     path::Path,
@@ -544,7 +544,7 @@ impl CoveredJob {
         report: &mut CoveredReport,
         listen: &UncoveredListener<'_>,
     ) {
-        let (mut trees, mut lists) = (BTreeSet::new(), BTreeMap::new());
+        let (mut trees, mut lists) = (BTreeSet::new(), BTreeSet::new());
         for (place, found) in report.places.iter_mut().zip(at) {
             match found {
                 None => place.absent += 1,
@@ -558,15 +558,15 @@ impl CoveredJob {
                     place.oldest = if is_older { found.time } else { place.oldest };
                     match place.is_list {
                         _ if place.is_at_source || place.is_in_memory => {}
-                        true => _ = lists.insert(place.group, &place.may_be),
+                        // Of what is at a disk that is given, the disk itself was asked.
+                        true if !place.may_be.is_empty() => {}
+                        true => _ = lists.insert(place.group),
                         false => _ = trees.insert(place.group),
                     }
                 }
             }
         }
-        // What is at a disk is not there once more by its list.
-        let places =
-            lists.values().filter(|may_be| may_be.is_disjoint(&trees)).count() + trees.len();
+        let places = lists.len() + trees.len();
         report.files += 1;
         match places >= self.copies {
             true => report.covered += 1,

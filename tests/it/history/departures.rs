@@ -308,6 +308,32 @@ fn old_trash_goes_after_a_good_run() {
     assert!(!first[0].exists() && scene.dst.join(".dircopy-trash/note of mine").exists());
 }
 
+/// A run has noted what is about to go, and could not move it: what is put there meanwhile was listed by no run.
+#[test]
+fn what_is_put_into_a_piece_that_was_about_to_go_stays() {
+    for (meanwhile, stays) in [
+        ("true", None),
+        ("echo >dst/go/sub/mine", Some("dst/go/sub/mine")),
+        ("mv dst/go dst/gone; mkdir dst/go; echo >dst/go/1", Some("dst/go/1")),
+    ] {
+        let scene = scene();
+        scene.copy(&["--mirror"]).assert_code(0);
+        shell(&scene, "rm -r src/go; mkdir dst/.dircopy-trash; echo >dst/.dircopy-trash/another");
+        let mirror = || scene.copy(&["--mirror", "--max-delete=90%"]);
+        mirror().assert_code(1).assert_says("cannot make trash in");
+        assert!(
+            scene.path("dst/go/sub/1").exists() && scene.path("dst/.dircopy/departing").exists()
+        );
+        shell(&scene, &format!("rm -r dst/.dircopy-trash; {meanwhile}"));
+        let run = mirror();
+        match stays {
+            Some(path) => assert!(scene.path(path).exists(), "{path}: {}", run.err()),
+            None => is_mirror(&scene),
+        }
+        assert!(!scene.path("dst/.dircopy/departing").exists(), "{}", run.err());
+    }
+}
+
 #[test]
 fn a_trash_that_is_no_directory_is_refused() {
     let scene = scene();

@@ -211,8 +211,21 @@ fn a_latest_that_cannot_be_renewed_is_no_success() {
     let run = strace.run(scene.command(["--generations"]));
     strace.fired(&run);
     run.assert_code(1).assert_says("cannot let latest lead to the new generation in");
+    assert!(!run.out().contains("no generation was made"), "{}", run.out());
     assert_eq!(shell(&scene, "readlink dst/latest").trim(), all[1]);
     scene.ended(&["verify", "dst/latest"], 5);
+    scene.copy(&["--generations"]).assert_code(0);
+    scene.ended(&["verify", "dst/latest"], 0);
+}
+
+/// Also where `latest` leads to an older one, and is what is asked for.
+#[test]
+fn an_older_one_is_not_the_newest_because_latest_leads_there() {
+    let (scene, all) = nights(&["one", "two", "three"]);
+    shell(&scene, &format!("mv dst/.dircopy away; ln -sfn {} dst/latest", all[1]));
+    refused(&scene, "so nothing tells whether", &["dst", "dst/latest"]);
+    scene.ended(&["catalog", "add", "--catalog", "c", "dst/latest"], 2);
+    scene.ended(&["verify", &format!("dst/{}", all[1])], 0);
     scene.copy(&["--generations"]).assert_code(0);
     scene.ended(&["verify", "dst/latest"], 0);
 }

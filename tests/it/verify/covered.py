@@ -273,7 +273,7 @@ def expect(places, job):
         number = len(disks)
         for some in joined:
             disks_of = set().union(*(may_be[it] for it in some))
-            if any(data in contents[it] for it in some) and not disks_of & (disks | {card}):
+            if any(data in contents[it] for it in some) and not disks_of:
                 number += 1
         counts[os.path.relpath(path, at("src/card"))] = number
     return counts

@@ -543,7 +543,8 @@ fn the_index_of_a_span_is_no_place() {
     scene.bare(["-q", "src", "--span", "a", "b"]).run().assert_code(0);
     shell(&scene, "cp a/dircopy-*.span films; cp a/dircopy-*sum of_a");
     let on_b = shell(&scene, "ls b/dircopy-*.span").trim().to_owned();
-    for index in ["films", &on_b] {
+    shell(&scene, r"(printf '\357\273\277'; cat films) >marked; iconv -t UTF-16 films >wide");
+    for index in ["films", &on_b, "marked", "wide"] {
         covered(&scene, &["a", index, "--trust-lists"], 2)
             .assert_says("it is the index of a span, which says what is on other disks");
     }
@@ -566,4 +567,23 @@ fn a_place_in_memory_counts_only_where_it_is_asked_for() {
     let report = fs::read_to_string(scene.path("report.json")).unwrap();
     assert!(report.contains(says) && report.contains(r#""is_in_memory": true"#), "{report}");
     covered(&scene, &["a", "b"], 0).assert_prints(&["durable: unknown (its file system is in"]);
+}
+
+/// What the directory was found not to have is not there because its list says so.
+#[test]
+fn a_list_adds_nothing_to_the_place_that_it_is_of() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    copied(&scene, &["a", "b"]);
+    shell(
+        &scene,
+        "cp b/dircopy-*sum drawer; rm b/dircopy-*sum; cp a/dircopy-*sum list; echo '#' >>drawer",
+    );
+    for spoil in ["rm a/x", "printf oNe >a/x"] {
+        shell(&scene, spoil);
+        for args in [&["a", "list", "b"][..], &["a", "list", "b", "--read"]] {
+            covered(&scene, &[args, &["--trust-lists"]].concat(), 4)
+                .assert_prints(&["at 1 of 2 places: x"]);
+        }
+    }
 }
