@@ -549,10 +549,11 @@ mod departing_tests {
     #[test]
     fn what_was_noted_is_covered() {
         let (_root, _, private) = scratch();
-        assert!(!Departing::read(&private).covers(b"a"));
+        assert!(Departing::read(&private).piece_over(b"a").is_none());
         let paths =
             ["a/b", "c\nd", "# end 1 2 3"].map(|path| RelPath::parse(path.as_bytes()).unwrap());
-        Departing::write(&private, paths.into_iter()).unwrap();
+        let pieces = paths.into_iter().map(|path| DepartingPiece { path, trace: 7 });
+        Departing::write(&private, pieces).unwrap();
         let departing = Departing::read(&private);
         for (path, covered) in [
             ("a/b", true),
@@ -562,7 +563,7 @@ mod departing_tests {
             ("c\nd", true),
             ("# end 1 2 3", true),
         ] {
-            assert_eq!(departing.covers(path.as_bytes()), covered, "{path}");
+            assert_eq!(departing.piece_over(path.as_bytes()).is_some(), covered, "{path}");
         }
         // One that is torn, and that of a version before, whose paths had no sum.
         let path = private.path().join(DEPARTING_FILE);
@@ -571,11 +572,11 @@ mod departing_tests {
         for text in [&whole[..whole.len() - 1], &[head, b"a/b\0"].concat()] {
             let mut file = File::options().write(true).truncate(true).open(&path).unwrap();
             std::io::Write::write_all(&mut file, text).unwrap();
-            assert!(!Departing::read(&private).covers(b"a/b"));
+            assert!(Departing::read(&private).piece_over(b"a/b").is_none());
         }
         Departing::forget(&private).unwrap();
         Departing::forget(&private).unwrap();
-        assert!(!Departing::read(&private).covers(b"a/b"));
+        assert!(Departing::read(&private).piece_over(b"a/b").is_none());
     }
 }
 
