@@ -170,8 +170,8 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
         told.set(told.get() + 1);
         in_trash.set(in_trash.get() + u64::from(is_in_trash(path)));
         let each = report.places.iter().zip(&job.places).zip(found);
-        let each: Vec<String> =
-            each.map(|((place, asked), found)| is_at(place, asked, *found)).collect();
+        let each = each.map(|((place, asked), found)| is_at(place, asked, *found));
+        let each: Vec<String> = each.collect();
         let (places, name) = (count(job.copies as u64, "place"), Shown::bytes(path));
         let (at, each) = (format!("at {at} of {places}"), each.join("; "));
         let line = format!("{at}: {name} ({each})");
@@ -204,7 +204,7 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
     hints(&job, &report, in_trash.get()).iter().for_each(|hint| follower.say(hint));
     let (exit, verdict) = verdict(&job, &report, amiss);
     let is_complete = exit == Exit::Complete;
-    let is_quiet = !is_complete || detail == Detail::Quiet;
+    let is_quiet = detail == Detail::Quiet || !is_complete;
     let exit = follower.session.end(&ran, exit, is_quiet, |exit, amiss| match exit {
         Exit::Incomplete if is_complete => {
             format!("every file is there, but {amiss}; do not erase {}", Shown::path(&job.source))

@@ -12,9 +12,9 @@ use crate::{
     error::Cause, error::Deed, error::Error, error::Result, hash::Algorithm, io::Control,
     io::Durability, io::Options, io::Sparse, io::WatchedFile, part::content::CopyTarget,
     part::content::Method, part::content::PartContent, part::resume::Checkpoints, staged,
-    staged::SWAPPED, sys, sys::Attributes, sys::CachePolicy, sys::Dir, sys::stat::Inode,
-    sys::stat::Stat, tree::Checkpoint, tree::Journal, tree::OutputDir, tree::SourceEntry,
-    tree::Subject, tree::cleanup,
+    staged::SWAPPED, state::set_reference_time, sys, sys::Attributes, sys::CachePolicy, sys::Dir,
+    sys::stat::Inode, sys::stat::Stat, tree::Checkpoint, tree::Journal, tree::OutputDir,
+    tree::SourceEntry, tree::Subject, tree::cleanup,
 };
 
 // A part file: the copy while it is not complete, under a name of its own.
@@ -347,7 +347,8 @@ impl Part {
         let has_journal = self.part.as_ref().is_some_and(|part| part.journal.is_some());
         let cut = |content: &PartContent| {
             let file = &content.file;
-            file.set_len(durable).and_then(|()| resume::seal(file)).is_ok()
+            // By this time the next run sees that nobody has written to it since.
+            file.set_len(durable).and_then(|()| set_reference_time(file)).is_ok()
         };
         if durable == 0 || !has_journal || !self.content.as_ref().is_some_and(cut) {
             self.abandon(warnings);

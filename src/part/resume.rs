@@ -5,17 +5,14 @@
 //! be, both are removed and the file is begun anew.
 
 use std::io::{Read, Seek, SeekFrom};
-use std::{
-    fs::File, fs::FileTimes, io, sync::Arc, sync::Mutex, sync::PoisonError, time::Duration,
-    time::SystemTime, time::UNIX_EPOCH,
-};
+use std::{fs::File, io, sync::Arc, sync::Mutex, sync::PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::{
     error::Error, error::Result, event::Stop, hash::ChainHasher, hash::Hasher, hash::Sha256,
     hash::chain::LEAST_SPAN, io::Block, io::Journaling, io::Options, part::Part,
-    part::content::CopyTarget, sys, sys::Dir, sys::stat::Inode, sys::stat::Time, tree::Checkpoint,
+    part::content::CopyTarget, state::REFERENCE, sys, sys::Dir, sys::stat::Inode, tree::Checkpoint,
     tree::Found, tree::Journal, tree::Leftovers, tree::NewStates, tree::OutputDir, tree::SourceDir,
     tree::SourceEntry, tree::Subject, tree::Version, tree::journal,
 };
@@ -29,19 +26,6 @@ pub struct Resumed {
     pub hasher: ChainHasher,
     /// Their further digests so far.
     pub further: Hasher,
-}
-
-/// The time of a part file that a run left when it was asked to stop: even, for file systems with steps of two seconds.
-const SEALED: Time = Time { secs: 981_173_106, nanos: 0 };
-
-/// Gives a part file that is left the time by which it shows that nobody has written to it since.
-///
-/// # Errors
-/// The system's.
-pub fn seal(part: &File) -> io::Result<()> {
-    let time = UNIX_EPOCH + Duration::from_secs(SEALED.secs.unsigned_abs());
-    // Both times: libfuse 2 ignores one alone.
-    part.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(time))
 }
 
 /// A part file that is ready to be written to.
@@ -209,8 +193,8 @@ fn take_up(
         }
         known => known.is_some(),
     };
-    // A run that was killed could not seal it.
-    if journaling.verify || !is_known || stat.mtime != SEALED {
+    // A run that was killed could not seal it, and who writes to it breaks the seal.
+    if journaling.verify || !is_known || stat.mtime != REFERENCE {
         match state_of(options, stop, &file, offset, scratch) {
             Ok(Some(state)) if state == checkpoint.state => {}
             Ok(Some(_)) => {

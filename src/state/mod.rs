@@ -38,7 +38,7 @@ pub use knowledge::Knowledge;
 pub use note::{Note, NoteDoubt};
 pub use notes::{
     BegunTree, Departing, DepartingPiece, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir,
-    OtherOutputs, OwnTrash, Unlisted,
+    OtherOutputs, OwnTrash, REFERENCE, Unlisted, set_reference_time,
 };
 pub use private_dir::{KeptPayload, Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptSequence};

@@ -202,7 +202,7 @@ const BEFORE_TRACE: &[u8] = b"\n";
 #[derive(Debug, Default)]
 pub struct Departing {
     /// By what each was known, whole: what was put into it since is no run's.
-    traces: BTreeMap<Vec<u8>, Vec<u8>>,
+    traces: BTreeMap<Vec<u8>, String>,
 }
 
 impl Departing {
@@ -222,13 +222,14 @@ impl Departing {
             let record = record.strip_prefix(BEFORE_TRACE)?;
             // Earlier versions noted no trace: what they were about to move stays.
             let (trace, path) = record.split_at(memchr::memchr(b' ', record)?);
-            departing.traces.insert(path[1..].to_vec(), trace.to_vec());
+            let trace = str::from_utf8(trace).ok()?;
+            departing.traces.insert(path[1..].to_vec(), trace.to_owned());
         }
         Some(departing)
     }
 
     /// The piece at `path`, or that the directory above it is, and its trace.
-    pub fn piece_over(&self, path: &[u8]) -> Option<(&[u8], &[u8])> {
+    pub fn piece_over(&self, path: &[u8]) -> Option<(&[u8], &str)> {
         let ends = memchr::memchr_iter(b'/', path).chain([path.len()]);
         let mut above = ends.filter_map(|end| self.traces.get_key_value(path.get(..end)?));
         above.next().map(|(path, trace)| (&path[..], &trace[..]))
@@ -246,7 +247,6 @@ impl Departing {
             let head = private.mark().of_file(file).text().to_owned();
             let mut writer = SummedWriter::new(file, 0, &head)?;
             for DepartingPiece { path, trace } in pieces {
-                let trace = hex::text(&trace.to_le_bytes());
                 writer.add(&[BEFORE_TRACE, trace.as_bytes(), b" ", path.as_bytes()].concat())?;
             }
             writer.finish(0).map(drop)
@@ -265,7 +265,8 @@ impl Departing {
 /// A piece that is about to be moved, and by what it is known again.
 pub struct DepartingPiece {
     pub path: RelPath,
-    pub trace: u128,
+    /// Without blanks.
+    pub trace: String,
 }
 
 // Files of a known time in the private directory: they show whether a file system's times have moved.
@@ -275,7 +276,7 @@ pub struct DepartingPiece {
 // a run has seen, because files that were copied in either look moved in the other.
 
 /// The time of each of these files: even, for file systems with steps of two seconds.
-const REFERENCE: Time = Time { secs: 981_173_106, nanos: 0 };
+pub const REFERENCE: Time = Time { secs: 981_173_106, nanos: 0 };
 
 /// So many zones are told apart.
 const MOST: usize = 8;
@@ -308,7 +309,7 @@ pub fn moved(dir: &Dir, makes: bool) -> io::Result<MovedTimes> {
             Ok(there) => there,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if makes && !is_known {
-                    set(&dir.create_new(&name, true)?)?;
+                    set_reference_time(&dir.create_new(&name, true)?)?;
                 }
                 break;
             }
@@ -328,7 +329,11 @@ pub fn is_name(name: &OsStr) -> bool {
     (0..MOST).any(|number| name == OsStr::new(&format!("time.{number}")))
 }
 
-fn set(file: &File) -> io::Result<()> {
+/// Gives a file the time that none has by itself.
+///
+/// # Errors
+/// The system's.
+pub fn set_reference_time(file: &File) -> io::Result<()> {
     let time = UNIX_EPOCH + Duration::from_secs(REFERENCE.secs.unsigned_abs());
     // Both times: libfuse 2 ignores one alone.
     file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(time))
@@ -552,7 +557,7 @@ mod departing_tests {
         assert!(Departing::read(&private).piece_over(b"a").is_none());
         let paths =
             ["a/b", "c\nd", "# end 1 2 3"].map(|path| RelPath::parse(path.as_bytes()).unwrap());
-        let pieces = paths.into_iter().map(|path| DepartingPiece { path, trace: 7 });
+        let pieces = paths.into_iter().map(|path| DepartingPiece { path, trace: "7".into() });
         Departing::write(&private, pieces).unwrap();
         let departing = Departing::read(&private);
         for (path, covered) in [

@@ -254,9 +254,9 @@ impl OwnManifests {
         let name = self.valid(dir)?.ok_or_else(|| self.none(dir))?;
         let later = self.later_than(name);
         let file_name = name.to_string();
-        let opened = Dir::open(dir).and_then(|here| here.open_file(file_name.as_ref(), false));
         let cannot = |error| Error::io("open the manifest", dir.join(&file_name), error);
-        let mut file = opened.map_err(cannot)?;
+        let here = Dir::open(dir).map_err(cannot)?;
+        let mut file = here.open_file(file_name.as_ref(), false).map_err(cannot)?;
         let mut rivals = Vec::new();
         match self.record {
             Recorded::Manifest(_, digest) => {
@@ -265,7 +265,6 @@ impl OwnManifests {
                                    again, or give it with --manifest";
                     return Err(Error::finding("check against", dir.join(&file_name), finding));
                 }
-                let here = Dir::open(dir).map_err(cannot)?;
                 rivals.extend(later.map(|later| unrecorded(&here, later)));
                 rivals.extend(self.missing.map(Rival::NotAll));
                 rivals.extend(self.is_unlisted.then_some(Rival::Unlisted));
@@ -277,12 +276,11 @@ impl OwnManifests {
                 };
                 rivals.extend(name.is_ahead().then_some(Rival::OnlyAhead));
                 rivals.extend(later.map(of_kind));
-                let unlike = Dir::open(dir).and_then(|here| self.unlike(&here, name));
+                let unlike = self.unlike(&here, name);
                 rivals.extend(unlike.deed("read the manifests in", dir)?.map(Rival::Unlike));
             }
         }
-        let here = Dir::open(dir);
-        let unfinished = here.and_then(|here| self.later_unfinished(&here, name));
+        let unfinished = self.later_unfinished(&here, name);
         let unfinished = unfinished.deed("read the manifests in", dir)?;
         let is_recorded = matches!(self.record, Recorded::Manifest(..));
         Ok(ValidManifest { name, file, is_recorded, unfinished, rivals })

@@ -467,7 +467,7 @@ impl Records<'_> {
             self.take_back(&mut end);
         }
         if let Some(error) = self.unnumbered.get() {
-            console.error("warning", "warning: ", error);
+            self.warn_late(error, console);
         }
         self.rotate(end.exit(), console);
         if let (Some(signature), true) = (self.signed.get(), closing.is_shown) {
@@ -534,12 +534,15 @@ impl Records<'_> {
                 );
             }
         }
-        if let Some(error) = failed {
-            let text = format!("{name}: warning: {error}");
-            console.error("warning", "warning: ", &error);
-            if let Some(log) = &self.log {
-                log.write(&text, &RecordEntry::error("warning", &error));
-            }
+        failed.iter().for_each(|error| self.warn_late(error, console));
+    }
+
+    /// Tells a warning for which the report is too late, on the screen and in the log.
+    fn warn_late(&self, error: &Error, console: &Console) {
+        console.error("warning", "warning: ", error);
+        if let Some(log) = &self.log {
+            let text = format!("{}: warning: {error}", self.name);
+            log.write(&text, &RecordEntry::error("warning", error));
         }
     }
 

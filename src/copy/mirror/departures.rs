@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     error::Error, error::Result, event::Stop, hash::Algorithm, hash::Digest, hash::Sha256,
-    io::ReadBack, manifest::Entries, manifest::Parsed, path::RelPath, state::Knowledge,
+    hash::hex, io::ReadBack, manifest::Entries, manifest::Parsed, path::RelPath, state::Knowledge,
     state::PrivateDir, state::RecordFile, state::Row, state::Trace, state::Unsettled, sys,
     sys::Dir, sys::ListedEntry, sys::Medium, sys::name_from_bytes, sys::stat::Identity,
     sys::stat::Kind, sys::stat::Stat, tree::Classifier, tree::Inclusion, tree::LastDir, tree::Step,
@@ -27,15 +27,17 @@ const EACH: usize = 96;
 const MOST_EXAMPLES: usize = 5;
 
 /// By what the piece at `path` below `root` is known again, with all that is in it: the numbers of directories, and
-/// the sizes and times too of what else is there. What killed runs left is no part of it, as it is removed before.
+/// the sizes and times too of what else is there. What killed runs left is no part of it, as it is removed before. Nor
+/// is the change time of a file with several names, which changes when another of these is moved.
 ///
 /// # Errors
 /// It cannot be looked through.
-pub fn trace_of(root: &Dir, path: &RelPath, stop: &Stop) -> io::Result<u128> {
+pub fn trace_of(root: &Dir, path: &RelPath, stop: &Stop) -> io::Result<String> {
     let (above, last) = path.split().ok_or(io::ErrorKind::InvalidInput)?;
     let above = root.open_below(&above)?;
     let (name, trace) = (name_from_bytes(last)?, |path: &[u8], stat: &Stat| {
-        let times = (stat.kind != Kind::Dir).then_some((stat.size, stat.mtime, stat.ctime));
+        let changed = (stat.links == 1).then_some(stat.ctime);
+        let times = (stat.kind != Kind::Dir).then_some((stat.size, stat.mtime, changed));
         let text = format!("{:?} {:?} {times:?} ", stat.kind, stat.id.ino);
         let Sha256(sum) = Sha256::of(&[text.as_bytes(), path]);
         u128::from_le_bytes(std::array::from_fn(|at| sum[at]))
@@ -54,7 +56,7 @@ pub fn trace_of(root: &Dir, path: &RelPath, stop: &Stop) -> io::Result<u128> {
         })?;
         is_whole.then_some(()).ok_or(io::ErrorKind::Interrupted)?;
     }
-    Ok(sum)
+    Ok(hex::text(&sum.to_le_bytes()))
 }
 
 /// An entry of the output that goes, a directory with everything in it.

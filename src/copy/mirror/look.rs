@@ -11,7 +11,7 @@ use crate::{
     copy::mirror::Mirror, copy::mirror::departures::Departures,
     copy::mirror::departures::MovedFiles, copy::mirror::departures::trace_of,
     copy::mirror::search::DepartureSearch, error::Deed, error::Error, error::Result, event::Event,
-    event::EventListener, event::Stop, hash::hex, path::RelPath, path::Shown, state::Departing,
+    event::EventListener, event::Stop, path::RelPath, path::Shown, state::Departing,
     state::FinishedManifest, state::Knowledge, state::Missing, state::Mounts, state::Note,
     state::PrivateDir, state::Rescues, state::SourceMark, state::closing::FINISHED,
     state::private_dir::NAME, state::private_dir::TRASH, sys, sys::DirListing, sys::stat::Kind,
@@ -213,9 +213,7 @@ impl DepartureLook<'_> {
             let root = self.prepared.output.handle.as_ref();
             let piece = RelPath::parse(piece).ok();
             let trace = root.zip(piece).map(|(root, piece)| trace_of(root, &piece, self.stop));
-            trace
-                .and_then(Result::ok)
-                .is_some_and(|it| hex::text(&it.to_le_bytes()).as_bytes() == noted)
+            trace.and_then(Result::ok).is_some_and(|trace| trace == noted)
         })
     }
 

@@ -544,7 +544,7 @@ impl CoveredJob {
         report: &mut CoveredReport,
         listen: &UncoveredListener<'_>,
     ) {
-        let (mut trees, mut lists) = (BTreeSet::new(), BTreeSet::new());
+        let mut groups = BTreeSet::new();
         for (place, found) in report.places.iter_mut().zip(at) {
             match found {
                 None => place.absent += 1,
@@ -556,17 +556,14 @@ impl CoveredJob {
                     place.proven[found.proof as usize] += 1;
                     let is_older = place.oldest == 0 || found.time < place.oldest;
                     place.oldest = if is_older { found.time } else { place.oldest };
-                    match place.is_list {
-                        _ if place.is_at_source || place.is_in_memory => {}
-                        // Of what is at a disk that is given, the disk itself was asked.
-                        true if !place.may_be.is_empty() => {}
-                        true => _ = lists.insert(place.group),
-                        false => _ = trees.insert(place.group),
+                    // Of what is at a disk that is given, the disk itself was asked, and not its list.
+                    if !place.is_at_source && !place.is_in_memory && place.may_be.is_empty() {
+                        groups.insert(place.group);
                     }
                 }
             }
         }
-        let places = lists.len() + trees.len();
+        let places = groups.len();
         report.files += 1;
         match places >= self.copies {
             true => report.covered += 1,

@@ -311,6 +311,22 @@ fn a_full_ext4() {
     filled(&scene);
 }
 
+/// A file that does not fit takes nothing from those beside it: ext4 would hand out all that is left before it says no.
+#[test]
+fn what_does_not_fit_is_not_set_aside() {
+    need!(Loop, Strace);
+    let scene = Scene::on_disk();
+    let _mount = Mount::ext4(&scene.path("image"), 8, &scene.dst);
+    scene.src.file("large", content(20 << 20)).file("small", content(2 << 20));
+    let strace = Strace::watch(&scene, "fallocate");
+    let args = ["--no-space-check", "--block-size", "64K"];
+    let run = strace.run(scene.command(args));
+    run.assert_code(1).assert_says("o space left");
+    scene.judge(&run).sound().no_temp_files().lacks("large").lists(&["small"]);
+    let calls = strace.calls().join("\n");
+    assert!(calls.contains("fallocate(") && !calls.contains("ENOSPC"), "{calls}");
+}
+
 /// The last block is the one whose error the original swallowed.
 #[test]
 fn a_disk_that_is_full_at_the_last_block() {

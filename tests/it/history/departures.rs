@@ -308,6 +308,22 @@ fn old_trash_goes_after_a_good_run() {
     assert!(!first[0].exists() && scene.dst.join(".dircopy-trash/note of mine").exists());
 }
 
+/// A file that goes has a further name, which a killed run moved before: its change time is another, and it goes on.
+#[test]
+fn a_further_name_that_was_moved_keeps_nothing_from_going() {
+    let scene = scene();
+    scene.copy(&["--mirror"]).assert_code(0);
+    shell(
+        &scene,
+        "ln dst/go/sub/1 one; rm -r src/go; mkdir dst/.dircopy-trash; echo >dst/.dircopy-trash/x",
+    );
+    let mirror = || scene.copy(&["--mirror", "--max-delete=90%"]);
+    mirror().assert_code(1).assert_says("cannot make trash in");
+    shell(&scene, "rm -r dst/.dircopy-trash; sleep .02; mv one other");
+    mirror().assert_code(0);
+    is_mirror(&scene);
+}
+
 /// A run has noted what is about to go, and could not move it: what is put there meanwhile was listed by no run.
 #[test]
 fn what_is_put_into_a_piece_that_was_about_to_go_stays() {
