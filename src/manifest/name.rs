@@ -327,10 +327,11 @@ impl Stamp {
         Some(Self { time: parse_time(time)?, number: parse_number(number)? })
     }
 
-    /// That in the name of a list, whatever the ending of that is.
+    /// That in the name of a list, whatever follows it: an ending, or what programs put behind the name of a further
+    /// copy, as ` (1)` and `_copy`.
     pub fn of_list(name: &OsStr) -> Option<Self> {
         let stem = name.as_encoded_bytes().strip_prefix(START)?;
-        Self::parse(stem.split(|&byte| byte == b'.').next()?)
+        Self::parse(stem.split(|&byte| !byte.is_ascii_alphanumeric() && byte != b'-').next()?)
     }
 
     /// When the run started.

@@ -344,15 +344,20 @@ impl Part {
     /// Cuts the part file off at `durable`, which its journal says is on the device, and leaves both to the
     /// next run; without a journal, or if that fails, both go. Whether they stay.
     pub fn leave(mut self, durable: u64, warnings: &mut Vec<Error>) -> bool {
-        let has_journal = self.part.as_ref().is_some_and(|part| part.journal.is_some());
+        let journal = self.part.as_ref().and_then(|part| part.journal.as_ref());
         let cut = |content: &PartContent| {
             let file = &content.file;
-            // By this time the next run sees that nobody has written to it since.
             file.set_len(durable).and_then(|()| set_reference_time(file)).is_ok()
         };
-        if durable == 0 || !has_journal || !self.content.as_ref().is_some_and(cut) {
+        if durable == 0 || journal.is_none() || !self.content.as_ref().is_some_and(cut) {
             self.abandon(warnings);
             return false;
+        }
+        // That time, and that the journal was changed after it, tell the next run that nobody has written to it since.
+        if let Some((journal, dir)) = journal.zip(self.output.handle.as_ref())
+            && let Ok(Some((journal, _))) = dir.open_ours(journal)
+        {
+            let _ = set_reference_time(&journal);
         }
         (self.content, self.part) = (None, None);
         true

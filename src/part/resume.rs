@@ -155,7 +155,7 @@ fn take_up(
     let Ok(Some(found)) = Journal::open(dir, &name, &journaling.secret) else {
         return ResumeState::Nothing;
     };
-    let Found { journal, subject, checkpoint, mut states } = found;
+    let Found { journal, closed, subject, checkpoint, mut states } = found;
     let unfit = |subject, why: Option<String>| ResumeState::Unfit { subject, why };
     let is_of_this = subject.source == Version::of(&entry.stat);
     let fits = is_of_this
@@ -194,7 +194,8 @@ fn take_up(
         known => known.is_some(),
     };
     // A run that was killed could not seal it, and who writes to it breaks the seal.
-    if journaling.verify || !is_known || stat.mtime != REFERENCE {
+    let is_sealed = stat.mtime == REFERENCE && stat.ctime <= closed;
+    if journaling.verify || !is_known || !is_sealed {
         match state_of(options, stop, &file, offset, scratch) {
             Ok(Some(state)) if state == checkpoint.state => {}
             Ok(Some(_)) => {

@@ -12,7 +12,7 @@ use std::{
 use crate::{
     error::Deed, error::Error, error::Result, hash::Sha256, hash::hex,
     manifest::archive::bag::PAYLOAD, staged::StagedFile, sys, sys::Dir, sys::DirListing,
-    sys::PartTag, sys::Uninterrupted, sys::stat::Stat, sys::stat::Time,
+    sys::PartTag, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
 };
 
 /// The name of the private directory in the root of an output. Nothing of this name in the root of a source is ever
@@ -31,6 +31,9 @@ const SECRET: &str = "secret";
 
 /// More is not read of a secret, in bytes: 64 of the number, and when its file was made.
 const MOST_SECRET: u64 = 200;
+
+/// The beginning of each record and note.
+const HANDWRITING: &[u8] = b"dircopy ";
 
 /// A number that only this user's runs at an output know. It shows that a journal or a part file is of one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,6 +269,11 @@ impl PrivateDir {
                            its own name again";
             return Err(Error::finding("keep private records in", path, finding));
         }
+        if is_of_others(&dir).map_err(look)? {
+            let finding = "it has files, and none that a run made: another directory was given this name. Give it its \
+                           own name again";
+            return Err(Error::finding("keep private records in", path, finding));
+        }
         let mark = Mark::of(root, &dir).map_err(look)?;
         Ok(Some(Self { dir, path, mark, at_output: None }))
     }
@@ -423,9 +431,48 @@ impl PrivateDir {
     }
 }
 
+/// True if a directory has something, and nothing that a run made: who may write to an output can give another
+/// directory of this user the name of the private one. Whether what a run made is of this very directory is not asked:
+/// that of an output that was copied is none of others.
+fn is_of_others(dir: &Dir) -> io::Result<bool> {
+    let mut has_some = false;
+    for listed in DirListing::of(dir)? {
+        let name = listed?.name;
+        if sys::is_part_name(&name) {
+            continue;
+        }
+        let (opened, mut text) = (open_to_look(dir, &name)?, Vec::new());
+        if let Some(file) = &opened {
+            Uninterrupted(file).take(MOST_SECRET).read_to_end(&mut text)?;
+        }
+        let number = text.split(|byte| *byte == b'@').next().and_then(Sha256::from_hex);
+        if text.starts_with(HANDWRITING) || *name == *SECRET && number.is_some() {
+            return Ok(false);
+        }
+        // A lock has nothing, nor has what a power cut left of a note.
+        has_some |= opened.is_none() || text.iter().any(|byte| *byte != 0);
+    }
+    Ok(has_some)
+}
+
+/// A file of this user in a directory that may not be the private one, to be looked at without a change: neither is it
+/// closed to others, nor is a device opened.
+fn open_to_look(dir: &Dir, name: &OsStr) -> io::Result<Option<File>> {
+    let is_ours = |it: Stat| it.kind == Kind::File && Dir::is_kept_by_us(&it);
+    match dir.stat(name, false).if_there()?.is_some_and(is_ours) {
+        true => dir.open_file(name, false).if_there(),
+        false => Ok(None),
+    }
+}
+
 /// The content of the secret's file, if there is one: a secret, unless it is of no use.
 fn read_secret(dir: &Dir, durable: bool) -> io::Result<Option<Option<Secret>>> {
-    let Some((file, _)) = dir.open_private(SECRET.as_ref())? else { return Ok(None) };
+    let opened = match durable {
+        // On Windows only what was opened to be written can be made durable.
+        true => dir.open_private(SECRET.as_ref())?.map(|(file, _)| file),
+        false => open_to_look(dir, SECRET.as_ref())?,
+    };
+    let Some(file) = opened else { return Ok(None) };
     let (mut text, expected) = (Vec::new(), made_at(Dir::birth_of(&file)));
     // What cannot be read is not torn: a new one would disown all that was made under it.
     Uninterrupted(&file).take(MOST_SECRET).read_to_end(&mut text)?;

@@ -103,6 +103,8 @@ pub struct Journal {
 pub struct Found {
     /// To go on with.
     pub journal: Journal,
+    /// When it was changed last: by the run that left it, if that ended in order.
+    pub closed: Time,
     /// The subject.
     pub subject: Subject,
     /// The latest checkpoint, if there is one.
@@ -158,7 +160,9 @@ impl Journal {
     /// Opens the journal `name` and reads it; `None` if there is none, or what is there is not one of
     /// ours or torn.
     pub fn open(dir: &Dir, name: &OsStr, secret: &Sha256) -> io::Result<Option<Found>> {
-        let Some((file, _)) = dir.open_ours(name)? else { return Ok(None) };
+        let Some((file, Stat { ctime: closed, .. })) = dir.open_ours(name)? else {
+            return Ok(None);
+        };
         let mut bytes = Vec::new();
         Uninterrupted(&file).take(MOST as u64).read_to_end(&mut bytes)?;
         let Some((subject, header, slots)) = decode(&bytes, name, secret) else { return Ok(None) };
@@ -169,7 +173,7 @@ impl Journal {
         let (states, len) = read(Uninterrupted(&file), &header)?;
         let name = name.to_os_string();
         let journal = Self { file, name, header, next, durable, states_end: MOST as u64 + len };
-        Ok(Some(Found { journal, subject, checkpoint, states }))
+        Ok(Some(Found { journal, closed, subject, checkpoint, states }))
     }
 
     /// The name.

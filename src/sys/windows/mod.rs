@@ -39,8 +39,9 @@ pub use process::{
 };
 pub use stat::DirReader;
 pub use volume::{
-    Place, allow_holes, close_file, durable, has_exact_sizes, has_mounts_below, is_device_error,
-    is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic,
-    longest_name, may_lack_owners, most_below, mounted_volumes, next_extent, no_own_mount,
-    persist_file, place_on_disk, room, volume_details, volume_label, volume_uuid,
+    Place, allow_holes, close_file, durable, durable as durable_here, has_exact_sizes,
+    has_mounts_below, is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk,
+    is_output_gone, is_synthetic, longest_name, may_lack_owners, most_below, mounted_volumes,
+    next_extent, no_own_mount, persist_file, place_on_disk, room, volume_details, volume_label,
+    volume_uuid,
 };

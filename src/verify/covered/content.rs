@@ -17,7 +17,7 @@ use crate::{
     sys::{self, Dir, Medium, stat::Identity, stat::Kind, stat::Stat},
     tree::EntryBelow,
     tree::pass::each_below,
-    verify::covered::lists::sum_of,
+    verify::covered::lists::Known,
     verify::covered::{Contents, CoveredJob, CoveredReport, Found, Proof, Standing},
     verify::list_diff::is_own,
     verify::scrub::Verified,
@@ -293,31 +293,24 @@ impl<'a> Tree<'a> {
         Self::each(path, observer, &|_| (), &mut |_, _| Ok(()))
     }
 
-    /// Those of the `names` of given lists by their bytes that a file of a tree has, whatever it is called. What cannot
-    /// be looked at has none, as what is there does not count.
+    /// The names of given lists that a file of a tree has, whatever it is called. What cannot be looked at has none, as
+    /// what is there does not count.
     ///
     /// # Errors
     /// It cannot be opened, or a file cannot be read that may be one of them.
     pub fn lists_in(
         path: &Path,
-        job: &CoveredJob,
-        names: &BTreeSet<String>,
+        known: &Known,
         observer: &EventObserver<'_>,
     ) -> Result<BTreeSet<String>> {
-        let given = job.places.iter().filter(|place| place.trees.is_empty() && !job.lists_apart);
-        let sizes: BTreeSet<u64> =
-            given.filter_map(|list| Some(list.path.metadata().ok()?.len())).collect();
         let (mut found, mut failed) = (BTreeSet::new(), Ok(()));
-        if sizes.is_empty() {
+        if known.names.is_empty() {
             return Ok(found);
         }
         Self::each(path, observer, &|_| (), &mut |entry, stat| {
-            if !sizes.contains(&stat.size) {
-                return Ok(());
-            }
-            let name = entry.dir.open_file(entry.name, false).and_then(|file| sum_of(&file));
-            match name.deed_at("read the list", || entry.path.full_path(path)) {
-                Ok(name) => found.extend(names.get(&name).cloned()),
+            let names = known.names_of(entry.dir, entry.name, stat.size);
+            match names.deed_at("read the list", || entry.path.full_path(path)) {
+                Ok(names) => found.extend(names.into_iter().cloned()),
                 Err(error) => failed = Err(error),
             }
             if failed.is_ok() { Ok(()) } else { Err(Stopped::Asked) }

@@ -1,6 +1,6 @@
 //! What tells one list or tree at a place from another: when it was made, its bytes, and whose runs made it.
 
-use std::{fs::File, io, path::Path};
+use std::{collections::BTreeSet, ffi::OsStr, fs::File, io, path::Path, path::PathBuf};
 
 use crate::{
     error::{Deed, Error, Result},
@@ -8,8 +8,70 @@ use crate::{
     io::ReadBack,
     manifest::{ManifestName, Stamp, lists::is_span_index},
     state::PrivateDir,
-    sys::{Dir, Medium},
+    sys::{Dir, DirListing, Medium, stat::Kind},
 };
+
+/// By what given lists are known again where they lie elsewhere too.
+#[derive(Default)]
+pub struct Known {
+    /// Their names by their bytes and by their runs.
+    pub names: BTreeSet<String>,
+    /// Their sizes. Only a file of one of these may have their bytes.
+    pub sizes: BTreeSet<u64>,
+}
+
+impl Known {
+    /// The names among these that a file has.
+    ///
+    /// # Errors
+    /// It may be one of the lists, and cannot be read.
+    pub fn names_of(&self, dir: &Dir, name: &OsStr, size: u64) -> io::Result<Vec<&String>> {
+        let mut found: Vec<_> =
+            name_of_run(name).and_then(|run| self.names.get(&run)).into_iter().collect();
+        if self.sizes.contains(&size) {
+            let sum = dir.open_file(name, false).and_then(|file| sum_of(&file))?;
+            found.extend(self.names.get(&sum));
+        }
+        Ok(found)
+    }
+
+    /// The directories above a tree, on its file system, in which one of the lists lies too, each with its name. One
+    /// that cannot be looked at has none.
+    pub fn above(&self, tree: &Path) -> Vec<Above> {
+        let mut found = Vec::new();
+        let device = |path: &Path| Dir::open(path).ok()?.identity().ok().map(|id| id.dev);
+        let (of_tree, dirs) = (device(tree), tree.ancestors().skip(1));
+        for path in dirs.take_while(|dir| !self.names.is_empty() && device(dir) == of_tree) {
+            let Ok(dir) = Dir::open(path) else { continue };
+            let Ok(listing) = DirListing::of(&dir) else { continue };
+            for name in listing.map_while(io::Result::ok).map(|listed| listed.name) {
+                let Ok(stat) = dir.stat(&name, false) else { continue };
+                let names = match stat.kind {
+                    Kind::File => self.names_of(&dir, &name, stat.size).unwrap_or_default(),
+                    _ => continue,
+                };
+                let at = |name: &String| Above { dir: path.to_path_buf(), name: name.clone() };
+                found.extend(names.into_iter().map(at));
+            }
+        }
+        found
+    }
+}
+
+/// A list above a tree.
+pub struct Above {
+    pub dir: PathBuf,
+    pub name: String,
+}
+
+/// A given list, and what its names begin with if it is of a tree.
+pub struct Prefix {
+    /// The number of its place.
+    pub list: usize,
+    pub names: Vec<u8>,
+    /// The number of the place that has the tree; none for the source.
+    pub of: Option<usize>,
+}
 
 /// The error about an index.
 const INDEX: &str = "it is the index of a span, which says what is on other disks and is no place: give these disks, \
@@ -23,8 +85,8 @@ pub fn time_of_list(list: &Path) -> u32 {
 }
 
 /// The name of the run that made a list, by that of the list: it may have made several of the same disk.
-pub fn name_of_run(list: &Path) -> Option<String> {
-    Some(format!("run {}", list.file_name().and_then(Stamp::of_list)?))
+pub fn name_of_run(list: &OsStr) -> Option<String> {
+    Some(format!("run {}", Stamp::of_list(list)?))
 }
 
 /// Refuses the index of a span as the list of a place: what it has is on other disks.

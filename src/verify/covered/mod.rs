@@ -7,27 +7,24 @@
 
 mod content;
 mod lists;
+mod places;
 
 pub use content::{Recorded, Tree};
 pub use lists::{refuse_index, time_of_list};
 
 use std::{
     collections::{BTreeSet, HashSet},
-    fs::File,
     io,
     path::Path,
     path::PathBuf,
 };
 
 use crate::{
-    error::{Deed, Error, Result},
+    error::{Error, Result},
     event::{Event, EventObserver},
     hash::{Algorithm, Algorithms, Digest},
-    path::directory_of,
-    state::private_dir::NAME,
-    sys::{self, Dir, Durable},
     tree::{PathRecord, SortedRecords, Sorter, by_path, by_words},
-    verify::{DiffJob, covered::content::Source},
+    verify::{DiffJob, covered::content::Source, covered::lists::Prefix},
 };
 
 /// Whether a source may be erased.
@@ -195,6 +192,19 @@ pub const STANDINGS: [Standing; 7] = [
 ];
 
 impl CoveredReport {
+    /// The list whose names begin so is of the tree that this is for.
+    fn take_for_list(&mut self, prefix: &Prefix) {
+        let tree = prefix.of.map(|of| (self.places[of].group, self.places[of].path.clone()));
+        let list = &mut self.places[prefix.list];
+        match tree {
+            Some((group, path)) => {
+                list.may_be.insert(group);
+                list.same_as.get_or_insert(path);
+            }
+            None => list.is_at_source = true,
+        }
+    }
+
     /// True if the source may be erased.
     pub fn is_covered(&self) -> bool {
         let is_whole =
@@ -302,7 +312,8 @@ impl CoveredJob {
     ) -> Result<CoveredReport> {
         let mut source = Source::open(&self.source, observer)?;
         let mut report = CoveredReport { others: source.others, ..CoveredReport::default() };
-        report.places = self.places_of(&mut source.disks, observer)?;
+        let prefixes;
+        (report.places, prefixes) = self.places_of(&mut source.disks, observer)?;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let mut contents = Contents {
             job: self,
@@ -322,7 +333,7 @@ impl CoveredJob {
                 sums.push((tree, read.1));
             }
         }
-        report.unusable = self.read_lists(observer, &mut contents)?;
+        report.unusable = self.read_lists(observer, &prefixes, &mut contents, &mut report)?;
         source.read(observer, &mut contents, &mut report)?;
         // Other places, and the source, may have been read for hours since.
         for (tree, sum) in sums {
@@ -346,13 +357,22 @@ impl CoveredJob {
         Ok(report)
     }
 
-    fn read_lists(&self, observer: &EventObserver<'_>, contents: &mut Contents<'_>) -> Result<u64> {
+    fn read_lists(
+        &self,
+        observer: &EventObserver<'_>,
+        prefixes: &[Prefix],
+        contents: &mut Contents<'_>,
+        report: &mut CoveredReport,
+    ) -> Result<u64> {
         let of_lists = self.places.iter().enumerate().filter(|(_, place)| place.trees.is_empty());
         let (numbers, lists): (Vec<usize>, Vec<PathBuf>) =
             of_lists.map(|(number, place)| (number, place.path.clone())).unzip();
         let standing = if self.trusts_lists { Standing::There } else { Standing::Untrusted };
         let times: Vec<u32> = lists.iter().map(|list| lists::time_of_list(list)).collect();
-        DiffJob { lists, ..DiffJob::default() }.each_file(observer, &mut |list, _, digests| {
+        DiffJob { lists, ..DiffJob::default() }.each_file(observer, &mut |list, path, digests| {
+            let is_met =
+                |prefix: &&Prefix| prefix.list == numbers[list] && path.starts_with(&prefix.names);
+            prefixes.iter().filter(is_met).for_each(|prefix| report.take_for_list(prefix));
             let found = Found { standing, proof: Proof::Listed, time: times[list] };
             contents.add(numbers[list], digests, found)?;
             // Of which of two algorithms a digest is cannot always be seen.
@@ -364,123 +384,6 @@ impl CoveredJob {
                 None => Ok(()),
             }
         })
-    }
-
-    /// Finds out which places are on one disk, or on one of the source. A list that may be of several disks makes these
-    /// not one.
-    fn places_of(
-        &self,
-        source: &mut BTreeSet<String>,
-        observer: &EventObserver<'_>,
-    ) -> Result<Vec<PlaceReport>> {
-        let open = |path: &Path| Dir::open(path).deed("open the directory", path);
-        let of_lists = self.places.iter().map(|place| self.marks_of(place));
-        let of_lists = of_lists.collect::<Result<Vec<_>>>()?;
-        let names: BTreeSet<String> = of_lists.iter().flatten().cloned().collect();
-        let lists_in = |tree: &Path| Tree::lists_in(tree, self, &names, observer);
-        // The source comes first.
-        let mut disks = vec![std::mem::take(source)];
-        let of_source = lists_in(&self.source)?;
-        let mut marks = vec![disks[0].union(&of_source).cloned().collect()];
-        let mut durable = Vec::new();
-        for (place, mut sums) in self.places.iter().zip(of_lists) {
-            let mut of_place = BTreeSet::new();
-            let mut worst = Durable::Device;
-            for tree in &place.trees {
-                let root = open(tree)?;
-                let of_tree = sys::durable(&root);
-                if of_tree == Durable::IN_MEMORY || worst.why().is_none() {
-                    worst = of_tree;
-                }
-                of_place.extend(sys::disks_of(&root));
-                // Of a disk that was copied as a whole its record proves nothing.
-                let name = || lists::name_of_runs(&root, tree, self.state.as_deref());
-                of_place.extend(if self.read { None } else { name() });
-                sums.append(&mut lists_in(tree)?);
-            }
-            sums.extend(of_place.iter().cloned());
-            disks.push(of_place);
-            durable.push(worst);
-            marks.push(sums);
-        }
-        let is_list = |at: usize| at > 0 && self.places[at - 1].trees.is_empty();
-        let may_be_any = |at: usize| disks[at].contains(sys::ANY_DISK);
-        let is_any: Vec<bool> = (0..disks.len()).map(may_be_any).collect();
-        let of_trees = groups(disks.len(), |one, other| !disks[one].is_disjoint(&disks[other]));
-        let may_be = |at: usize| -> BTreeSet<usize> {
-            let trees = (0..marks.len()).filter(|tree| !is_list(*tree));
-            trees
-                .filter(|tree| !marks[at].is_disjoint(&marks[*tree]))
-                .map(|tree| of_trees[tree])
-                .collect()
-        };
-        let may_be: Vec<BTreeSet<usize>> = (0..marks.len()).map(may_be).collect();
-        let group = groups(disks.len(), |one, other| match (is_list(one), is_list(other)) {
-            (false, false) => of_trees[one] == of_trees[other],
-            (true, true) => {
-                !marks[one].is_disjoint(&marks[other]) || !may_be[one].is_disjoint(&may_be[other])
-            }
-            _ => false,
-        });
-        let place = |(at, asked): (usize, &PlaceAsked)| {
-            let at = at + 1;
-            let of_group = (1..group.len()).filter(|other| group[*other] == group[at]);
-            let may_be: BTreeSet<usize> = match is_list(at) {
-                true => of_group.clone().flat_map(|list| may_be[list].clone()).collect(),
-                false => BTreeSet::new(),
-            };
-            let is_of = |tree: &usize| may_be.contains(&group[*tree]) && !is_list(*tree);
-            let same = (1..group.len()).find(is_of).or(of_group.min()).filter(|same| *same != at);
-            let durable = durable[at - 1];
-            let is_in_memory = durable == Durable::IN_MEMORY && !self.counts_memory;
-            PlaceReport {
-                path: asked.path.clone(),
-                is_list: is_list(at),
-                is_at_source: group[at] == group[0]
-                    || may_be.contains(&group[0])
-                    || is_any[at]
-                    || is_any[0] && !is_list(at),
-                same_as: same.map(|same| self.places[same - 1].path.clone()),
-                is_in_memory,
-                unknown_why: durable.why().filter(|_| !is_in_memory),
-                group: group[at],
-                may_be,
-                ..PlaceReport::default()
-            }
-        };
-        Ok(self.places.iter().enumerate().map(place).collect())
-    }
-
-    /// By what a list is known to be of the same disk as another place: its bytes, its run, and where it lies; nothing
-    /// of what is no list.
-    fn marks_of(&self, place: &PlaceAsked) -> Result<BTreeSet<String>> {
-        let (list, mut disks) = (&*place.path, BTreeSet::new());
-        if !place.trees.is_empty() {
-            return Ok(disks);
-        }
-        let fail = |error| Error::io("open the list", list, error);
-        // Opening a pipe may wait for ever.
-        if !list.metadata().map_err(fail)?.is_file() {
-            let finding =
-                "it is no regular file, and could not be told from another list: save it in one";
-            return Err(Error::finding("take the list", list, finding));
-        }
-        let file = File::open(list).map_err(fail)?;
-        refuse_index(list, &file)?;
-        let id = Dir::stat_file(&file).map_err(fail)?.id;
-        disks.insert(format!("list {}:{}", id.dev, id.ino));
-        if !self.lists_apart {
-            disks.insert(lists::sum_of(&file).map_err(fail)?);
-            disks.extend(lists::name_of_run(list));
-        }
-        let path = list.canonicalize().map_err(fail)?;
-        let trees = self.places.iter().flat_map(|place| &place.trees).chain([&self.source]);
-        let is_in = |tree: &&PathBuf| tree.canonicalize().is_ok_and(|tree| path.starts_with(tree));
-        let beside = Some(directory_of(&path).to_path_buf()).filter(|dir| dir.join(NAME).exists());
-        for dir in trees.filter(is_in).cloned().chain(beside) {
-            disks.extend(sys::disks_of(&Dir::open(&dir).deed("open the directory", &dir)?));
-        }
-        Ok(disks)
     }
 
     /// Says of each file of the source what was found of its content, once for each of its digests.
@@ -570,18 +473,6 @@ impl CoveredJob {
             false => listen(report, path, places, at),
         }
     }
-}
-
-/// The groups of so many, of which each two that belong together are in one: for each the first of its group.
-fn groups(number: usize, belong: impl Fn(usize, usize) -> bool) -> Vec<usize> {
-    let mut group: Vec<usize> = (0..number).collect();
-    for (one, other) in (0..number).flat_map(|one| (0..one).map(move |other| (one, other))) {
-        if belong(one, other) {
-            let (kept, gone) = (group[one].min(group[other]), group[one].max(group[other]));
-            group.iter_mut().filter(|it| **it == gone).for_each(|it| *it = kept);
-        }
-    }
-    group
 }
 
 /// What was found at each place, in words.

@@ -151,6 +151,25 @@ fn a_directory_that_is_called_as_the_trash_of_a_mirror_is_not_emptied() {
     }
 }
 
+/// A closed directory with files of its own that is called as the private directory is none, and stays as it is.
+#[test]
+fn a_closed_directory_that_is_called_as_the_private_one_is_not_written_to() {
+    for options in [&[][..], &["--mirror"]] {
+        let scene = Scene::new();
+        scene.src.file("keys/record", "r").file("keys/secret", "s").file("keys/more", "m");
+        scene.src.file("b", "b");
+        scene.copy(options).assert_code(0);
+        shell(
+            &scene,
+            "chmod 700 dst/keys; rm -r dst/.dircopy; mv dst/keys dst/.dircopy; find dst/.dircopy -type f -exec sha256sum {} + > sums",
+        );
+        scene.copy(options).assert_says("another directory was given this name");
+        shell(&scene, "sha256sum -c --quiet sums; test $(ls -A dst/.dircopy | wc -l) = 3");
+        shell(&scene, "mv dst/.dircopy dst/keys");
+        scene.copy(options).assert_code(0);
+    }
+}
+
 /// A generation that is called as the private directory is none: nothing is written into it, and it is one again by its
 /// own name.
 #[test]

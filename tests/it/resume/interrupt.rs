@@ -154,6 +154,32 @@ fn the_durable_beginning_of_a_large_file_is_kept() {
     }
 }
 
+/// Somebody's tool changes what was kept, and gives it the time back that it had: the change time tells.
+#[test]
+fn a_beginning_that_was_changed_since_is_read_whatever_its_time_is() {
+    let scene = Scene::new();
+    scene.src.file("large", content(20 << 20));
+    let args = ["--checkpoint", "2M", "--block-size", "64K", "--queue-size", "2"];
+    let running = scene.command(args.iter().chain(&["--limit-rate", "8M"])).spawn();
+    let part = || names_below(&scene.dst, "f").into_iter().find(|it| it.ends_with(b"-part"));
+    let journal = || names_below(&scene.dst, "f").into_iter().find(|it| it.ends_with(b"-journal"));
+    let len = |name: Option<Vec<u8>>| {
+        name.and_then(|it| Some(scene.output().path(&it).metadata().ok()?.len())).unwrap_or(0)
+    };
+    let mut running = running;
+    running.until("a checkpoint", || len(journal()) > 4096);
+    ends_soon(running, Signal::INT, 130).assert_says("of large are kept");
+    let kept = scene.output().path(&part().unwrap());
+    let time = kept.metadata().unwrap().modified().unwrap();
+    let mut bytes = std::fs::read(&kept).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&kept, bytes).unwrap();
+    std::fs::File::options().write(true).open(&kept).unwrap().set_modified(time).unwrap();
+    let next = scene.copy(&args);
+    next.assert_code(0).assert_says("not what was written");
+    scene.judge(&next).complete().no_temp_files();
+}
+
 /// GNU `timeout` signals the program and then its process group: that is one request.
 #[test]
 fn two_signals_at_once_are_one_request() {

@@ -587,3 +587,52 @@ fn a_list_adds_nothing_to_the_place_that_it_is_of() {
         }
     }
 }
+
+/// A list of all of a disk, of which a part is a place; and one of that part, as programs leave it.
+#[test]
+fn the_list_of_a_whole_is_no_second_place_beside_its_part() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    shell(&scene, "mkdir drawer");
+    copied(&scene, &["a/video"]);
+    let asked = |list: &str, args: &[&str], code| {
+        covered(&scene, &[&["a/video", list, "--trust-lists"], args].concat(), code)
+    };
+    let refused = |list: &str, what: &str| {
+        let run = asked(list, &[], 4);
+        assert!(run.out().contains("it is one place with a/video"), "{what}: {}", run.out());
+        fs::remove_file(scene.path(list)).unwrap();
+    };
+    shell(&scene, "cd a; find video -type f ! -path '*/.dircopy/*' -exec sha256sum {} + > sums");
+    shell(&scene, "cp a/sums drawer/any");
+    asked("drawer/any", &["--lists-apart"], 0);
+    refused("drawer/any", "a copy of one above it");
+    shell(&scene, "cp a/sums drawer/any; rm a/sums");
+    asked("drawer/any", &[], 0);
+    shell(&scene, "mv drawer/any a/any");
+    refused("a/any", "above it");
+    // One of another directory there may be of another disk.
+    shell(&scene, "cp -r a/video a/other; cd a; sha256sum other/x other/d/y other/d/e/empty > any");
+    asked("a/any", &[], 0);
+    for name in ["$(basename $list)", "\"$(basename $list .sha256sum) (1).sha256sum\""] {
+        let to = "list=$(ls a/video/dircopy-*.sha256sum); sed 's/$/\\r/' $list > drawer/";
+        shell(&scene, &format!("{to}{name}"));
+        let name = shell(&scene, "ls drawer").trim().to_owned();
+        asked(&format!("drawer/{name}"), &["--lists-apart"], 0);
+        refused(&format!("drawer/{name}"), "changed on its way");
+    }
+}
+
+/// What is mounted below a place counts for nothing there, so it says nothing of the place.
+#[test]
+fn memory_that_is_mounted_below_a_place_is_not_the_place() {
+    need!(Root, Mount, Loop);
+    let (scene, _mounts) = shelf();
+    let device = Scene::on_disk();
+    let _disk = Mount::ext4(&device.path("image"), 16, &scene.path("disk"));
+    copied(&scene, &["disk"]);
+    fs::create_dir(scene.path("disk/below")).unwrap();
+    let _below = Mount::tmpfs(&scene.path("disk/below"), "1m");
+    let run = scene.bare(["covered", "src", "disk", "--copies", "1"]).run();
+    run.assert_code(0).assert_prints(&["covered: every file is at 1 place"]);
+}

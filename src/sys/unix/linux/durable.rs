@@ -59,6 +59,11 @@ const SERVERS: [u32; 10] = [NFS, SMB, CIFS, SMB2, CEPH, NINE_P, OPENAFS, AFS, CO
 /// Images in images, and overlays over overlays, are followed so far.
 const DEEPEST: u32 = 8;
 
+/// The worth of a sync of what is in `dir` alone, whatever is mounted below it.
+pub fn durable_here(dir: &Dir) -> Durable {
+    of(dir, DEEPEST)
+}
+
 /// The worth of a sync of what is in `dir`, and in whatever is mounted below it: the least of all of these, whoever
 /// keeps `dir` itself.
 pub fn durable(dir: &Dir) -> Durable {

@@ -17,7 +17,7 @@ pub(super) mod xattr;
 pub use cache::{OutputPages, SourcePages, let_go, read_no_more_than_asked};
 pub use data_place::{data_sharing, place_all_data, shared_place};
 pub use disks::{KNOWS_DISKS, disks_of, plugged_in, reserve};
-pub use durable::durable;
+pub use durable::{durable, durable_here};
 pub use inode::what_protects;
 pub use list::DirReader;
 pub use medium::{ALIGNMENT, Medium};

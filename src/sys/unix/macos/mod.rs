@@ -29,7 +29,7 @@ pub use crate::sys::portable::{
     read_no_more_than_asked, reserve, set_io_priority, shared_place, splice, subject_of, tee,
     what_protects, widen,
 };
-pub use durable::durable;
+pub use durable::{durable, durable as durable_here};
 pub use list::DirReader;
 pub use place::{
     Place, is_on_turning_disk, mounted_volumes, no_own_mount, place_on_disk, volume_details,
