@@ -26,7 +26,7 @@ use crate::{
 
 /// Copies the source to every output.
 pub fn copy(
-    CopyInvocation { args, mut jobs, given, called, unknown, absent, warning, .. }: CopyInvocation,
+    CopyInvocation { args, mut jobs, given, called, unknown, absent, warnings, .. }: CopyInvocation,
     file: Option<&JobFile>,
     command: &[OsString],
 ) -> Exit {
@@ -56,7 +56,7 @@ pub fn copy(
         Err(refused) => return session.end_refused(&refused),
     }
     let (of_all, reporters) = reporters(&session, outputs, &called);
-    for warning in args.unattended.give_way().iter().chain(&warning) {
+    for warning in args.unattended.give_way().iter().chain(&warnings) {
         of_all.event(&Event::Warning(warning));
     }
     of_all.rest();

@@ -62,7 +62,7 @@ pub struct CopyInvocation {
     /// The job of the stream, if it is one.
     pub stream: Option<StreamJob>,
     /// What is to be told of the source before anything else.
-    pub warning: Option<Error>,
+    pub warnings: Vec<Error>,
 }
 
 /// The fault of a command line.
@@ -186,7 +186,7 @@ fn restore(matches: &ArgMatches, command: &mut Command) -> Result<Invocation, Us
         match found {
             Ok(found) => {
                 copy.restore(matches, &found).map_err(|text| refuse(command, text))?;
-                copy.warning = found.unbelieved;
+                copy.warnings = found.doubts;
             }
             Err(error) => copy.refuse_all(&error),
         }
@@ -338,8 +338,8 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     let called = names.iter().map(|name| name.called.clone()).collect();
     let absent = names.iter().map(|name| name.is_absent).collect();
     let (given, unknown) = names.into_iter().map(|name| (name.given, name.unknown)).unzip();
-    let warning = None;
-    let mut copy = CopyInvocation { args, jobs, given, called, unknown, absent, stream, warning };
+    let warnings = Vec::new();
+    let mut copy = CopyInvocation { args, jobs, given, called, unknown, absent, stream, warnings };
     nowhere.iter().for_each(|error| copy.refuse_all(error));
     Ok(copy)
 }

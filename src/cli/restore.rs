@@ -6,13 +6,19 @@ use std::{path::Path, path::PathBuf};
 use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
-    cli::args::copy::CopyArgs, cli::show::rows::typed, copy::GenerationSet,
+    cli::args::copy::CopyArgs, cli::show::rows::typed,
+    cli::show::verify_messages::rival as rival_words, copy::GenerationSet,
     copy::generations::newest::Untaken, copy::generations::set::path_of, error::Deed, error::Error,
     error::Result, manifest::Entries, manifest::ManifestName, manifest::Parsed, path::directory_of,
     state::Missing, state::PrivateDir, state::private_dir, sys, sys::Dir, sys::DirListing,
     sys::ListedEntry, sys::PlainUse, sys::stat::Kind, tree::Filter, tree::Inclusion,
-    tree::leftover_patterns, verify::DirProof, verify::OwnManifests, verify::output_near,
+    tree::leftover_patterns, verify::DirProof, verify::OwnManifests, verify::Rival,
+    verify::output_near,
 };
+
+/// Why owners and permissions are in doubt.
+const OPEN: &str = "other users may write to it, and lists have contents alone: what they put in the place of a file, with its \
+                    content, comes back with the owner and permissions that they gave it; look at these before it is used";
 
 /// A tree that can be proven.
 #[derive(Debug)]
@@ -23,8 +29,8 @@ pub struct ProvenTree {
     pub manifest: PathBuf,
     /// Patterns of what runs keep there for themselves, and of what killed ones left.
     pub own: Vec<String>,
-    /// Why the private record there is not believed, if there is one.
-    pub unbelieved: Option<Error>,
+    /// Why not all is believed: the private record there, the list, or owners and permissions.
+    pub doubts: Vec<Error>,
 }
 
 impl ProvenTree {
@@ -45,7 +51,8 @@ impl ProvenTree {
         let root = root.map_err(|error| no_such_generation(path).unwrap_or(error))?;
         let mut set = GenerationSet::read(&root, path)?;
         let mut ours = OwnManifests::look(path, state)?;
-        let (proof, mut unbelieved) = (ours.proof(), ours.unbelieved.take());
+        let labels = labels_in_doubt(&root, path)?;
+        let (proof, mut doubts) = (ours.proof(), Vec::from_iter(ours.unbelieved.take()));
         // Who may write here can add a manifest, a bag or a generation to what this user's runs made.
         if proof != DirProof::Recorded {
             if let Some((name, why)) = set.newest_in_doubt(&root, path) {
@@ -69,13 +76,13 @@ impl ProvenTree {
                     return Err(error.of_deed("restore").with_note(note));
                 }
                 let mut found = Self::find(&path_of(path, newest), given, None)?;
-                found.unbelieved = found.unbelieved.or(set.unrecorded);
+                found.doubts.extend(set.unrecorded.into_iter().chain(doubts).chain(labels));
                 return Ok(found);
             }
         }
         let manifest = match given {
             Some(given) => {
-                unbelieved = None;
+                doubts.clear();
                 given.to_path_buf()
             }
             None => match proof {
@@ -83,9 +90,10 @@ impl ProvenTree {
                 DirProof::Bag if !set.foreign.is_empty() => return fail(EITHER.into()),
                 DirProof::Bag => {
                     let (source, manifest) = (path.join("data"), path.to_path_buf());
-                    return Ok(Self { source, manifest, own: Vec::new(), unbelieved });
+                    doubts.extend(labels);
+                    return Ok(Self { source, manifest, own: Vec::new(), doubts });
                 }
-                DirProof::Recorded | DirProof::Manifest => ours.path(path)?,
+                DirProof::Recorded | DirProof::Manifest => list_of(ours, &root, path, &mut doubts)?,
                 DirProof::Nothing => {
                     let near = output_near(path).map(|near| {
                         format!(
@@ -100,8 +108,45 @@ impl ProvenTree {
             },
         };
         let own = own_names(&root, path, &manifest, state)?;
-        Ok(Self { source: path.to_path_buf(), manifest, own, unbelieved })
+        doubts.extend(labels);
+        Ok(Self { source: path.to_path_buf(), manifest, own, doubts })
     }
+}
+
+/// The list that holds at `path`, whose root is `root`, and what is doubtful of it.
+///
+/// # Errors
+/// There is none, or a run may have made a later one of which the record there does not tell.
+fn list_of(
+    mut ours: OwnManifests,
+    root: &Dir,
+    path: &Path,
+    doubts: &mut Vec<Error>,
+) -> Result<PathBuf> {
+    ours.misnamed.take().map_or(Ok(()), Err)?;
+    let valid = ours.open_valid(path)?;
+    let list = path.join(valid.name.to_string());
+    // Earlier lists that cannot be read say nothing.
+    let dropped = ours.dropped(root, valid.name).ok().flatten();
+    for rival in valid.rivals.into_iter().chain(dropped) {
+        let error = Error::finding("restore all by", &list, rival_words(rival, &valid.name));
+        match rival {
+            Rival::Doubtful(_) => {
+                return Err(error.with_note(", or restore by the one that holds (--expect LIST)"));
+            }
+            _ => doubts.push(error),
+        }
+    }
+    Ok(list)
+}
+
+/// The doubt about owners and permissions in a tree, if this run would give them and others may write to its root.
+///
+/// # Errors
+/// It cannot be looked at.
+fn labels_in_doubt(root: &Dir, path: &Path) -> Result<Option<Error>> {
+    let is_kept = !sys::may_give_away() || root.is_kept().deed("look at", path)?;
+    Ok((!is_kept).then(|| Error::finding("vouch for owners and permissions in", path, OPEN)))
 }
 
 impl ProvenTree {

@@ -2,7 +2,7 @@
 //! directories, the deepest first.
 
 use std::{
-    collections::BTreeSet, ffi::OsStr, io, sync::Arc, sync::Mutex, sync::PoisonError,
+    collections::BTreeSet, ffi::OsStr, fs::File, io, sync::Arc, sync::Mutex, sync::PoisonError,
     sync::atomic::Ordering::Relaxed,
 };
 
@@ -10,17 +10,22 @@ use crate::{
     cluster::PlanDir, cluster::pack::EndEntry, cluster::pack::FINISH, cluster::pack::FurtherName,
     cluster::pack::LINKS, cluster::record_check, copy::First, copy::Link, copy::LinkOutcome,
     copy::Prepared, copy::hard_link, copy::links, error::Deed, error::Error, error::Result,
-    event::Done, event::Event, event::EventObserver, event::Gate, path::DirPath, path::RelPath,
-    path::Shown, sys, sys::Attributes, sys::Dir, sys::DirReader, sys::stat::Kind, sys::stat::Stat,
+    event::Done, event::Event, event::EventObserver, event::Gate, hash::Algorithm, io::ReadBack,
+    path::DirPath, path::RelPath, path::Shown, sys, sys::Attributes, sys::Dir, sys::DirReader,
+    sys::Medium, sys::stat::Inode, sys::stat::Kind, sys::stat::Known, sys::stat::Stat,
     tree::Cleanup, tree::LabelChange, tree::OutputDir, tree::Protected, tree::SourceDir,
     tree::SourceEntry, tree::UnknownParts, tree::Ways, tree::cleanup,
     tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::first_unknown,
-    tree::hand_over::lets_others_in, tree::names::walk::SINCE,
+    tree::hand_over::lets_others_in, tree::hand_over::tells_owners, tree::names::walk::SINCE,
 };
 
 /// What becomes of the copy of a directory that is gone.
 const GONE: &str = "; its copy stays as closed as it is, for nothing tells what in it is for others: if all is, give it its \
                     owner and permissions yourself (chown, chmod)";
+
+/// Why a file gets no further names.
+const NOT_OF_SHARD: &str = "what is there is not what its shard copied: somebody who may write there, or in a directory above, put it there; \
+                            remove it and run the copy once more without a plan";
 
 /// The permissions without which its owner cannot go through a directory.
 const SEARCHABLE: u32 = 0o500;
@@ -40,6 +45,8 @@ pub struct FinishTree<'a> {
     unknown: UnknownParts,
     /// The directory that was looked at last, and whether it, or one above, is open to others.
     way: Mutex<Option<(RelPath, bool)>>,
+    /// The first name whose further ones were made last, and the file that it is of.
+    first: Option<(RelPath, Known)>,
     /// True if an earlier run was killed that was to finish it, and may have left something in each directory.
     pub is_again: bool,
 }
@@ -89,6 +96,7 @@ impl<'a> FinishTree<'a> {
             root: None,
             unknown: UnknownParts::default(),
             way: Mutex::default(),
+            first: None,
             is_again: false,
         }
     }
@@ -357,13 +365,12 @@ impl<'a> FinishTree<'a> {
                 return Err(Error::finding("make the hard link", path, finding));
             }
         };
-        let first_output = pair.output;
-        let stands =
-            first_output.handle.as_ref().map(|dir| Ok(dir.inode(&first_entry.name)?.known()));
-        let path_of_first = || first_output.path_of(&first_entry.name);
-        let stands: io::Result<_> = stands.transpose();
-        let stands = stands.deed_at("look at", path_of_first)?;
-        let dir = pair.path;
+        let stands = match self.first.take().filter(|(of, _)| of == first) {
+            Some((_, stands)) => stands,
+            None => self.first_at_output(&pair, &first_entry)?,
+        };
+        self.first = Some((first.clone(), stands));
+        let (dir, stands) = (pair.path, Some(stands));
         let (DirPair { output, .. }, entry) = self.entry(path)?;
         if first_entry.stat.id != entry.stat.id {
             let finding = "it is no longer the same file as its first name";
@@ -377,6 +384,72 @@ impl<'a> FinishTree<'a> {
         let is_to_stop = || self.observer.stop.is_urgent();
         hard_link::make(root, link, &first, policy, &Gate::default(), &is_to_stop)
             .map(|made| made.outcome)
+    }
+
+    /// The file at the output of which further names are to be made, if it is what the source has: it was made by a
+    /// shard, which may be long ago, and who may write there can have put anything in its place.
+    ///
+    /// # Errors
+    /// It is not, or cannot be looked at.
+    fn first_at_output(&self, pair: &DirPair, first: &SourceEntry) -> Result<Known> {
+        let DirPair { path, source, output } = pair;
+        let (name, path_of_first) = (&*first.name, output.path_of(&first.name));
+        let fail = |error| Error::io("look at", &path_of_first, error);
+        let handle = output.handle.as_ref().ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
+        let mut made = handle.inode(name).map_err(fail)?;
+        let is_file = made.stat.kind == Kind::File && first.stat.kind == Kind::File;
+        let is_read = is_file && !self.is_way_kept(path).map_err(fail)?;
+        // It is held open while it is read: its name may be another file's by then.
+        let file = if is_read { Some(handle.open_file(name, false).map_err(fail)?) } else { None };
+        if let Some(file) = &file {
+            let stat = Dir::stat_file(file).map_err(fail)?;
+            made = Inode { stat, birth: Dir::birth_of(file) };
+        }
+        let (there, volume) = (&made.stat, &output.volume);
+        let is_strange = Dir::is_strange(there, &first.stat)
+            && volume.tried.traits.permissions
+            && tells_owners(handle, volume.parts, false);
+        let is_alike = there.kind == first.stat.kind && there.size == first.stat.size;
+        let is_of_source = match (first.stat.kind, file) {
+            (Kind::Symlink, _) => {
+                let target = |dir: &Dir| dir.read_link(name).map_err(fail);
+                there.kind == Kind::Symlink && target(handle)? == target(&source.handle)?
+            }
+            (Kind::File, Some(file)) if is_alike => {
+                let of_source = source.handle.open_file(name, false).map_err(fail)?;
+                self.is_same_content(&file, &of_source).map_err(fail)?
+            }
+            _ => is_alike,
+        };
+        match is_of_source && !is_strange {
+            true => Ok(made.known()),
+            false => Err(Error::finding("make further names of", path_of_first, NOT_OF_SHARD)),
+        }
+    }
+
+    /// True if no other user may change names on the way to what is in a directory of the output.
+    fn is_way_kept(&self, path: &RelPath) -> io::Result<bool> {
+        let Some(root) = &self.prepared.output.handle else { return Ok(false) };
+        let mut dir = root.try_clone()?;
+        for name in path.components() {
+            if !dir.is_kept()? {
+                return Ok(false);
+            }
+            dir = dir.open_dir(sys::name_from_bytes(name)?, false)?;
+        }
+        dir.is_kept()
+    }
+
+    /// True if two files have one content; also false if the run is to stop.
+    fn is_same_content(&self, one: &File, other: &File) -> io::Result<bool> {
+        let is_to_stop = || self.observer.stop.is_urgent();
+        let digest = |file| {
+            let hashed =
+                ReadBack::new().hash(Medium::any(file), Algorithm::Sha256, is_to_stop, |_| ())?;
+            Ok::<_, io::Error>(hashed.and_then(|hashed| hashed.digest))
+        };
+        let (one, other) = (digest(one)?, digest(other)?);
+        Ok(one.is_some() && one == other)
     }
 
     /// Tells what became of a link.

@@ -74,10 +74,6 @@ impl Committer<'_> {
 
     /// Makes a further name of a file whose first name's fate is known.
     pub(crate) fn link(&mut self, link: &Link, first: &First) {
-        // Whatever becomes of it, an earlier line for it is settled by this run.
-        if let Some(known) = self.context.shared.known {
-            known.settle(link.output.rel.join(&link.entry.name).as_bytes());
-        }
         let Link { output, entry } = link;
         let digests = first.digests.as_ref();
         let expected = match self.context.shared.baseline {
@@ -107,6 +103,10 @@ impl Committer<'_> {
             self.record_again(first);
         }
         let path = output.rel.join(&entry.name);
+        // An earlier line for it is settled by this run, unless what it was for stays.
+        if let (Some(known), Ok(_)) = (self.context.shared.known, &made) {
+            known.settle(path.as_bytes());
+        }
         if let (Some(further), Some(digests)) = (self.context.further(), digests) {
             further.put_all(path.as_bytes(), digests.clone());
         }

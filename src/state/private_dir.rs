@@ -435,24 +435,37 @@ impl PrivateDir {
 /// directory of this user the name of the private one. Whether what a run made is of this very directory is not asked:
 /// that of an output that was copied is none of others.
 fn is_of_others(dir: &Dir) -> io::Result<bool> {
+    // Nearly all have a secret, and then nothing else is read.
+    if tells_of_runs(dir, SECRET.as_ref())? == Some(true) {
+        return Ok(false);
+    }
     let mut has_some = false;
     for listed in DirListing::of(dir)? {
-        let name = listed?.name;
-        if sys::is_part_name(&name) {
-            continue;
+        match tells_of_runs(dir, &listed?.name)? {
+            Some(true) => return Ok(false),
+            tells => has_some |= tells.is_some(),
         }
-        let (opened, mut text) = (open_to_look(dir, &name)?, Vec::new());
-        if let Some(file) = &opened {
-            Uninterrupted(file).take(MOST_SECRET).read_to_end(&mut text)?;
-        }
-        let number = text.split(|byte| *byte == b'@').next().and_then(Sha256::from_hex);
-        if text.starts_with(HANDWRITING) || *name == *SECRET && number.is_some() {
-            return Ok(false);
-        }
-        // A lock has nothing, nor has what a power cut left of a note.
-        has_some |= opened.is_none() || text.iter().any(|byte| *byte != 0);
     }
     Ok(has_some)
+}
+
+/// True if a run made this entry of a directory. None where that is not known: of what has nothing in it, as a lock or
+/// what a power cut left of a note, and of what a run was about to write. What cannot be read counts as made by a run:
+/// that a device fails is nobody's doing, and whoever needs the file says so.
+fn tells_of_runs(dir: &Dir, name: &OsStr) -> io::Result<Option<bool>> {
+    if sys::is_part_name(name) {
+        return Ok(None);
+    }
+    let Some(file) = open_to_look(dir, name)? else {
+        return Ok(dir.stat(name, false).if_there()?.map(|_| false));
+    };
+    let mut text = Vec::new();
+    if Uninterrupted(&file).take(MOST_SECRET).read_to_end(&mut text).is_err() {
+        return Ok(Some(true));
+    }
+    let number = text.split(|byte| *byte == b'@').next().and_then(Sha256::from_hex);
+    let is_ours = text.starts_with(HANDWRITING) || name == SECRET && number.is_some();
+    Ok(text.iter().any(|byte| *byte != 0).then_some(is_ours))
 }
 
 /// A file of this user in a directory that may not be the private one, to be looked at without a change: neither is it

@@ -134,6 +134,15 @@ impl SourceMark {
         self.is_known() && self.root == now.root && self.dir.is_some() && self.dir == now.dir
     }
 
+    /// True if `dir` is surely another directory of the same file system.
+    pub fn is_other_dir_than(&self, dir: &Dir) -> bool {
+        let now = Self::of(dir, Mounts::default());
+        let dirs = self.dir.as_ref().zip(now.dir.as_ref());
+        dir.keeps_numbers()
+            && self.root == now.root
+            && dirs.is_some_and(|(one, other)| one != other)
+    }
+
     /// True if it is known what file system the root is on.
     pub fn is_known(&self) -> bool {
         self.root.is_known()

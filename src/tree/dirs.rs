@@ -76,7 +76,10 @@ pub struct OpenWork {
     pub claim: Option<Arc<DirPath>>,
 }
 
-/// The notice about an output that has a directory to which another user may write.
+/// The notice about an output that lets others look into it who may not look into the source.
+pub const WIDER: &str = "it lets other users in whom the source keeps out (chmod go-rx, as at the source, keeps them out)";
+
+/// … about one that has a directory to which another user may write.
 pub const OTHERS_MAY_WRITE: &str = "other users may write to it: what they change there behind this run, only the next check finds (chmod \
                                     go-w, at the source too, keeps them out)";
 

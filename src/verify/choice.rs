@@ -8,7 +8,7 @@
 //! may be taken for it, that is said; also that another one lists what this one does not.
 
 use std::hash::{BuildHasher, RandomState};
-use std::{collections::HashSet, fs::File, io, io::Seek, path::Path, path::PathBuf};
+use std::{collections::HashSet, fs::File, io, io::Seek, path::Path};
 
 use crate::manifest::archive::bag::DECLARATION;
 use crate::{
@@ -104,6 +104,10 @@ pub struct OwnManifests {
 const WITHOUT_RECORD: &str = "; so what is there is held against the manifest in it alone, which whoever may write there could \
                               have changed: its own user checks it by that record, and a list that was kept elsewhere \
                               proves more (verify --manifest LIST, restore --expect LIST)";
+
+/// What follows from a list of another user: who may write there can have taken away what was of this one's runs.
+const STRANGE: &str = "whose the directory is not, and no record of your runs tells which list holds: give it by its name if you \
+                       believe it (verify --manifest, restore --expect)";
 
 /// … where runs came to their end.
 const MADE_NONE: &str = "it was removed, or its run made none (--hash none); run the copy again, or give another with \
@@ -274,6 +278,11 @@ impl OwnManifests {
                     true => Rival::Ahead(later),
                     false => Rival::Listed(later),
                 };
+                let stat = Dir::stat_file(&file).map_err(cannot)?;
+                if Dir::is_strange(&stat, &here.stat_self().map_err(cannot)?) {
+                    let finding = format!("it is of another user ({}), {STRANGE}", stat.uid);
+                    return Err(Error::finding("check against", dir.join(&file_name), finding));
+                }
                 rivals.extend(name.is_ahead().then_some(Rival::OnlyAhead));
                 rivals.extend(later.map(of_kind));
                 let unlike = self.unlike(&here, name);
@@ -284,15 +293,6 @@ impl OwnManifests {
         let unfinished = unfinished.deed("read the manifests in", dir)?;
         let is_recorded = matches!(self.record, Recorded::Manifest(..));
         Ok(ValidManifest { name, file, is_recorded, unfinished, rivals })
-    }
-
-    /// The path of the one that holds.
-    ///
-    /// # Errors
-    /// There is none, it is not what the last run wrote, or that is gone.
-    pub fn path(mut self, dir: &Path) -> Result<PathBuf> {
-        self.misnamed.take().map_or(Ok(()), Err)?;
-        Ok(dir.join(self.open_valid(dir)?.name.to_string()))
     }
 
     /// The latest finished one that no other of the directory `here` lists.

@@ -11,14 +11,15 @@ use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc, time::Instant};
 
 use crate::copy::before::{cannot_look, check::Opened, is_inside, open_source};
 use crate::{
-    copy::CopyJob, copy::Counts, copy::Ending, copy::Report, error::Deed, error::Error,
-    error::Result, event::Stop, io::CopyOptions, manifest::Entries, manifest::ManifestName,
-    manifest::Parsed, manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
-    manifest::archive::bag::manifest_name, manifest::readers::ours, path::RelPath, path::Shown,
-    state::DatedName, state::Missing, state::Mounts, state::Note, state::PrivateDir,
-    state::PrivatePlace, state::SourceMark, state::private_dir::NAME, sys::Cloned, sys::Dir,
-    sys::DirListing, sys::ListedEntry, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
-    tree::LastDir, tree::Policy, tree::SourceDir,
+    copy::CopyJob, copy::Counts, copy::Ending, copy::Prepared, copy::Report, error::Deed,
+    error::Error, error::Result, event::Stop, io::CopyOptions, manifest::Entries,
+    manifest::ManifestName, manifest::Parsed, manifest::archive::bag::DECLARATION,
+    manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name,
+    manifest::readers::ours, path::RelPath, path::Shown, state::DatedName, state::Missing,
+    state::Mounts, state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark,
+    state::private_dir::NAME, sys, sys::Attributes, sys::Cloned, sys::Dir, sys::DirListing,
+    sys::ListedEntry, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::LastDir,
+    tree::Policy, tree::SourceDir, tree::hand_over::is_open_to_strangers,
 };
 
 /// Number of lines of a manifest that are looked for at the output: one that is there is enough.
@@ -275,6 +276,39 @@ fn lists_files_in(root: &Dir, name: &str, prefix: &[u8], output: &Dir) -> io::Re
     Ok(false)
 }
 
+/// True if an output that was there lets others look into it who may not look into the source. Refused if the source
+/// is another directory of the same file system than that of the last run at the output: who may write to the one above
+/// can give its name to any other.
+///
+/// # Errors
+/// So it is, or the output cannot be looked at.
+pub fn is_output_wider(prepared: &Prepared, job: &CopyJob) -> Result<bool> {
+    let (source, output) = (&prepared.source.handle, &prepared.output);
+    let handle = output.handle.as_ref().filter(|_| output.volume.tried.traits.permissions);
+    let Some(handle) = handle.filter(|_| !output.fresh && prepared.file.is_none()) else {
+        return Ok(false);
+    };
+    if sys::may_lack_owners(source) || sys::may_lack_owners(handle) {
+        return Ok(false);
+    }
+    let look = |error| cannot_look(&job.output, error);
+    let (stat, lists) = (source.stat_self().map_err(look)?, Attributes::read(source));
+    let lists = lists.unwrap_or_default();
+    if !is_open_to_strangers(handle, &stat, &lists, false, true).map_err(look)? {
+        return Ok(false);
+    }
+    let last = prepared.private.as_ref().and_then(SourceMark::read);
+    if last.is_some_and(|last| last.is_other_dir_than(source)) {
+        let finding = format!(
+            "it is another directory than at the last run to {}, and that lets in others whom it keeps out: close that to \
+             them (chmod), or remove .dircopy/source there, if it is meant",
+            Shown::path(&job.output)
+        );
+        return Err(Error::finding("copy from", &job.source, finding));
+    }
+    Ok(true)
+}
+
 // Source and output beside each other before anything is touched: what is refused because of both.
 
 /// The two sides while they are compared.
@@ -315,7 +349,28 @@ impl Pair<'_> {
         {
             return overlap("the source is inside it; choose an output apart from");
         }
-        Ok(())
+        if is_file { Ok(()) } else { self.refuse_stranger(output) }
+    }
+
+    /// Refuses an output of another user from whom the source is kept, and who alone may look into it: who may write to
+    /// the directory above can put one of his own in the place of that of a run before.
+    fn refuse_stranger(&self, output: &Opened) -> Result<()> {
+        let Opened::There(dir) = output else { return Ok(()) };
+        let look = |error| cannot_look(self.to, error);
+        let there = dir.stat_self().map_err(look)?;
+        if !Dir::is_strange(&there, self.source_stat)
+            || there.is_open_to_everyone()
+            || self.source.is_open_to_everyone().map_err(look)?
+            || sys::may_lack_owners(dir)
+        {
+            return Ok(());
+        }
+        let finding = format!(
+            "it belongs to another user ({}), who may not look into the source: name a directory in it that is not \
+             there yet, or chown it if it is meant",
+            there.uid
+        );
+        Err(Error::finding("copy to", self.to, finding))
     }
 
     /// Refuses an output that the source is a copy of: the two were probably exchanged. What is empty may be filled.

@@ -1,7 +1,7 @@
 //! The preparation, before anything is touched: both sides are opened, and runs that could not end well are refused.
 
 pub mod check;
-mod exchange;
+pub mod exchange;
 mod layout;
 pub mod space;
 

@@ -28,7 +28,8 @@ const MOST_EXAMPLES: usize = 5;
 
 /// By what the piece at `path` below `root` is known again, with all that is in it: the numbers of directories, and
 /// the sizes and times too of what else is there. What killed runs left is no part of it, as it is removed before. Nor
-/// is the change time of a file with several names, which changes when another of these is moved.
+/// is the change time of a file with several names, which changes when another of these is moved, or of the piece: a
+/// power cut may undo its move and not that (btrfs).
 ///
 /// # Errors
 /// It cannot be looked through.
@@ -36,7 +37,7 @@ pub fn trace_of(root: &Dir, path: &RelPath, stop: &Stop) -> io::Result<String> {
     let (above, last) = path.split().ok_or(io::ErrorKind::InvalidInput)?;
     let above = root.open_below(&above)?;
     let (name, trace) = (name_from_bytes(last)?, |path: &[u8], stat: &Stat| {
-        let changed = (stat.links == 1).then_some(stat.ctime);
+        let changed = (stat.links == 1 && !path.is_empty()).then_some(stat.ctime);
         let times = (stat.kind != Kind::Dir).then_some((stat.size, stat.mtime, changed));
         let text = format!("{:?} {:?} {times:?} ", stat.kind, stat.id.ino);
         let Sha256(sum) = Sha256::of(&[text.as_bytes(), path]);

@@ -13,25 +13,26 @@ use jiff::Timestamp;
 
 use crate::{
     chain::StatesFile, copy::CopyJob, copy::Counts, copy::Ending, copy::Prepared, copy::Report,
-    copy::Reservations, copy::Stages, copy::bag::BagRun, copy::before::space::LateSpaceLook,
-    copy::before::space::RecordedFiles, copy::before::space::SpaceAnswer,
-    copy::before::space::SpaceLook, copy::commit::Committer, copy::commit::accounting::Accounting,
-    copy::commit::finish::RunEndings, copy::commit::finish::RunLeft, copy::commit::group::Group,
-    copy::commit::group::ReadBackQueue, copy::commit::group::Verifiers,
-    copy::commit::group::most_dirs, copy::commit::group::read_back_queue,
-    copy::dry_run::DryContent, copy::dry_run::DryRun, copy::generations::GenerationRun,
-    copy::media::MediaSeal, copy::mirror::look::BackgroundLook, copy::mirror::look::DepartureLook,
-    copy::mirror::look::LookResult, copy::record::rotation, copy::record::rotation::Rotation,
-    copy::record::rotation::Traces, copy::run::earlier::EarlierRecords, copy::run::earlier::known,
-    copy::run::means::Means, copy::run::outputs::Beside, copy::run::threads::CopyThreads,
-    copy::run::threads::ThreadResults, error::Deed, error::Error, error::Result, event::Event,
-    event::EventObserver, event::Gate, event::Progress, event::Stop, fanout::Slot, hash::Algorithm,
-    io::Cache, io::Control, io::FurtherDigests, io::RateLimit, io::link_check::Helpers,
-    io::read_back::Residency, manifest::ManifestFile, manifest::ManifestName, manifest::Readers,
-    parity::ParityAhead, state::Knowledge, sys, sys::Durable, sys::VolumeDetails,
-    transfer::Context, transfer::FirstRead, transfer::Shared, transfer::baseline::Baseline,
+    copy::Reservations, copy::Stages, copy::bag::BagRun, copy::before::exchange::is_output_wider,
+    copy::before::space::LateSpaceLook, copy::before::space::RecordedFiles,
+    copy::before::space::SpaceAnswer, copy::before::space::SpaceLook, copy::commit::Committer,
+    copy::commit::accounting::Accounting, copy::commit::finish::RunEndings,
+    copy::commit::finish::RunLeft, copy::commit::group::Group, copy::commit::group::ReadBackQueue,
+    copy::commit::group::Verifiers, copy::commit::group::most_dirs,
+    copy::commit::group::read_back_queue, copy::dry_run::DryContent, copy::dry_run::DryRun,
+    copy::generations::GenerationRun, copy::media::MediaSeal, copy::mirror::look::BackgroundLook,
+    copy::mirror::look::DepartureLook, copy::mirror::look::LookResult, copy::record::rotation,
+    copy::record::rotation::Rotation, copy::record::rotation::Traces,
+    copy::run::earlier::EarlierRecords, copy::run::earlier::known, copy::run::means::Means,
+    copy::run::outputs::Beside, copy::run::threads::CopyThreads, copy::run::threads::ThreadResults,
+    error::Deed, error::Error, error::Result, event::Event, event::EventObserver, event::Gate,
+    event::Progress, event::Stop, fanout::Slot, hash::Algorithm, io::Cache, io::Control,
+    io::FurtherDigests, io::RateLimit, io::link_check::Helpers, io::read_back::Residency,
+    manifest::ManifestFile, manifest::ManifestName, manifest::Readers, parity::ParityAhead,
+    state::Knowledge, sys, sys::Durable, sys::VolumeDetails, transfer::Context,
+    transfer::FirstRead, transfer::Shared, transfer::baseline::Baseline,
     transfer::kernel::CopyMethods, tree::NameCount, tree::NameList, tree::Patience, tree::Pattern,
-    tree::Walk, tree::dirs::OTHERS_MAY_WRITE,
+    tree::Walk, tree::dirs::OTHERS_MAY_WRITE, tree::dirs::WIDER,
 };
 
 /// The share of the room of an output that may fill up that is kept for its manifest: a small file takes a block of
@@ -141,6 +142,9 @@ impl OutputRun<'_> {
         }
         if !prepared.output.fresh && prepared.is_open_to_others() {
             (observer.listen)(&Event::Limits(&job.output, OTHERS_MAY_WRITE));
+        }
+        if is_output_wider(&prepared, job)? {
+            (observer.listen)(&Event::Limits(&job.output, WIDER));
         }
         if job.dry_run {
             prepared.warnings.iter().for_each(|it| (observer.listen)(&Event::Warning(it)));

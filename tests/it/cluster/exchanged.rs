@@ -355,3 +355,45 @@ fn a_directory_of_a_plan_that_is_exchanged_while_a_shard_waits_is_not_gone_by() 
     cluster.finish().assert_code(0);
     cluster.is_as_a_single_run();
 }
+
+/// Between its shard and the end of the plan the first name of a file becomes another file's, or another user's: what
+/// has it then gets no further name.
+#[test]
+fn only_what_a_shard_copied_gets_further_names() {
+    need!(Root);
+    let exchanges = [
+        "mv a .a && echo mine >a && chown 1001:1001 a && touch -r .a a",
+        // The content is the right one, and is not for long.
+        "mv a .a && cp .a a && chown 1001:1001 a && chmod 666 a",
+        "mv a .a && ln -s /etc/passwd a",
+        "mv open t && mv priv open && mv t priv",
+        // They are alike but for the content.
+        "touch -r open/conf priv/conf && mv open t && mv priv open && mv t priv",
+    ];
+    for exchange in exchanges {
+        let scene = Scene::new();
+        scene.src.file("a", "good").file("open/conf", "public").file("priv/conf", "secret");
+        shell(
+            &scene,
+            "mkdir src/closed src/z out; chmod 700 src/priv src/closed; ln src/a src/closed/a; ln src/open/conf src/z/conf; \
+             chmod 777 out",
+        );
+        let cluster = Cluster { scene };
+        cluster.plan_with(&["--hard-links"]).assert_code(0);
+        cluster.shard(0).assert_code(0);
+        shell(&cluster.scene, &format!("cd out && {exchange}"));
+        let run = cluster.finish();
+        run.assert_code(1).assert_says("what is there is not what its shard copied");
+        let name = if exchange.contains("priv") { "z/conf" } else { "closed/a" };
+        assert!(cluster.out().join(name).symlink_metadata().is_err(), "{exchange}");
+    }
+    // Nothing was exchanged, and who could have is asked by reading.
+    let scene = Scene::new();
+    scene.src.file("a", "good").hard_link("d/b", "a").hard_link("d/c", "a");
+    shell(&scene, "mkdir out; chmod 777 out");
+    let cluster = Cluster { scene };
+    cluster.plan_with(&["--hard-links"]).assert_code(0);
+    cluster.shard(0).assert_code(0);
+    cluster.finish().assert_code(0);
+    shell(&cluster.scene, "cd out; test a -ef d/b && test a -ef d/c");
+}

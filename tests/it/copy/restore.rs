@@ -489,3 +489,59 @@ fn a_copy_whose_record_is_elsewhere_is_proven_by_it() {
     restore("again").assert_code(2).assert_says("it is not what the last run wrote");
     assert!(!scene.path("again").exists());
 }
+
+/// Where others may write to the archive, what they put in the place of a file has their owner and permissions.
+#[test]
+fn labels_that_others_may_have_given_are_told() {
+    need!(Root);
+    let scene = copied(&[]);
+    let told = "other users may write to it, and lists have contents alone";
+    let run = scene.ended(&["restore", "dst", "back"], 0);
+    assert!(!run.err().contains(told), "{}", run.err());
+    shell(&scene, "chmod 777 dst");
+    scene.ended(&["restore", "dst", "again"], 0).assert_says(told);
+}
+
+/// A list that another user put into a directory of ours, where the record of our runs was taken away.
+#[test]
+fn a_list_of_another_user_in_ones_own_directory_is_not_believed() {
+    need!(Root);
+    let scene = copied(&[]);
+    shell(
+        &scene,
+        "cd dst; m=$(ls *.sha256sum); rm -r .dircopy; echo evil >notes.txt; sha256sum notes.txt 2025/snow.jpg >$m; chown 1001 $m",
+    );
+    let told = "it is of another user (1001), whose the directory is not";
+    scene.ended(&["verify", "dst"], 5).assert_says(told);
+    scene.ended(&["restore", "dst", "back"], 2).assert_says(told);
+    scene.ended(&["protect", "dst"], 5).assert_says(told);
+    let list = shell(&scene, "ls dst/*.sha256sum");
+    scene.ended(&["verify", "-m", list.trim(), "dst"], 0);
+    scene.ended(&["restore", "dst", "back", "--expect", list.trim()], 0);
+    // All of it is that user's.
+    shell(&scene, "chown -R 1001 dst");
+    scene.ended(&["verify", "dst"], 0);
+}
+
+/// What a check says of the list that holds, a restore says too; and of a later one that may be of our runs it is for the
+/// user to say which holds.
+#[test]
+fn what_is_doubtful_of_the_list_is_told() {
+    let scene = copied(&[]);
+    shell(&scene, "cp -a dst/.dircopy older; echo new >src/new");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "mv dst/.dircopy newer; cp -a older dst/.dircopy");
+    // In its own place again.
+    shell(
+        &scene,
+        "rm -r dst/.dircopy; mv newer dst/.dircopy; cp -p older/record dst/.dircopy/record",
+    );
+    scene.ended(&["verify", "dst"], 5);
+    let run = scene.ended(&["restore", "dst", "back"], 2);
+    run.assert_says("cannot restore all by").assert_says("--expect LIST");
+    assert!(!scene.path("back").exists());
+    // Without a record the lists tell.
+    shell(&scene, "rm -r dst/.dircopy; cd dst; sed -i /notes/d $(ls -r *.sha256sum | head -1)");
+    let run = scene.ended(&["restore", "dst", "back"], 0);
+    run.assert_says("no private record tells which manifest holds");
+}

@@ -483,3 +483,49 @@ fn a_number_of_receipts_that_cannot_be_read_is_not_begun_anew() {
     run.assert_prints(&["dst: receipts 1 to 2"]);
     assert!(!run.err().contains("made up"), "{}", run.err());
 }
+
+/// Who owns the directory above the output puts a closed one of his own in its place.
+#[test]
+fn an_output_of_somebody_who_is_kept_from_the_source_is_refused() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("note", "secret").file("d/note", "secret");
+    shell(&scene, "chmod 700 src; mkdir up; chown 1001 up");
+    scene.ended(&["src", "up/out"], 0);
+    shell(&scene, "mv up/out up/x; mkdir -m 700 up/out; chown 1001 up/out");
+    for more in [&["--mirror"][..], &["--dry-run"], &[]] {
+        let run = scene.ended(&[&["src", "up/out"], more].concat(), 2);
+        run.assert_says("it belongs to another user (1001), who may not look into the source");
+        assert_eq!(shell(&scene, "find up/out -mindepth 1"), "");
+    }
+    // A new directory in it is closed to him; and what he may read he may have.
+    scene.ended(&["src", "up/out/in-it"], 0);
+    assert_eq!(shell(&scene, "stat -c '%u %a' up/out/in-it"), "0 700\n");
+    shell(&scene, "rm -r up/out/in-it; chmod 755 up/out");
+    scene.ended(&["src", "up/out"], 0);
+}
+
+/// Who owns the directory above the source gives a closed directory its name.
+#[test]
+fn a_closed_source_in_the_place_of_an_open_one_is_refused() {
+    need!(Root);
+    let scene = Scene::new();
+    shell(
+        &scene,
+        "mkdir -p up/s; echo public >up/s/a; mkdir -m 700 up/closed; echo secret >up/closed/a",
+    );
+    scene.ended(&["up/s", "out", "--overwrite-policy", "update"], 0);
+    shell(&scene, "mv up/s up/x; mv up/closed up/s");
+    let run = scene.ended(&["up/s", "out", "--overwrite-policy", "update"], 2);
+    run.assert_says("it is another directory than at the last run to out");
+    assert_eq!(shell(&scene, "cat out/a"), "public\n");
+    // It is meant.
+    shell(&scene, "chmod 700 out");
+    scene.ended(&["up/s", "out", "--overwrite-policy", "update"], 0);
+    shell(&scene, "chmod 755 out");
+    let told = "it lets other users in whom the source keeps out";
+    scene.ended(&["up/s", "out", "--overwrite-policy", "update"], 0).assert_says(told);
+    shell(&scene, "chmod 755 up/s");
+    let run = scene.ended(&["up/s", "out", "--overwrite-policy", "update"], 0);
+    assert!(!run.err().contains(told), "{}", run.err());
+}

@@ -601,3 +601,19 @@ fn a_delivery_with_one_bad_file_is_told_in_the_last_line() {
     run.assert_code(4)
         .assert_prints(&["NOT AS LISTED (exit 4): 1 file not ", ", 1 listed file missing"]);
 }
+
+/// The source's name was given to another file of it: its good copy stays, and stays listed.
+#[test]
+fn the_copy_of_a_further_name_that_has_rotted_stays_listed() {
+    for args in [&[][..], &["--hard-links"]] {
+        let scene = Scene::new();
+        scene.src.file("x", "one").file("y", "two");
+        shell(&scene, "touch -d @1700000000 src/x src/y");
+        scene.copy(args).assert_code(0);
+        let list = shell(&scene, "ln -f src/x src/y; cp dst/*.sha256sum list; ls list");
+        let run = scene.copy(&[args, &["--expect", list.trim()]].concat());
+        run.assert_code(4);
+        assert_eq!(scene.output().read("y"), b"two");
+        lists(&scene, &run, &["x", "y"]);
+    }
+}
