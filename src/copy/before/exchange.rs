@@ -277,8 +277,8 @@ fn lists_files_in(root: &Dir, name: &str, prefix: &[u8], output: &Dir) -> io::Re
 }
 
 /// True if an output that was there lets others look into it who may not look into the source. Refused if the source
-/// is another directory of the same file system than that of the last run at the output: who may write to the one above
-/// can give its name to any other.
+/// is another directory of the same file system than that of the last run at the output, and others may write to one
+/// above: they can give its name to any other.
 ///
 /// # Errors
 /// So it is, or the output cannot be looked at.
@@ -298,7 +298,9 @@ pub fn is_output_wider(prepared: &Prepared, job: &CopyJob) -> Result<bool> {
         return Ok(false);
     }
     let last = prepared.private.as_ref().and_then(SourceMark::read);
-    if last.is_some_and(|last| last.is_other_dir_than(source)) {
+    if last.is_some_and(|last| last.is_other_dir_than(source))
+        && !source.is_place_kept().map_err(look)?
+    {
         let finding = format!(
             "it is another directory than at the last run to {}, and that lets in others whom it keeps out: close that to \
              them (chmod), or remove .dircopy/source there, if it is meant",
@@ -352,8 +354,8 @@ impl Pair<'_> {
         if is_file { Ok(()) } else { self.refuse_stranger(output) }
     }
 
-    /// Refuses an output of another user from whom the source is kept, and who alone may look into it: who may write to
-    /// the directory above can put one of his own in the place of that of a run before.
+    /// Refuses an output of another user from whom the source is kept, and who alone may look into it, where others may
+    /// write to a directory above: they can put one of their own in the place of that of a run before.
     fn refuse_stranger(&self, output: &Opened) -> Result<()> {
         let Opened::There(dir) = output else { return Ok(()) };
         let look = |error| cannot_look(self.to, error);
@@ -362,6 +364,7 @@ impl Pair<'_> {
             || there.is_open_to_everyone()
             || self.source.is_open_to_everyone().map_err(look)?
             || sys::may_lack_owners(dir)
+            || dir.is_place_kept().map_err(look)?
         {
             return Ok(());
         }

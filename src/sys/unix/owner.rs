@@ -103,6 +103,28 @@ impl Dir {
         is_kept(stat, || Attributes::of_unopened(self, name)).unwrap_or(false)
     }
 
+    /// True if only this user and root may put another directory in the place of this one, or of one above it. In a
+    /// directory with the sticky bit everyone may do so with what is his.
+    ///
+    /// # Errors
+    /// One of them cannot be looked at.
+    pub fn is_place_kept(&self) -> io::Result<bool> {
+        let is_ours = |stat: &Stat| [0, acting_as().0].contains(&stat.uid);
+        let (mut stat, mut above) = (self.stat_self()?, self.parent()?);
+        loop {
+            let next = above.stat_self()?;
+            if next.id == stat.id {
+                return Ok(true);
+            }
+            let is_sticky = next.mode & 0o1000 != 0 && is_ours(&next) && is_ours(&stat);
+            let is_of_root = next.uid == 0 && next.mode & 0o022 == 0;
+            if !(is_of_root || is_sticky || Self::is_kept_by_us(&next)) {
+                return Ok(false);
+            }
+            (above, stat) = (above.parent()?, next);
+        }
+    }
+
     /// The metadata of the directory so many `levels` above this one. By name, as there may be no descriptor left.
     ///
     /// # Errors

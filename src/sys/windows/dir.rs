@@ -538,6 +538,11 @@ impl Dir {
         false
     }
 
+    /// Who may rename what is not asked here.
+    pub fn is_place_kept(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
     /// Unknown, so no.
     pub fn is_open_to_everyone(&self) -> io::Result<bool> {
         Ok(false)

@@ -498,6 +498,9 @@ fn an_output_of_somebody_who_is_kept_from_the_source_is_refused() {
         run.assert_says("it belongs to another user (1001), who may not look into the source");
         assert_eq!(shell(&scene, "find up/out -mindepth 1"), "");
     }
+    // Nobody can have exchanged it where he may not write above.
+    shell(&scene, "mkdir -m 700 own; chown 1001 own");
+    scene.ended(&["src", "own"], 0);
     // A new directory in it is closed to him; and what he may read he may have.
     scene.ended(&["src", "up/out/in-it"], 0);
     assert_eq!(shell(&scene, "stat -c '%u %a' up/out/in-it"), "0 700\n");
@@ -509,10 +512,10 @@ fn an_output_of_somebody_who_is_kept_from_the_source_is_refused() {
 #[test]
 fn a_closed_source_in_the_place_of_an_open_one_is_refused() {
     need!(Root);
-    let scene = Scene::new();
+    let scene = Scene::on_disk();
     shell(
         &scene,
-        "mkdir -p up/s; echo public >up/s/a; mkdir -m 700 up/closed; echo secret >up/closed/a",
+        "mkdir -p up/s; echo public >up/s/a; mkdir -m 700 up/closed; echo secret >up/closed/a; chown 1001 up",
     );
     scene.ended(&["up/s", "out", "--overwrite-policy", "update"], 0);
     shell(&scene, "mv up/s up/x; mv up/closed up/s");
