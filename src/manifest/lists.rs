@@ -14,17 +14,21 @@ use crate::{
 /// The index of a span begins so.
 pub const SPAN_HEAD: &str = "# dircopy span:";
 
+/// Number of bytes of a list that may stand before the first line of an index: a mark, notes, another list.
+const MOST_BEFORE: usize = 1 << 20;
+
 /// True if a list is the index of a span, whatever it is called: it says what is on other disks, and is of none itself.
 ///
 /// # Errors
 /// It cannot be read.
 pub fn is_span_index(list: &File) -> io::Result<bool> {
-    // Programs may have put a mark before it, or written it with two bytes for each character.
-    let mut head = [0; 2 * SPAN_HEAD.len() + 4];
+    let mut head = vec![0; MOST_BEFORE];
     let read = sys::read_at(list, &mut head, 0)?;
-    let is_of_text = |byte: &u8| !matches!(byte, 0 | 0xef | 0xbb | 0xbf | 0xfe | 0xff);
-    let text: Vec<u8> = head[..read].iter().copied().filter(is_of_text).collect();
-    Ok(text.starts_with(SPAN_HEAD.as_bytes()))
+    head.truncate(read);
+    // Programs may have put a mark before it, or written it with two bytes for each character.
+    head.retain(|byte| !matches!(byte, 0 | 0xef | 0xbb | 0xbf | 0xfe | 0xff));
+    let mut lines = head.split(|byte| *byte == b'\n');
+    Ok(lines.any(|line| line.starts_with(SPAN_HEAD.as_bytes())))
 }
 
 /// The form of a list.

@@ -327,11 +327,19 @@ impl Stamp {
         Some(Self { time: parse_time(time)?, number: parse_number(number)? })
     }
 
-    /// That in the name of a list, whatever follows it: an ending, or what programs put behind the name of a further
-    /// copy, as ` (1)` and `_copy`.
+    /// That in the name of a list, whatever stands around it, in letters of either case: an ending, or what people and
+    /// programs give a further copy, as `Copy of …`, ` (1)` and `_copy`.
     pub fn of_list(name: &OsStr) -> Option<Self> {
-        let stem = name.as_encoded_bytes().strip_prefix(START)?;
-        Self::parse(stem.split(|&byte| !byte.is_ascii_alphanumeric() && byte != b'-').next()?)
+        let name = name.as_encoded_bytes();
+        let stems = name.windows(START.len()).enumerate().filter_map(|(at, begins)| {
+            begins
+                .eq_ignore_ascii_case(START)
+                .then(|| name[at + START.len()..].to_ascii_uppercase())
+        });
+        let mut stamps = stems.filter_map(|stem| {
+            Self::parse(stem.split(|&byte| !byte.is_ascii_alphanumeric() && byte != b'-').next()?)
+        });
+        stamps.next()
     }
 
     /// When the run started.

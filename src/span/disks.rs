@@ -19,7 +19,7 @@ use crate::{
 const NEEDS_IT: &str = "; --span needs it (--state DIR keeps it elsewhere)";
 
 /// Why a disk may not stay away.
-pub const FORGOTTEN: &str = "it is not here, and nothing on this machine remembers what it has: connect all disks of the span at once";
+pub const FORGOTTEN: &str = "it is not here, and nothing on this machine remembers what it has now: connect all disks of the span at once";
 
 /// Why a disk with a name that is wanted is not taken.
 const OTHER_SOURCE: &str = "a run of yours copied another source there, and it is no disk of this span: connect the \
@@ -136,6 +136,8 @@ pub struct Disks {
     /// What is to be told of disks, each by its place among the outputs.
     news: Vec<(usize, String)>,
     pub memory: Option<Memory>,
+    /// True if a run that this memory does not know of was at a disk: of another machine, or by the disks' places.
+    pub is_outdated: bool,
     /// True if disks may come later, so that there is to be a memory.
     pub is_to_remember: bool,
     /// The names by which they are given, by their numbers.
@@ -281,10 +283,15 @@ impl Disks {
                 news.extend(joining);
             }
         }
+        // What a run that was killed left may be newer than what it remembered.
+        let is_cut_short = memory.as_ref().is_some_and(|it| !it.series.begun.is_empty());
+        let versions = remembered.as_ref().zip(noted.as_ref());
+        let is_outdated = versions.is_some_and(|(then, now)| now.version > then.version);
         let is_first = noted.is_none() && memory.is_none() && is_to_remember;
         let begun = here.first().filter(|_| is_first && here.len() < given.len());
         news.extend(begun.map(|disk| (disk.output, BEGINS.to_owned())));
-        Numbering { given, here, noted, memory, is_to_remember, news }.apply()
+        let disks = Numbering { given, here, noted, memory, is_to_remember, news }.apply()?;
+        Ok(Self { is_outdated: is_outdated && !is_cut_short, ..disks })
     }
 
     /// Sees to it that each disk that is there has a private directory: nothing else says which one it is.
@@ -406,7 +413,18 @@ impl Numbering<'_> {
             absent.push(AbsentDisk { number, output, member, is_begun, room });
         }
         let Self { noted, memory, is_to_remember, news, .. } = self;
-        Ok(Disks { each, absent, noted, replaced, news, memory, is_to_remember, given })
+        let is_outdated = false;
+        Ok(Disks {
+            each,
+            absent,
+            noted,
+            replaced,
+            news,
+            memory,
+            is_outdated,
+            is_to_remember,
+            given,
+        })
     }
 }
 

@@ -16,6 +16,9 @@ use crate::{
     sys::Uninterrupted,
 };
 
+/// The ending behind the date of a tree that is not finished.
+pub const UNFINISHED: &str = ".part";
+
 /// The file of the note.
 const NOTE: &str = "generation";
 

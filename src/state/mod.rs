@@ -33,7 +33,7 @@ pub use bag::{
 };
 pub use belief::{Belief, Remembered, RowPlace, Unsettled};
 pub use closing::FinishedManifest;
-pub use generation::{DatedName, GenerationNote, NewestGeneration};
+pub use generation::{DatedName, GenerationNote, NewestGeneration, UNFINISHED};
 pub use knowledge::Knowledge;
 pub use note::{Note, NoteDoubt};
 pub use notes::{

@@ -91,7 +91,11 @@ impl OutputPlace {
         let parent = directory_of(path);
         let cannot = |error| Error::io("open the directory", parent, error);
         let dir = Dir::open_named(parent).map_err(cannot)?;
-        match dir.stat(name, true).map(|stat| stat.kind) {
+        let there = dir.stat(name, true);
+        if let Ok(there) = &there {
+            refuse_planted(&dir, there, path)?;
+        }
+        match there.map(|stat| stat.kind) {
             Ok(Kind::Dir) => return refuse("a stream goes into a file, and this is a directory"),
             Ok(Kind::Socket) => return refuse("it is a socket"),
             Ok(Kind::Fifo | Kind::Device) => return Ok(None),
@@ -125,6 +129,24 @@ impl OutputPlace {
         };
         stat.filter(|stat| stat.kind == Kind::File).map(|stat| stat.id)
     }
+}
+
+/// Refuses, as root, what is `there` at `path` in `dir` and another user's, where others may write: what comes would be
+/// that user's, who may have put it there in the place of what this one left.
+fn refuse_planted(dir: &Dir, there: &Stat, path: &Path) -> Result<()> {
+    let look = |error| Error::io("look at", path, error);
+    if !sys::may_give_away() || !Dir::is_strange(there, &Stat { uid: 0, ..*there }) {
+        return Ok(());
+    }
+    if dir.is_kept().map_err(look)? && dir.is_place_kept().map_err(look)? {
+        return Ok(());
+    }
+    let finding = format!(
+        "it is of another user ({}), and others may write to the directory, who can have put it there: remove it, or name \
+         another place",
+        there.uid
+    );
+    Err(Error::finding("write to", path, finding))
 }
 
 fn standard_output() -> Result<OutputPlace> {

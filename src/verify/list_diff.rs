@@ -12,10 +12,11 @@ use std::{
 use crate::{
     error::Error, error::Result, event::Event, event::EventObserver, event::Stop, hash::Algorithm,
     hash::Algorithms, hash::Digest, hash::hex, manifest::ManifestName, path::Shown,
-    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Uninterrupted, tree::PathRecord,
-    tree::SortedRecords, tree::Sorter, tree::by_path, tree::by_words, verify::Finding,
-    verify::ManifestAt, verify::ManifestLine, verify::ManifestLines, verify::Meaning,
-    verify::PartOf, verify::Rival, verify::TargetSpec, verify::expand,
+    state::DatedName, state::UNFINISHED, state::private_dir::NAME, state::private_dir::TRASH, sys,
+    sys::Uninterrupted, tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_path,
+    tree::by_words, verify::Finding, verify::ManifestAt, verify::ManifestLine,
+    verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Rival, verify::TargetSpec,
+    verify::expand,
 };
 
 const DEED: &str = "compare the list";
@@ -522,13 +523,17 @@ pub(super) fn is_own(path: &[u8]) -> bool {
     })
 }
 
-/// True for what a later run may remove: trash and parts of killed runs, which a list of all that a cloud has names
-/// too.
+/// True for what a later run may remove: trash, generations that are not finished and parts of killed runs, which a
+/// list of all that a cloud has names too. On Windows a backslash stands between names.
 fn may_be_removed(path: &[u8]) -> bool {
     let is = |name: &[u8], is_one: fn(&OsStr) -> bool| sys::name_from_bytes(name).is_ok_and(is_one);
-    let is_private = |name: &OsStr| name == NAME || name == TRASH;
-    path.split(|byte| *byte == b'/').any(|name| is(name, is_private))
-        || path.rsplit(|byte| *byte == b'/').next().is_some_and(|name| is(name, sys::is_part_name))
+    let is_private = |name: &OsStr| {
+        let of_part = || DatedName::parse(name.to_str()?.strip_suffix(UNFINISHED)?);
+        name == NAME || name == TRASH || of_part().is_some()
+    };
+    let is_between = |byte: &u8| matches!(byte, b'/' | b'\\');
+    path.split(is_between).any(|name| is(name, is_private))
+        || path.rsplit(is_between).next().is_some_and(|name| is(name, sys::is_part_name))
 }
 
 /// The reason why a part of a list, or all of it, cannot be read.

@@ -351,29 +351,36 @@ impl Pair<'_> {
         {
             return overlap("the source is inside it; choose an output apart from");
         }
-        if is_file { Ok(()) } else { self.refuse_stranger(output) }
+        self.refuse_stranger(output)
     }
 
-    /// Refuses an output of another user from whom the source is kept, and who alone may look into it, where others may
-    /// write to a directory above: they can put one of their own in the place of that of a run before.
+    /// Refuses an output that lets others in who may not look into the source, where others may write to a directory
+    /// above it: they can put one of their own in the place of that of a run before, or another one of this user's.
     fn refuse_stranger(&self, output: &Opened) -> Result<()> {
+        let Self { to, source, source_stat, .. } = *self;
         let Opened::There(dir) = output else { return Ok(()) };
-        let look = |error| cannot_look(self.to, error);
-        let there = dir.stat_self().map_err(look)?;
-        if !Dir::is_strange(&there, self.source_stat)
-            || there.is_open_to_everyone()
-            || self.source.is_open_to_everyone().map_err(look)?
-            || sys::may_lack_owners(dir)
-            || dir.is_place_kept().map_err(look)?
+        let look = |error| cannot_look(to, error);
+        if sys::may_lack_owners(source) || sys::may_lack_owners(dir) {
+            return Ok(());
+        }
+        if dir.is_place_kept().map_err(look)? {
+            return Ok(());
+        }
+        let (there, lists) = (dir.stat_self().map_err(look)?, Attributes::read(source));
+        let lists = lists.unwrap_or_default();
+        let is_hidden = || source.is_open_to_everyone().map(|is_open| !is_open);
+        if !is_open_to_strangers(dir, source_stat, &lists, false, true).map_err(look)?
+            && !(Dir::is_strange(&there, source_stat) && is_hidden().map_err(look)?)
         {
             return Ok(());
         }
         let finding = format!(
-            "it belongs to another user ({}), who may not look into the source: name a directory in it that is not \
-             there yet, or chown it if it is meant",
+            "it lets in others (it is of user {}) whom the source keeps out, and others may write above it, who can have put \
+             it there: name a directory that is not there yet, or give it the owner and permissions of the source (chown, \
+             chmod) if it is meant",
             there.uid
         );
-        Err(Error::finding("copy to", self.to, finding))
+        Err(Error::finding("copy to", to, finding))
     }
 
     /// Refuses an output that the source is a copy of: the two were probably exchanged. What is empty may be filled.

@@ -24,16 +24,16 @@ use crate::{
     copy::generations::prune::remove_found, copy::generations::seed::Seeded,
     copy::generations::seed::Seeding, copy::generations::set::Beginning,
     copy::generations::set::HeldGenerations, copy::generations::set::TreePlace,
-    copy::generations::set::UNFINISHED, copy::generations::set::UnfinishedTree,
-    copy::generations::set::cannot_make, copy::generations::set::open_private,
-    copy::generations::set::path_of, copy::generations::set::shared_by_links, copy::mirror::Mirror,
+    copy::generations::set::UnfinishedTree, copy::generations::set::cannot_make,
+    copy::generations::set::open_private, copy::generations::set::path_of,
+    copy::generations::set::shared_by_links, copy::mirror::Mirror,
     copy::mirror::departures::TreeRecord, copy::mirror::look::DepartureLook,
     copy::mirror::look::LookResult, copy::run::earlier::EarlierRecords, error::Deed, error::Error,
     error::Result, event::Event, event::EventObserver, event::Progress, event::Stop, io::Renamed,
     part::content::Method, state::BegunTree, state::CountedRun, state::DatedName,
     state::GenerationNote, state::Knowledge, state::LATEST, state::Missing,
-    state::NewestGeneration, state::Note, state::PrivateDir, sys::Attributes, sys::Dir,
-    sys::PartOwner, tree::HeldTree, tree::Patience, tree::Policy,
+    state::NewestGeneration, state::Note, state::PrivateDir, state::UNFINISHED, sys::Attributes,
+    sys::Dir, sys::PartOwner, tree::HeldTree, tree::Patience, tree::Policy,
 };
 
 // A run that makes a generation: a tree with an unfinished name is filled, and gets its name when it is complete and

@@ -10,12 +10,10 @@ use crate::{
     copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Cause, error::Deed,
     error::Error, error::Result, event::Event, event::Stop, path::RelPath, state::BegunTree,
     state::DatedName, state::GenerationNote, state::Missing, state::Note, state::PrivateDir,
-    state::closing::FINISHED, state::generation::misplaced, state::private_dir::NAME, sys,
-    sys::Dir, sys::DirListing, sys::stat::Kind, tree::HeldTree, tree::OutputDir, tree::Patience,
+    state::UNFINISHED, state::closing::FINISHED, state::generation::misplaced,
+    state::private_dir::NAME, sys, sys::Dir, sys::DirListing, sys::stat::Kind, tree::HeldTree,
+    tree::OutputDir, tree::Patience,
 };
-
-/// The ending behind the date of a tree that is not finished.
-pub const UNFINISHED: &str = ".part";
 
 /// The content of the directory of all generations.
 #[derive(Debug, Default)]

@@ -550,3 +550,33 @@ fn there_is_a_way_back_where_a_disk_is_lost_with_the_memory() {
     run(&shelf, "ABCD", 0);
     is_whole(&shelf, &["m", "d2", "d3", "d4"]);
 }
+
+/// A run by the places of the disks, or of another machine, was there since: what is remembered is not of now.
+#[test]
+fn a_memory_that_is_older_than_the_index_is_none() {
+    need!(Mount, Loop);
+    for other in ["places", "machine"] {
+        Mount::privately();
+        let shelf = shelf(2);
+        let names = ["src", "--span", "LABEL=sA", "LABEL=sB"];
+        let _first = shelf.beside('A', "d1");
+        let second = shelf.beside('B', "d2");
+        shelf.bare(&names).run().assert_code(0);
+        shelf.scene.src.file("new", "new");
+        let data = format!("XDG_DATA_HOME={}", shelf.scene.path("other").display());
+        let run = match other {
+            "places" => shelf.bare(&["src", "--span", "d1", "d2"]).run(),
+            _ => shelf.scene.bare(names).under(["env", &data]).run(),
+        };
+        run.assert_code(0);
+        drop(second);
+        shelf.scene.src.file("new", "newer");
+        let run = shelf.bare(&names).run();
+        run.assert_code(2).assert_says("remembers what it has now: connect all disks");
+        let second = shelf.beside('B', "d2");
+        let update = [&names[..], &["--overwrite-policy", "update"]].concat();
+        shelf.bare(&update).run().assert_code(0);
+        drop(second);
+        shelf.bare(&names).run().assert_code(0);
+    }
+}

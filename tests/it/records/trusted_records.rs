@@ -495,7 +495,7 @@ fn an_output_of_somebody_who_is_kept_from_the_source_is_refused() {
     shell(&scene, "mv up/out up/x; mkdir -m 700 up/out; chown 1001 up/out");
     for more in [&["--mirror"][..], &["--dry-run"], &[]] {
         let run = scene.ended(&[&["src", "up/out"], more].concat(), 2);
-        run.assert_says("it belongs to another user (1001), who may not look into the source");
+        run.assert_says("it lets in others (it is of user 1001) whom the source keeps out");
         assert_eq!(shell(&scene, "find up/out -mindepth 1"), "");
     }
     // Nobody can have exchanged it where he may not write above.
@@ -504,7 +504,15 @@ fn an_output_of_somebody_who_is_kept_from_the_source_is_refused() {
     // A new directory in it is closed to him; and what he may read he may have.
     scene.ended(&["src", "up/out/in-it"], 0);
     assert_eq!(shell(&scene, "stat -c '%u %a' up/out/in-it"), "0 700\n");
-    shell(&scene, "rm -r up/out/in-it; chmod 755 up/out");
+    // One that everyone may enter he can have put there, or given its name to: of another output of ours.
+    for other in ["chown 1001 up/out; chmod 755 up/out", "chown 0 up/out; chmod 755 up/out"] {
+        shell(&scene, &format!("rm -rf up/out/in-it; {other}"));
+        for args in [&["src", "up/out"][..], &["src/note", "up/out"]] {
+            scene.ended(args, 2).assert_says("whom the source keeps out");
+        }
+        scene.ended(&["plan", "src", "up/out", "--plan", "plan"], 2);
+    }
+    shell(&scene, "chmod 755 src");
     scene.ended(&["src", "up/out"], 0);
 }
 

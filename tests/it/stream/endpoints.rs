@@ -765,3 +765,23 @@ fn a_file_with_an_access_list_is_followed_by_one_of_its_owner_alone() {
     scene.bare(["src", "dst", "--report", "report.json"]).run().assert_code(0);
     assert_eq!(shell(&scene, "stat -c %a out report.json plain; cat out"), "600\n600\n640\nnew\n");
 }
+
+/// Who may write to the directory puts a file or a FIFO of his own in the place of what the last run left.
+#[test]
+fn what_another_user_put_there_gets_nothing_of_roots() {
+    need!(Root);
+    for (plant, read) in [
+        ("echo x >up/out; chown 1001 up/out", "cat up/out"),
+        ("mkfifo up/out; chown 1001 up/out", "echo"),
+    ] {
+        let scene = Scene::new();
+        shell(&scene, &format!("mkdir up; chown 1001 up; {plant}; echo secret >in"));
+        for policy in ["update", "always"] {
+            let args = ["-i", "in", "-o", "up/out", "--overwrite-policy", policy];
+            let run = scene.bare(args).run();
+            run.assert_code(2).assert_says("it is of another user (1001)");
+            assert!(!shell(&scene, read).contains("secret"));
+        }
+        shell(&scene, "rm up/out");
+    }
+}

@@ -543,8 +543,11 @@ fn the_index_of_a_span_is_no_place() {
     scene.bare(["-q", "src", "--span", "a", "b"]).run().assert_code(0);
     shell(&scene, "cp a/dircopy-*.span films; cp a/dircopy-*sum of_a");
     let on_b = shell(&scene, "ls b/dircopy-*.span").trim().to_owned();
-    shell(&scene, r"(printf '\357\273\277'; cat films) >marked; iconv -t UTF-16 films >wide");
-    for index in ["films", &on_b, "marked", "wide"] {
+    shell(
+        &scene,
+        r"(printf '\357\273\277'; cat films) >marked; iconv -t UTF-16 films >wide; (echo '# copied'; cat films) >noted; cat of_a films >both",
+    );
+    for index in ["films", &on_b, "marked", "wide", "noted", "both"] {
         covered(&scene, &["a", index, "--trust-lists"], 2)
             .assert_says("it is the index of a span, which says what is on other disks");
     }
@@ -614,7 +617,13 @@ fn the_list_of_a_whole_is_no_second_place_beside_its_part() {
     // One of another directory there may be of another disk.
     shell(&scene, "cp -r a/video a/other; cd a; sha256sum other/x other/d/y other/d/e/empty > any");
     asked("a/any", &[], 0);
-    for name in ["$(basename $list)", "\"$(basename $list .sha256sum) (1).sha256sum\""] {
+    let names = [
+        "$(basename $list)",
+        "\"$(basename $list .sha256sum) (1).sha256sum\"",
+        "\"Copy of $(basename $list)\"",
+        "disk7_$(basename $list | tr a-z A-Z)",
+    ];
+    for name in names {
         let to = "list=$(ls a/video/dircopy-*.sha256sum); sed 's/$/\\r/' $list > drawer/";
         shell(&scene, &format!("{to}{name}"));
         let name = shell(&scene, "ls drawer").trim().to_owned();
@@ -635,4 +644,27 @@ fn memory_that_is_mounted_below_a_place_is_not_the_place() {
     let _below = Mount::tmpfs(&scene.path("disk/below"), "1m");
     let run = scene.bare(["covered", "src", "disk", "--copies", "1"]).run();
     run.assert_code(0).assert_prints(&["covered: every file is at 1 place"]);
+}
+
+/// What a later run removes is no copy, in lists of Windows' programs too.
+#[test]
+fn trash_and_what_is_not_finished_do_not_count_in_a_list() {
+    let scene = Scene::new();
+    scene.src.file("x", "one");
+    let digest = shell(&scene, "sha256sum <src/x | cut -c-64");
+    let size = "%%%% HASHDEEP-1.0\n%%%% size,sha256,filename\n3,";
+    for (before, between, name, code) in [
+        ("", "  ", "disk/x", 0),
+        ("", "  ", ".dircopy-trash/2026-01-02T030405Z/x", 4),
+        ("", "  ", "2026-01-02T030405Z.part/x", 4),
+        (size, ",", "E:\\disk\\x", 0),
+        (size, ",", "E:\\disk\\.dircopy-trash\\2026-01-02T030405Z\\x", 4),
+        (size, ",", "E:\\disk\\.4mjqv3qecd.dircopy-part", 4),
+    ] {
+        let list = format!("{before}{}{between}{name}\n", digest.trim());
+        fs::write(scene.path("list"), list).unwrap();
+        let args = ["covered", "src", "list", "--trust-lists", "--copies", "1"];
+        let run = scene.bare(args).run();
+        assert_eq!(run.code, Some(code), "{name}: {}{}", run.out(), run.err());
+    }
 }
