@@ -222,7 +222,7 @@ impl Disk {
 
 impl SpanNote {
     /// True if both have a disk.
-    fn shares(&self, other: &Self) -> bool {
+    pub fn shares(&self, other: &Self) -> bool {
         let has = |name: &String| other.members.iter().any(|it| it.name == *name);
         self.members.iter().any(|it| !it.name.is_empty() && has(&it.name))
     }
@@ -290,6 +290,9 @@ impl Disks {
         let is_first = noted.is_none() && memory.is_none() && is_to_remember;
         let begun = here.first().filter(|_| is_first && here.len() < given.len());
         news.extend(begun.map(|disk| (disk.output, BEGINS.to_owned())));
+        if let Some(noted) = noted.as_ref().filter(|_| !is_to_remember && !job.dry_run) {
+            Memory::forget(noted)?;
+        }
         let disks = Numbering { given, here, noted, memory, is_to_remember, news }.apply()?;
         Ok(Self { is_outdated: is_outdated && !is_cut_short, ..disks })
     }

@@ -150,6 +150,19 @@ impl Memory {
         Self::all(&place()?).find(has_it)
     }
 
+    /// Forgets what is remembered of the entries of this span: a run that does not remember goes to its disks.
+    ///
+    /// # Errors
+    /// It cannot be forgotten.
+    pub fn forget(span: &SpanNote) -> Result<()> {
+        let is_of =
+            |memory: &Self| SpanNote::read(&memory.private).is_some_and(|note| note.shares(span));
+        let Some(place) = place() else { return Ok(()) };
+        Self::all(&place).filter(is_of).try_for_each(|memory| {
+            memory.private.forget(SEEN).deed("remember the disks in", &memory.path)
+        })
+    }
+
     /// True if this is what was noted last of a span.
     pub fn has_noted(note: &SpanNote) -> bool {
         let is_it = |memory: Self| SpanNote::read(&memory.private).as_ref() == Some(note);

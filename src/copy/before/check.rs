@@ -511,11 +511,12 @@ impl Fit {
 // The trial of the output's file system before the first file, and the look at it in a dry run.
 
 /// Tries the file system of the output whose root is `root` and whose private directory is `private`, with part files
-/// of this owner.
+/// of this owner. Without one nothing is kept where there is no `place` for one: in the payload of a bag.
 pub fn try_out(
     root: &Dir,
     parts: PartOwner,
     private: Option<&PrivateDir>,
+    place: PrivatePlace<'_>,
     warnings: &mut Vec<Error>,
 ) -> TriedVolume {
     let traits = root.traits(parts);
@@ -535,7 +536,9 @@ pub fn try_out(
                 MovedTimes::default()
             })
         }
-        None if !traits.permissions => in_the_open(root, &traits).unwrap_or_default(),
+        None if !traits.permissions && !matches!(place, PrivatePlace::Nowhere) => {
+            in_the_open(root, &traits).unwrap_or_default()
+        }
         None => MovedTimes::default(),
     };
     TriedVolume::new(traits, moved)

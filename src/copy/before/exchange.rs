@@ -276,12 +276,10 @@ fn lists_files_in(root: &Dir, name: &str, prefix: &[u8], output: &Dir) -> io::Re
     Ok(false)
 }
 
-/// True if an output that was there lets others look into it who may not look into the source. Refused if the source
-/// is another directory of the same file system than that of the last run at the output, and others may write to one
-/// above: they can give its name to any other.
+/// True if an output that was there lets others look into it who may not look into the source.
 ///
 /// # Errors
-/// So it is, or the output cannot be looked at.
+/// It cannot be looked at.
 pub fn is_output_wider(prepared: &Prepared, job: &CopyJob) -> Result<bool> {
     let (source, output) = (&prepared.source.handle, &prepared.output);
     let handle = output.handle.as_ref().filter(|_| output.volume.tried.traits.permissions);
@@ -293,22 +291,7 @@ pub fn is_output_wider(prepared: &Prepared, job: &CopyJob) -> Result<bool> {
     }
     let look = |error| cannot_look(&job.output, error);
     let (stat, lists) = (source.stat_self().map_err(look)?, Attributes::read(source));
-    let lists = lists.unwrap_or_default();
-    if !is_open_to_strangers(handle, &stat, &lists, false, true).map_err(look)? {
-        return Ok(false);
-    }
-    let last = prepared.private.as_ref().and_then(SourceMark::read);
-    if last.is_some_and(|last| last.is_other_dir_than(source))
-        && !source.is_place_kept().map_err(look)?
-    {
-        let finding = format!(
-            "it is another directory than at the last run to {}, and that lets in others whom it keeps out: close that to \
-             them (chmod), or remove .dircopy/source there, if it is meant",
-            Shown::path(&job.output)
-        );
-        return Err(Error::finding("copy from", &job.source, finding));
-    }
-    Ok(true)
+    is_open_to_strangers(handle, &stat, &lists.unwrap_or_default(), false, true).map_err(look)
 }
 
 // Source and output beside each other before anything is touched: what is refused because of both.
@@ -381,6 +364,40 @@ impl Pair<'_> {
             there.uid
         );
         Err(Error::finding("copy to", to, finding))
+    }
+
+    /// Refuses a source from which others are kept whom the output lets in, if it is another one than at the last run
+    /// there, of which the private directory at `place` tells, and others may write above one of the two: they can give
+    /// the name of either to any other directory.
+    pub fn refuse_other_source(&self, output: &Dir, place: PrivatePlace<'_>) -> Result<()> {
+        let Self { from, to, source, source_stat } = *self;
+        let look = |error| cannot_look(to, error);
+        let private = PrivateDir::open_at(output, to, place, Missing::Leave).ok().flatten();
+        let Some(last) = private.as_ref().and_then(SourceMark::read) else { return Ok(()) };
+        if sys::may_lack_owners(source) || sys::may_lack_owners(output) {
+            return Ok(());
+        }
+        let is_kept = output.is_place_kept().map_err(look)?;
+        let is_other = match is_kept {
+            true => last.is_other_dir_than(source) && !source.is_place_kept().map_err(look)?,
+            false => last.is_known() && !last.is_of(source),
+        };
+        let is_hidden = || source.is_open_to_everyone().map(|is_open| !is_open);
+        if !is_other || output.is_private().map_err(look)? || !is_hidden().map_err(look)? {
+            return Ok(());
+        }
+        let lists = Attributes::read(source).unwrap_or_default();
+        if is_kept
+            && !is_open_to_strangers(output, source_stat, &lists, false, true).map_err(look)?
+        {
+            return Ok(());
+        }
+        let finding = format!(
+            "it is another directory than at the last run to {}, and that lets in others whom it keeps out: close that to \
+             them (chmod), or remove .dircopy/source there, if it is meant",
+            Shown::path(to)
+        );
+        Err(Error::finding("copy from", from, finding))
     }
 
     /// Refuses an output that the source is a copy of: the two were probably exchanged. What is empty may be filled.

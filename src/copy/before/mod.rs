@@ -165,10 +165,11 @@ pub fn prepare(
             true => check::look_at(handle, to, private, names),
             false => {
                 let parts = output.volume.parts;
-                check::try_out(handle, parts, root.private.as_ref(), &mut warnings)
+                check::try_out(handle, parts, root.private.as_ref(), private, &mut warnings)
             }
         });
         output_id = Some(stat.id);
+        pair.refuse_other_source(handle, private)?;
     }
     // That of a plan gets them at its end.
     if is_tree && shard.is_none() {

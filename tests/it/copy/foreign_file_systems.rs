@@ -293,6 +293,17 @@ fn times_that_moved_are_the_same_where_nothing_is_private() {
     }
 }
 
+/// A bag was never finished there: what shows a moved clock lay in its payload.
+#[test]
+fn a_bag_is_finished_where_nothing_is_private() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("dir/b", "b");
+    run_on(&scene, &FAT, &["--bag"]).assert_code(0);
+    assert_eq!(shell(&scene, "find truth/out/data -type f | wc -l"), "2\n");
+    shell(&scene, "cd truth/out && sha256sum -c --strict --quiet manifest-sha256.txt");
+}
+
 /// ntfs-3g cuts the name that it gives to what is replaced: each run left a stray file, with exit 0.
 #[test]
 fn a_long_name_that_cannot_be_replaced_is_an_error() {

@@ -580,3 +580,27 @@ fn a_memory_that_is_older_than_the_index_is_none() {
         shelf.bare(&names).run().assert_code(0);
     }
 }
+
+/// The disk that knows of it is lost, and this machine did the other run itself.
+#[test]
+fn a_run_by_places_is_not_forgotten_with_its_disk() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    let names = ["src", "--span", "LABEL=sA", "LABEL=sB"];
+    let first = shelf.beside('A', "d1");
+    let second = shelf.beside('B', "d2");
+    shelf.bare(&names).run().assert_code(0);
+    // What was on the second disk comes to the first.
+    shell(&shelf.scene, "rm d1/00 d2/$(ls d2 | grep '^[01]' | tail -1)");
+    shelf.bare(&["src", "--span", "d1", "d2"]).run().assert_code(0);
+    drop((first, second));
+    shell(&shelf.scene, "rm A.img");
+    shelf.make('A', 8);
+    let _fresh = shelf.beside('A', "d1");
+    let run = shelf.bare(&names).run();
+    run.assert_code(2).assert_says("connect all disks of the span at once");
+    let _second = shelf.beside('B', "d2");
+    shelf.bare(&names).run().assert_code(0);
+    shelf.scene.bare(["verify", "--span", "d1", "d2"]).run().assert_code(0);
+}
