@@ -331,12 +331,10 @@ impl Stamp {
     /// programs give a further copy, as `Copy of …`, ` (1)` and `_copy`.
     pub fn of_list(name: &OsStr) -> Option<Self> {
         let name = name.as_encoded_bytes();
-        let stems = name.windows(START.len()).enumerate().filter_map(|(at, begins)| {
-            begins
-                .eq_ignore_ascii_case(START)
-                .then(|| name[at + START.len()..].to_ascii_uppercase())
-        });
-        let mut stamps = stems.filter_map(|stem| {
+        let begins = name.windows(START.len()).enumerate();
+        let begins = begins.filter(|(_, begin)| begin.eq_ignore_ascii_case(START));
+        let mut stamps = begins.filter_map(|(at, _)| {
+            let stem = name[at + START.len()..].to_ascii_uppercase();
             Self::parse(stem.split(|&byte| !byte.is_ascii_alphanumeric() && byte != b'-').next()?)
         });
         stamps.next()

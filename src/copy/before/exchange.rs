@@ -352,9 +352,9 @@ impl Pair<'_> {
         let (there, lists) = (dir.stat_self().map_err(look)?, Attributes::read(source));
         let lists = lists.unwrap_or_default();
         let is_hidden = || source.is_open_to_everyone().map(|is_open| !is_open);
-        if !is_open_to_strangers(dir, source_stat, &lists, false, true).map_err(look)?
-            && !(Dir::is_strange(&there, source_stat) && is_hidden().map_err(look)?)
-        {
+        let lets_in = is_open_to_strangers(dir, source_stat, &lists, false, true).map_err(look)?
+            || Dir::is_strange(&there, source_stat) && is_hidden().map_err(look)?;
+        if !lets_in {
             return Ok(());
         }
         let finding = format!(

@@ -39,7 +39,6 @@ impl Known {
     /// that cannot be looked at has none.
     pub fn above(&self, tree: &Path) -> Vec<Above> {
         let mut found = Vec::new();
-        let device = |path: &Path| Dir::open(path).ok()?.identity().ok().map(|id| id.dev);
         let (of_tree, dirs) = (device(tree), tree.ancestors().skip(1));
         for path in dirs.take_while(|dir| !self.names.is_empty() && device(dir) == of_tree) {
             let Ok(dir) = Dir::open(path) else { continue };
@@ -58,6 +57,18 @@ impl Known {
     }
 }
 
+/// The device of a directory, if it can be looked at.
+fn device(dir: &Path) -> Option<u64> {
+    Dir::open(dir).ok()?.identity().ok().map(|id| id.dev)
+}
+
+/// The directories above a tree, on its file system, in or below which a list lies: its names may begin there.
+pub fn starts(list: &Path, tree: &Path) -> Vec<PathBuf> {
+    let of_tree = device(tree);
+    let dirs = list.ancestors().skip(1).filter(|dir| tree != *dir && tree.starts_with(dir));
+    dirs.filter(|dir| device(dir) == of_tree).map(Path::to_path_buf).collect()
+}
+
 /// A list above a tree.
 pub struct Above {
     pub dir: PathBuf,
@@ -71,6 +82,14 @@ pub struct Prefix {
     pub names: Vec<u8>,
     /// The number of the place that has the tree; none for the source.
     pub of: Option<usize>,
+}
+
+impl Prefix {
+    /// True if a name of the list begins so. On Windows a backslash stands between names.
+    pub fn begins(&self, name: &[u8]) -> bool {
+        let is_same = |(one, other): (&u8, &u8)| one == other || (*one, *other) == (b'/', b'\\');
+        name.len() >= self.names.len() && self.names.iter().zip(name).all(is_same)
+    }
 }
 
 /// The error about an index.

@@ -370,8 +370,7 @@ impl CoveredJob {
         let standing = if self.trusts_lists { Standing::There } else { Standing::Untrusted };
         let times: Vec<u32> = lists.iter().map(|list| lists::time_of_list(list)).collect();
         DiffJob { lists, ..DiffJob::default() }.each_file(observer, &mut |list, path, digests| {
-            let is_met =
-                |prefix: &&Prefix| prefix.list == numbers[list] && path.starts_with(&prefix.names);
+            let is_met = |prefix: &&Prefix| prefix.list == numbers[list] && prefix.begins(path);
             prefixes.iter().filter(is_met).for_each(|prefix| report.take_for_list(prefix));
             let found = Found { standing, proof: Proof::Listed, time: times[list] };
             contents.add(numbers[list], digests, found)?;

@@ -111,8 +111,8 @@ impl CoveredJob {
         }
     }
 
-    /// What the names in lists begin with that are of a tree although they do not lie in it: such a list, or one that
-    /// is the same, lies above the tree.
+    /// What the names in lists begin with that are of a tree although they do not lie in it: such a list lies in or
+    /// below a directory above the tree, or one that is the same in that.
     fn prefixes(&self, known: &Known, of_lists: &[BTreeSet<String>]) -> Vec<Prefix> {
         let mut prefixes = Vec::new();
         let of_places = self.places.iter().enumerate();
@@ -127,8 +127,12 @@ impl CoveredJob {
                     continue;
                 }
                 let same = above.iter().filter(|it| of_lists[list].contains(&it.name));
-                let dirs = same.map(|it| &*it.dir).chain([directory_of(&path)]);
-                let below = dirs.filter_map(|dir| tree.strip_prefix(dir).ok());
+                let own = match self.lists_apart {
+                    true => vec![directory_of(&path).to_path_buf()],
+                    false => lists::starts(&path, &tree),
+                };
+                let dirs = same.map(|it| it.dir.clone()).chain(own);
+                let below = dirs.filter_map(|dir| Some(tree.strip_prefix(dir).ok()?.to_path_buf()));
                 prefixes.extend(below.filter(|it| !it.as_os_str().is_empty()).map(|below| {
                     let names = [below.as_os_str().as_encoded_bytes(), b"/"].concat();
                     Prefix { list, names, of }

@@ -586,7 +586,7 @@ fn a_memory_that_is_older_than_the_index_is_none() {
 fn a_run_by_places_is_not_forgotten_with_its_disk() {
     need!(Mount, Loop);
     Mount::privately();
-    let mut shelf = shelf(2);
+    let shelf = shelf(2);
     let names = ["src", "--span", "LABEL=sA", "LABEL=sB"];
     let first = shelf.beside('A', "d1");
     let second = shelf.beside('B', "d2");

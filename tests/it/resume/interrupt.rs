@@ -169,7 +169,7 @@ fn a_beginning_that_was_changed_since_is_read_whatever_its_time_is() {
     let mut running = running;
     running.until("a checkpoint", || len(journal()) > 4096);
     ends_soon(running, Signal::INT, 130).assert_says("of large are kept");
-    let kept = scene.output().path(&part().unwrap());
+    let kept = scene.output().path(part().unwrap());
     let time = kept.metadata().unwrap().modified().unwrap();
     let mut bytes = std::fs::read(&kept).unwrap();
     bytes[100] ^= 1;

@@ -614,6 +614,19 @@ fn the_list_of_a_whole_is_no_second_place_beside_its_part() {
     asked("drawer/any", &[], 0);
     shell(&scene, "mv drawer/any a/any");
     refused("a/any", "above it");
+    // Also where it lies beside it, with names from above, and as Windows writes them.
+    let beside = "mkdir a/lists; cd a; find video -type f ! -path '*/.dircopy/*' -exec sha256sum {} + > lists/any";
+    shell(&scene, beside);
+    asked("a/lists/any", &["--lists-apart"], 0);
+    refused("a/lists/any", "beside it");
+    let rows = ["x", "d/y", "d/e/empty"].map(|name| {
+        let digest = shell(&scene, &format!("sha256sum <src/{name} | cut -c-64"));
+        let len = scene.src.read(name).len();
+        format!("{len},{},video/{name}\n", digest.trim()).replace('/', "\\")
+    });
+    let head = "%%%% HASHDEEP-1.0\n%%%% size,sha256,filename\n";
+    fs::write(scene.path("a/any"), [head, &rows.concat()].concat()).unwrap();
+    refused("a/any", "with backslashes");
     // One of another directory there may be of another disk.
     shell(&scene, "cp -r a/video a/other; cd a; sha256sum other/x other/d/y other/d/e/empty > any");
     asked("a/any", &[], 0);
