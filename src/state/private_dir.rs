@@ -32,8 +32,8 @@ const SECRET: &str = "secret";
 /// More is not read of a secret, in bytes: 64 of the number, and when its file was made.
 const MOST_SECRET: u64 = 200;
 
-/// The beginning of each record and note.
-const HANDWRITING: &[u8] = b"dircopy ";
+/// The beginning of each record, each note, and what a check keeps.
+const HANDWRITING: &[u8] = b"dircopy";
 
 /// A number that only this user's runs at an output know. It shows that a journal or a part file is of one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
