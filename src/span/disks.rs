@@ -136,8 +136,6 @@ pub struct Disks {
     /// What is to be told of disks, each by its place among the outputs.
     news: Vec<(usize, String)>,
     pub memory: Option<Memory>,
-    /// True if a run that this memory does not know of was at a disk: of another machine, or by the disks' places.
-    pub is_outdated: bool,
     /// True if disks may come later, so that there is to be a memory.
     pub is_to_remember: bool,
     /// The names by which they are given, by their numbers.
@@ -249,7 +247,7 @@ impl Disks {
             return Err(Error::finding(SPAN, "no disk", "none is given"));
         };
         let is_to_remember = Memory::is_wanted(job, given)?;
-        let memory = if is_to_remember { Memory::find(job, given, patience)? } else { None };
+        let mut memory = if is_to_remember { Memory::find(job, given, patience)? } else { None };
         let mut here = Vec::new();
         for (output, disk) in given.iter().enumerate().filter(|(_, disk)| disk.is_here) {
             let disk = Disk::open(disk, output, patience)?;
@@ -283,18 +281,18 @@ impl Disks {
                 news.extend(joining);
             }
         }
-        // What a run that was killed left may be newer than what it remembered.
-        let is_cut_short = memory.as_ref().is_some_and(|it| !it.series.begun.is_empty());
         let versions = remembered.as_ref().zip(noted.as_ref());
-        let is_outdated = versions.is_some_and(|(then, now)| now.version > then.version);
+        if let (Some(memory), Some((then, now))) = (&mut memory, versions) {
+            // What a run that was killed left may be newer than what it remembered.
+            memory.is_outdated = now.version > then.version && memory.series.begun.is_empty();
+        }
         let is_first = noted.is_none() && memory.is_none() && is_to_remember;
         let begun = here.first().filter(|_| is_first && here.len() < given.len());
         news.extend(begun.map(|disk| (disk.output, BEGINS.to_owned())));
         if let Some(noted) = noted.as_ref().filter(|_| !is_to_remember && !job.dry_run) {
             Memory::forget(noted)?;
         }
-        let disks = Numbering { given, here, noted, memory, is_to_remember, news }.apply()?;
-        Ok(Self { is_outdated: is_outdated && !is_cut_short, ..disks })
+        Numbering { given, here, noted, memory, is_to_remember, news }.apply()
     }
 
     /// Sees to it that each disk that is there has a private directory: nothing else says which one it is.
@@ -416,18 +414,7 @@ impl Numbering<'_> {
             absent.push(AbsentDisk { number, output, member, is_begun, room });
         }
         let Self { noted, memory, is_to_remember, news, .. } = self;
-        let is_outdated = false;
-        Ok(Disks {
-            each,
-            absent,
-            noted,
-            replaced,
-            news,
-            memory,
-            is_outdated,
-            is_to_remember,
-            given,
-        })
+        Ok(Disks { each, absent, noted, replaced, news, memory, is_to_remember, given })
     }
 }
 

@@ -98,6 +98,8 @@ pub struct Memory {
     pub root: Dir,
     pub private: PrivateDir,
     pub series: Series,
+    /// True if a run that it does not know of was at a disk: of another machine, or by the disks' places.
+    pub is_outdated: bool,
 }
 
 impl Memory {
@@ -182,7 +184,7 @@ impl Memory {
         let private = PrivateDir::open(&root, &path, None, missing)?;
         Ok(private.map(|private| {
             let series = Series::read(&private).unwrap_or_default();
-            Self { path, root, private, series }
+            Self { path, root, private, series, is_outdated: false }
         }))
     }
 
@@ -222,12 +224,15 @@ impl Memory {
         Ok(())
     }
 
-    /// What is remembered of each entry; `None` if nothing is.
+    /// What is remembered of each entry; `None` if nothing is that is of now.
     ///
     /// # Errors
     /// It cannot be sorted.
     pub fn seen(&self) -> Result<Option<SortedRecords>> {
         let path = self.private.path().join(SEEN);
+        if self.is_outdated {
+            return Ok(None);
+        }
         let Ok(Some((file, _))) = self.private.dir().open_private(OsStr::new(SEEN)) else {
             return Ok(None);
         };

@@ -112,8 +112,8 @@ impl Plan {
         let Look { items, failed, twice, lines, last_used, broken, each, .. } = look;
         broken.map_or(Ok(()), Err).map_err(fail)?;
         let seen = match &disks.memory {
-            Some(memory) if !disks.is_outdated => memory.seen()?,
-            _ => None,
+            Some(memory) => memory.seen()?,
+            None => None,
         };
         if let Some(absent) = disks.absent.iter().find(|it| !it.is_new() && seen.is_none()) {
             return Err(Error::finding(SPAN, absent.words(), FORGOTTEN));

@@ -286,12 +286,20 @@ pub fn is_output_wider(prepared: &Prepared, job: &CopyJob) -> Result<bool> {
     let Some(handle) = handle.filter(|_| !output.fresh && prepared.file.is_none()) else {
         return Ok(false);
     };
-    if sys::may_lack_owners(source) || sys::may_lack_owners(handle) {
-        return Ok(false);
-    }
     let look = |error| cannot_look(&job.output, error);
-    let (stat, lists) = (source.stat_self().map_err(look)?, Attributes::read(source));
-    is_open_to_strangers(handle, &stat, &lists.unwrap_or_default(), false, true).map_err(look)
+    let stat = source.stat_self().map_err(look)?;
+    Ok(tell_owners(source, handle) && lets_in_more(handle, source, &stat).map_err(look)?)
+}
+
+/// True if it is told of both whose they are.
+fn tell_owners(source: &Dir, output: &Dir) -> bool {
+    !sys::may_lack_owners(source) && !sys::may_lack_owners(output)
+}
+
+/// True if `output` lets others look into it who may not look into `source`, which is `stat`.
+fn lets_in_more(output: &Dir, source: &Dir, stat: &Stat) -> io::Result<bool> {
+    let lists = Attributes::read(source).unwrap_or_default();
+    is_open_to_strangers(output, stat, &lists, false, true)
 }
 
 // Source and output beside each other before anything is touched: what is refused because of both.
@@ -334,25 +342,30 @@ impl Pair<'_> {
         {
             return overlap("the source is inside it; choose an output apart from");
         }
-        self.refuse_stranger(output)
+        Ok(())
+    }
+
+    /// Refuses an output, or a source, that others may have put in the place of that of the last run.
+    pub fn refuse_planted(&self, output: &Opened, place: PrivatePlace<'_>) -> Result<()> {
+        let Opened::There(dir) = output else { return Ok(()) };
+        if !tell_owners(self.source, dir) {
+            return Ok(());
+        }
+        self.refuse_stranger(dir)?;
+        self.refuse_other_source(dir, place)
     }
 
     /// Refuses an output that lets others in who may not look into the source, where others may write to a directory
     /// above it: they can put one of their own in the place of that of a run before, or another one of this user's.
-    fn refuse_stranger(&self, output: &Opened) -> Result<()> {
+    fn refuse_stranger(&self, output: &Dir) -> Result<()> {
         let Self { to, source, source_stat, .. } = *self;
-        let Opened::There(dir) = output else { return Ok(()) };
         let look = |error| cannot_look(to, error);
-        if sys::may_lack_owners(source) || sys::may_lack_owners(dir) {
+        if output.is_place_kept().map_err(look)? {
             return Ok(());
         }
-        if dir.is_place_kept().map_err(look)? {
-            return Ok(());
-        }
-        let (there, lists) = (dir.stat_self().map_err(look)?, Attributes::read(source));
-        let lists = lists.unwrap_or_default();
+        let there = output.stat_self().map_err(look)?;
         let is_hidden = || source.is_open_to_everyone().map(|is_open| !is_open);
-        let lets_in = is_open_to_strangers(dir, source_stat, &lists, false, true).map_err(look)?
+        let lets_in = lets_in_more(output, source, source_stat).map_err(look)?
             || Dir::is_strange(&there, source_stat) && is_hidden().map_err(look)?;
         if !lets_in {
             return Ok(());
@@ -369,14 +382,11 @@ impl Pair<'_> {
     /// Refuses a source from which others are kept whom the output lets in, if it is another one than at the last run
     /// there, of which the private directory at `place` tells, and others may write above one of the two: they can give
     /// the name of either to any other directory.
-    pub fn refuse_other_source(&self, output: &Dir, place: PrivatePlace<'_>) -> Result<()> {
+    fn refuse_other_source(&self, output: &Dir, place: PrivatePlace<'_>) -> Result<()> {
         let Self { from, to, source, source_stat } = *self;
         let look = |error| cannot_look(to, error);
         let private = PrivateDir::open_at(output, to, place, Missing::Leave).ok().flatten();
         let Some(last) = private.as_ref().and_then(SourceMark::read) else { return Ok(()) };
-        if sys::may_lack_owners(source) || sys::may_lack_owners(output) {
-            return Ok(());
-        }
         let is_kept = output.is_place_kept().map_err(look)?;
         let is_other = match is_kept {
             true => last.is_other_dir_than(source) && !source.is_place_kept().map_err(look)?,
@@ -386,10 +396,7 @@ impl Pair<'_> {
         if !is_other || output.is_private().map_err(look)? || !is_hidden().map_err(look)? {
             return Ok(());
         }
-        let lists = Attributes::read(source).unwrap_or_default();
-        if is_kept
-            && !is_open_to_strangers(output, source_stat, &lists, false, true).map_err(look)?
-        {
+        if is_kept && !lets_in_more(output, source, source_stat).map_err(look)? {
             return Ok(());
         }
         let finding = format!(

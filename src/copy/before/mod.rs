@@ -125,6 +125,7 @@ pub fn prepare(
     };
     let pair = Pair { from, to, source: &source, source_stat: &source_stat };
     pair.refuse_overlap(&opened, file.is_some())?;
+    pair.refuse_planted(&opened, private)?;
     demands.planned.map_or(Ok(()), |planned| planned.refuse_others(&pair, &opened))?;
     refuse_short_names(opened.dir(), to, demands.longest_name)?;
     if !demands.restore && file.is_none() {
@@ -169,7 +170,6 @@ pub fn prepare(
             }
         });
         output_id = Some(stat.id);
-        pair.refuse_other_source(handle, private)?;
     }
     // That of a plan gets them at its end.
     if is_tree && shard.is_none() {
