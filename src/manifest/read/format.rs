@@ -81,12 +81,21 @@ impl Parser {
         self.envelope != Envelope::Outside
     }
 
-    /// True if lines so far had several digests, of which only the strongest is given.
-    pub fn has_several(&self) -> bool {
+    /// True if files so far had digests that cannot be computed here beside the one that is given.
+    pub fn has_other(&self) -> bool {
         match &self.layout {
-            Layout::Hashdeep(columns) => columns.has_several(),
-            Layout::Mtree(mtree) => mtree.has_several,
+            Layout::Hashdeep(columns) => columns.has_other(),
+            Layout::Mtree(mtree) => mtree.has_other,
             Layout::Unknown | Layout::Lines | Layout::Table(_) => false,
+        }
+    }
+
+    /// The digests that the last record has beside its own.
+    pub fn further(&self) -> &[Digest] {
+        match &self.layout {
+            Layout::Hashdeep(columns) => columns.further(),
+            Layout::Mtree(mtree) => mtree.further(),
+            Layout::Unknown | Layout::Lines | Layout::Table(_) => &[],
         }
     }
 
@@ -189,7 +198,7 @@ impl Parser {
                     Err(fault) => Parsed::Malformed(fault),
                 };
             }
-            Layout::Mtree(mtree) => mtree.line(line, &mut self.unescaped),
+            Layout::Mtree(mtree) => mtree.line(line, &mut self.unescaped, of_all),
         };
         match named {
             Ok(None) => Parsed::Comment,

@@ -94,9 +94,15 @@ impl<R: Read> Entries<R> {
         self.parser.is_enclosed()
     }
 
-    /// True if lines so far had several digests, of which only the strongest is given.
-    pub fn has_several(&self) -> bool {
-        self.parser.has_several()
+    /// True if files so far had digests that cannot be computed here beside the one that is given.
+    pub fn has_other(&self) -> bool {
+        self.parser.has_other()
+    }
+
+    /// The digests that the last record has beside its own, which is the strongest: rows of hashdeep and entries of
+    /// mtree have several.
+    pub fn further(&self) -> &[Digest] {
+        self.parser.further()
     }
 
     /// Looks whether lines end with NUL.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use crate::manifest::{Fault, read::Split, read::Style, read::gnu, read::scan::MAX_LINE};
-use crate::{hash::Algorithm, hash::Digest, hash::Sha256};
+use crate::{hash::Algorithm, hash::Digest};
 
 /// Further tags, as OpenSSL writes them.
 const ALIASES: [(&str, Algorithm); 2] =
@@ -50,6 +50,8 @@ const OTHERS_OF_HASHDEEP: [&str; 2] = ["tiger", "whirlpool"];
 #[derive(Debug, Default)]
 pub struct HashdeepColumns {
     algorithms: Vec<Option<Algorithm>>,
+    /// The digests on the row that was read last, beside the one that was given.
+    further: Vec<Digest>,
     /// The first digest that `hashdeep` has and that is not computed here.
     other: Option<&'static str>,
     /// True if the last column is the name, which alone may hold commas.
@@ -57,9 +59,14 @@ pub struct HashdeepColumns {
 }
 
 impl HashdeepColumns {
-    /// True if rows have more than one digest, between the size and the name, and one that can be compared.
-    pub fn has_several(&self) -> bool {
-        self.algorithms.len() > 3 && self.algorithms.iter().any(Option::is_some)
+    /// The digests that the row read last has beside the one that was given.
+    pub fn further(&self) -> &[Digest] {
+        &self.further
+    }
+
+    /// True if rows have a digest that is not computed here beside one that is.
+    pub fn has_other(&self) -> bool {
+        self.other.is_some() && self.algorithms.iter().any(Option::is_some)
     }
 
     /// The name on a row with no digest that can be computed here.
@@ -68,7 +75,7 @@ impl HashdeepColumns {
         fields.nth(self.algorithms.len().checked_sub(1)?)
     }
 
-    /// Takes a line: the columns, or a record, by the strongest of its digests; its name is the rest.
+    /// Takes a line: the columns, or a record, with the strongest of its digests; its name is the rest.
     ///
     /// # Errors
     /// It is no row of these columns.
@@ -95,12 +102,12 @@ impl HashdeepColumns {
         }
         let fault = Fault::Columns { expected: self.algorithms.len() };
         let mut fields = line.splitn(self.algorithms.len().max(1), |&byte| byte == b',');
-        let (mut best, mut name): (Option<Digest>, _) = (None, None);
+        let mut name = None;
+        self.further.clear();
         for column in &self.algorithms {
             let field = fields.next().ok_or(fault)?;
             if let Some(algorithm) = column {
-                let digest = Digest::parse(*algorithm, field).ok_or(fault)?;
-                best = best.filter(|best| best.algorithm() < *algorithm).or(Some(digest));
+                self.further.push(Digest::parse(*algorithm, field).ok_or(fault)?);
             }
             name = Some(field);
         }
@@ -108,9 +115,16 @@ impl HashdeepColumns {
         if name.is_empty() {
             return Err(Fault::NoName);
         }
-        let digest = best.ok_or(self.other.map_or(fault, Fault::OtherAlgorithm))?;
+        let digest = take_strongest(&mut self.further);
+        let digest = digest.ok_or(self.other.map_or(fault, Fault::OtherAlgorithm))?;
         Ok(Some(Split { digest, name: line.len() - name.len()..line.len() }))
     }
+}
+
+/// Takes the strongest out of the digests of a file.
+fn take_strongest(digests: &mut Vec<Digest>) -> Option<Digest> {
+    let strongest = (0..digests.len()).min_by_key(|&at| digests[at].algorithm())?;
+    Some(digests.swap_remove(strongest))
 }
 
 // Tables, as `Get-FileHash | Export-Csv` of PowerShell writes them.
@@ -153,13 +167,17 @@ impl Columns {
             None => Algorithm::Sha256,
             Some(named) => known(named, of_all).ok_or(Fault::OtherAlgorithm(other(named)))?,
         };
-        let hash = field(self.hash);
-        let found = hash.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-        Digest::parse(algorithm, hash).ok_or(match algorithm {
-            Algorithm::Sha256 => Fault::DigestLength { found },
-            _ => Fault::OtherLength { algorithm, found },
-        })
+        digest(algorithm, field(self.hash))
     }
+}
+
+/// A digest of this algorithm, in hexadecimal digits.
+fn digest(algorithm: Algorithm, text: &[u8]) -> Result<Digest, Fault> {
+    let found = text.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    Digest::parse(algorithm, text).ok_or(match algorithm {
+        Algorithm::Sha256 => Fault::DigestLength { found },
+        _ => Fault::OtherLength { algorithm, found },
+    })
 }
 
 /// The algorithm of this name, if it is SHA-256 or may be another.
@@ -224,7 +242,7 @@ fn unquote(quoted: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
 // of `type=dir` enters it, and a line `..` leaves it. `/set` and `/unset` change what entries have without
 // saying so. Bytes of names are escaped as vis(3) does.
 
-/// Digests of other algorithms, so that a message can name them.
+/// Keywords of algorithms that are not read, or not by every reader, so that a message can name them.
 const OTHERS: [(&[u8], &str); 5] = [
     (b"md5", "MD5"),
     (b"sha1", "SHA1"),
@@ -242,15 +260,19 @@ pub struct Mtree {
     entry: Option<Keywords>,
     /// True if entries are of another type than `file` unless they say so.
     is_other_type: bool,
-    /// True once a file had a digest beside the one that is used.
-    pub has_several: bool,
+    /// The digests of the last file beside the one that was given.
+    further: Vec<Digest>,
+    /// True once a file had a digest that is not read beside one that is.
+    pub has_other: bool,
 }
 
 /// The values of an entry's keywords.
 #[derive(Debug, Default)]
 struct Keywords {
     name: Vec<u8>,
-    digest: Option<Result<Digest, Fault>>,
+    digests: Vec<Digest>,
+    /// What is wrong with one of its digests.
+    fault: Option<Fault>,
     /// Another algorithm that it has a digest of.
     other: Option<&'static str>,
     /// The type of the entry: a directory, or something else than a regular file.
@@ -270,8 +292,19 @@ impl Mtree {
         line.starts_with(b"#mtree") || line.starts_with(b"/set ")
     }
 
-    /// Goes on by a line: the digest of a file, and its name in `name`; nothing for what is no file, or goes on.
-    pub fn line(&mut self, line: &[u8], name: &mut Vec<u8>) -> Result<Option<Digest>, Fault> {
+    /// The digests of the last file beside the one that was given.
+    pub fn further(&self) -> &[Digest] {
+        &self.further
+    }
+
+    /// Goes on by a line: the strongest digest of a file, and its name in `name`; nothing for what is no file, or goes
+    /// on. Other algorithms than SHA-256 are read if they are `of_all`.
+    pub fn line(
+        &mut self,
+        line: &[u8],
+        name: &mut Vec<u8>,
+        of_all: bool,
+    ) -> Result<Option<Digest>, Fault> {
         let (line, is_continued) = match line.trim_ascii_end().strip_suffix(b"\\") {
             // A name ends in an escaped `\` as `\134` or `\\`.
             Some(rest) if !rest.ends_with(b"\\") => (rest, true),
@@ -298,7 +331,7 @@ impl Mtree {
                 Some(word) => Keywords { name: unescape(word)?, ..Keywords::default() },
             },
         };
-        words.for_each(|word| entry.add(word));
+        words.for_each(|word| entry.add(word, of_all));
         if is_continued {
             self.entry = Some(entry);
             return Ok(None);
@@ -320,13 +353,16 @@ impl Mtree {
             name.extend_from_slice(&self.dir);
         }
         name.extend_from_slice(&entry.name);
-        match (entry.digest, entry.other) {
-            (Some(digest), other) => {
-                self.has_several |= other.is_some();
-                digest.map(Some)
+        self.further = entry.digests;
+        let digest = take_strongest(&mut self.further);
+        match (entry.fault, digest, entry.other) {
+            (Some(fault), ..) => Err(fault),
+            (None, Some(digest), other) => {
+                self.has_other |= other.is_some();
+                Ok(Some(digest))
             }
-            (None, Some(other)) => Err(Fault::OtherAlgorithm(other)),
-            (None, None) => Err(Fault::DigestLength { found: 0 }),
+            (None, None, Some(other)) => Err(Fault::OtherAlgorithm(other)),
+            (None, None, None) => Err(Fault::DigestLength { found: 0 }),
         }
     }
 
@@ -348,16 +384,16 @@ impl Mtree {
 }
 
 impl Keywords {
-    fn add(&mut self, word: &[u8]) {
+    fn add(&mut self, word: &[u8], of_all: bool) {
         self.kind = kind(word).or(self.kind);
         let Some(equals) = word.iter().position(|&byte| byte == b'=') else { return };
         let (key, value) = (&word[..equals], &word[equals + 1..]);
         let key = key.strip_suffix(b"digest").unwrap_or(key);
-        if key == b"sha256" {
-            let found = value.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-            self.digest = Some(
-                Sha256::from_hex(value).map(Digest::from).ok_or(Fault::DigestLength { found }),
-            );
+        if let Some(algorithm) = known(key, of_all) {
+            match digest(algorithm, value) {
+                Ok(digest) => self.digests.push(digest),
+                Err(fault) => self.fault = Some(fault),
+            }
         } else if let Some((_, name)) = OTHERS.iter().find(|(other, _)| *other == key) {
             self.other = Some(name);
         }

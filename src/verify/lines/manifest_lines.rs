@@ -101,8 +101,8 @@ impl<'a, R: Read> ManifestLines<'a, R> {
                 "it is signed in clear text and ends before its signature, so lines may be missing";
             told.push(notice("take for whole", why));
         }
-        if entries.has_several() {
-            let why = "only the strongest that is known was compared";
+        if entries.has_other() {
+            let why = "those of algorithms that are not known here were passed over";
             told.push(notice("compare every digest of each file in", why));
         }
         told
@@ -120,7 +120,16 @@ impl<'a, R: Read> ManifestLines<'a, R> {
         self.text.begin(target)?;
         Ok(match &mut self.text {
             ListText::Unread(..) => None,
-            ListText::Lines(entries) => entries.next_entry()?.map(|entry| plain(target, entry)),
+            ListText::Lines(entries) => {
+                let meaning = entries.next_entry()?.map(|entry| plain(target, entry));
+                match meaning {
+                    Some(Meaning::File(line)) => {
+                        let further = entries.further().to_vec();
+                        Some(Meaning::File(ManifestLine { further, ..line }))
+                    }
+                    other => other,
+                }
+            }
             ListText::Bag(list) => match list.next_meaning(target)? {
                 Some(meaning) => {
                     let held = list.hold(meaning);

@@ -218,6 +218,32 @@ fn directories_are_compared_by_their_lists() {
     }
 }
 
+/// Rows of hashdeep and entries of mtree have several digests: that which the other list has counts.
+#[test]
+fn each_digest_of_a_row_may_be_the_common_one() {
+    let scene = Scene::new();
+    tree(&scene);
+    let digests = "$(wc -c <$f),$(md5sum $f | head -c 32),$(sha256sum $f | head -c 64)";
+    let make = format!(
+        "cd src; (echo '%%%% HASHDEEP-1.0'; echo '%%%% size,md5,sha256,filename'; \
+         for f in a empty; do echo {digests},./$f; done) >../rows; \
+         (echo '#mtree'; for f in a empty; do IFS=, read size md5 sha256 <<<{digests}; \
+         echo ./$f type=file md5digest=$md5 sha256digest=$sha256; done) >../entries; \
+         for program in md5sum sha256sum; do $program a empty >../$program; done; \
+         sed 's/^..../0000/' ../md5sum >../wrong"
+    );
+    shell(&scene, &make);
+    for list in ["rows", "entries"] {
+        diff(&scene, &[list, "md5sum"], 0).assert_prints(&["equal: 2 files by MD5"]);
+        diff(&scene, &[list, "sha256sum"], 0).assert_prints(&["equal: 2 files by SHA-256"]);
+        prints(&diff(&scene, &[list, "wrong"], 4), &["changed in wrong: a"]);
+    }
+    if have(&[Need::Program("hashdeep")]) {
+        shell(&scene, "cd src; hashdeep -l a empty >../theirs");
+        diff(&scene, &["theirs", "rows", "md5sum", "sha256sum"], 0);
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_no_difference_and_no_sameness() {
     let scene = Scene::new();

@@ -340,16 +340,21 @@ fn files_without_a_digest_that_can_be_checked_are_not_good() {
 }
 
 #[test]
-fn weaker_digests_that_are_not_compared_are_told() {
+fn every_digest_of_a_row_is_compared_or_told() {
     let scene = scene();
-    let md5 = "0".repeat(32);
-    let head = "%%%% HASHDEEP-1.0\n%%%% size,md5,sha256,filename\n## \n";
-    for list in [format!("{head}4,{md5},@,a\n"), format!("#mtree\na md5={md5} sha256=@\n")] {
+    let (right, wrong) = (shell(&scene, "md5sum dst/a | head -c 32"), "0".repeat(32));
+    for (md5, code) in [(right.trim(), 0), (&wrong, 4)] {
+        let columns = "%%%% HASHDEEP-1.0\n%%%% size,md5,sha256,filename\n## \n";
+        for list in [format!("{columns}4,{md5},@,a\n"), format!("#mtree\na md5={md5} sha256=@\n")] {
+            let run = check_of(&scene, &list, code);
+            assert_eq!(run.err().contains("differs: dst/a"), code == 4, "{}", run.err());
+            assert!(!run.err().contains("every digest"), "{}", run.err());
+        }
+    }
+    let tiger = format!("%%%% HASHDEEP-1.0\n%%%% size,tiger,sha256,filename\n4,{wrong},@,a\n");
+    for list in [tiger, format!("#mtree\na sha384=00 sha256=@\n")] {
         check_of(&scene, &list, 0).assert_says("compare every digest of each file in list");
     }
-    let one = "%%%% HASHDEEP-1.0\n%%%% size,sha256,filename\n4,@,a\n";
-    let run = check_of(&scene, one, 0);
-    assert!(!run.err().contains("every digest"), "{}", run.err());
 }
 
 #[test]
