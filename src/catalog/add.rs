@@ -1,7 +1,9 @@
 //! Adding to the catalogue: a tree, by this user's own record of it, or a list. What is said of the same tree before is
 //! replaced, all in one transaction.
 
-use std::{ffi::OsString, io, path::Path, path::PathBuf, time::SystemTime, time::UNIX_EPOCH};
+use std::{
+    ffi::OsStr, ffi::OsString, io, path::Path, path::PathBuf, time::SystemTime, time::UNIX_EPOCH,
+};
 
 use rusqlite::{OptionalExtension, Row, Statement, params};
 
@@ -12,10 +14,10 @@ use crate::{
     hash::{Algorithm, Digest},
     manifest::ManifestName,
     path::{Examples, RelPath, Shown, directory_of},
-    state::{PrivateDir, private_dir::NAME},
     sys::{self, Dir, PlainUse},
     verify::{
-        CoveredJob, DiffJob, Found, Proof, Recorded, Tree, is_enough, refuse_index, time_of_list,
+        CoveredJob, DiffJob, Found, OwnManifests, Proof, Recorded, Tree, is_enough, refuse_index,
+        time_of_list,
     },
 };
 
@@ -210,14 +212,15 @@ fn of_tree(job: &AddJob) -> Result<Whereabouts> {
     })
 }
 
-/// The whereabouts of a list. A manifest that lies in its tree is of that, unless another place is named.
+/// The whereabouts of a list. The manifest that this user's last run to a tree left there is of that, unless another
+/// place is named; what only has such a name may be of any disk.
 fn of_list(job: &AddJob) -> Result<Whereabouts> {
     let path = job.path.canonicalize().deed("open the list", &job.path)?;
     let list = sys::open_plain(&path, PlainUse::Read).deed("open the list", &job.path)?;
     refuse_index(&job.path, &list)?;
     let (name, dir) = (path.file_name().unwrap_or_default(), directory_of(&path));
     let time = Some(time_of_list(&path)).filter(|time| *time > 0);
-    if job.place.is_none() && ManifestName::of_any(name).is_some() && is_copied_to(dir) {
+    if job.place.is_none() && is_recorded(dir, name, job.state.as_deref()) {
         let at = of_tree(&AddJob { path: dir.to_path_buf(), ..job.clone() })?;
         let below = match job.below.as_os_str().is_empty() {
             true => at.below,
@@ -235,13 +238,11 @@ fn of_list(job: &AddJob) -> Result<Whereabouts> {
     })
 }
 
-/// True if runs copied to a directory.
-fn is_copied_to(dir: &Path) -> bool {
-    let looked = Dir::open(dir).and_then(|root| {
-        let private = root.open_dir(NAME.as_ref(), false)?;
-        Ok(PrivateDir::is_one(&private, &root.stat(NAME.as_ref(), false)?))
-    });
-    looked.unwrap_or(false)
+/// True for the manifest that this user's last run to a directory left in it.
+fn is_recorded(dir: &Path, name: &OsStr, state: Option<&Path>) -> bool {
+    let valid = || OwnManifests::look(dir, state)?.open_valid(dir);
+    ManifestName::parse(name)
+        .is_some_and(|name| valid().is_ok_and(|valid| valid.is_recorded && valid.name == name))
 }
 
 fn now() -> u32 {

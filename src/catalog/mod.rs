@@ -13,7 +13,7 @@ pub use add::{AddJob, Added};
 pub use ask::{CataloguedFile, Sought};
 pub use status::{CatalogStatus, PlaceStatus};
 
-use std::{cell::Cell, fs, io, path::Path, path::PathBuf, time::Duration};
+use std::{cell::Cell, io, path::Path, path::PathBuf, time::Duration};
 
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, Row, config::DbConfig, types::ToSqlOutput, types::ValueRef,
@@ -57,6 +57,20 @@ impl Catalog {
     /// Where it is unless another file is named.
     pub fn usual_path() -> Option<PathBuf> {
         Some(sys::data_directory()?.join("dircopy").join("catalog.sqlite"))
+    }
+
+    /// Looks whether there can be one at `path`; nothing is made.
+    ///
+    /// # Errors
+    /// There cannot, or what is there cannot be used.
+    pub fn look_at(path: &Path) -> Result<()> {
+        refuse_others(path)?;
+        match sys::open_plain(path, PlainUse::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            looked => drop(looked.deed(DEED, path)?),
+        }
+        let catalog = Self::connect(path, &Stop::default())?;
+        if catalog.is_empty()? { Ok(()) } else { catalog.look() }
     }
 
     /// Opens the catalogue at `path`. Whatever is at work on it ends, and changes nothing, when `stop` asks for it.
@@ -193,10 +207,12 @@ impl Catalog {
     }
 }
 
-/// Makes a directory for its owner alone, whatever others get by default, unless it is there.
+/// Makes a directory, and those above it, for its owner alone, whatever others get by default, unless it is there.
 fn make_private(dir: &Path) -> io::Result<()> {
     let (above, name) = (directory_of(dir), dir.file_name().unwrap_or_default());
-    fs::create_dir_all(above)?;
+    if !above.exists() {
+        make_private(above)?;
+    }
     match Dir::open_named(above)?.make_dir(name, true) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,

@@ -139,7 +139,7 @@ pub fn begin_of_named(output: &Path, called: &str) -> String {
 }
 
 /// The names in the list at `path`, or on standard input.
-fn read_names(path: &Path, null: bool) -> Result<NameList> {
+pub(super) fn read_names(path: &Path, null: bool) -> Result<NameList> {
     let separator = if null { NameEnd::Nul } else { NameEnd::LineFeed };
     if path == Path::new("-") {
         return NameList::read(std::io::stdin().lock(), separator, Path::new("standard input"));

@@ -9,12 +9,12 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned, civil::Time, tz::TimeZone};
 
 use crate::{
-    cli::args, cli::args::job_file, cli::args::job_file::JobFile, cli::args::job_file::is_key,
-    cli::exit::Exit, cli::exit::TIME_IS_UP, cli::invocation::CopyInvocation,
-    cli::progress::snapshot::Tracker, cli::record::log, cli::record::task::Content,
-    cli::record::task::RecordOptions, cli::record::task::Task, cli::show::Console,
-    cli::show::Detail, copy::CopyJob, copy::run::outputs::check_all, error::Error, event::Progress,
-    event::Stop, path::Shown, sys::Manager,
+    catalog::Catalog, cli::args, cli::args::job_file, cli::args::job_file::JobFile,
+    cli::args::job_file::is_key, cli::copy::read_names, cli::exit::Exit, cli::exit::TIME_IS_UP,
+    cli::invocation::CopyInvocation, cli::progress::snapshot::Tracker, cli::record::log,
+    cli::record::task::Content, cli::record::task::RecordOptions, cli::record::task::Task,
+    cli::show::Console, cli::show::Detail, copy::CopyJob, copy::run::outputs::check_all,
+    error::Error, event::Progress, event::Stop, path::Shown, sys::Manager,
 };
 
 /// Lists the jobs that `--job` finds by name.
@@ -112,6 +112,9 @@ fn problems(invocation: &CopyInvocation) -> Vec<String> {
         }
     };
     let mut problems = refused;
+    let names = args.files_from.as_deref().filter(|path| *path != Path::new("-"));
+    problems.extend(names.and_then(|path| read_names(path, args.null).err()));
+    problems.extend(args.catalog.as_deref().and_then(|path| Catalog::look_at(path).err()));
     let content = Content::of_copies(if stream.is_none() { &known } else { &[] });
     let options = RecordOptions { content, ..records.options("dircopy", Detail::Normal) };
     problems.extend(options.problems(&task));

@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// Why owners and permissions are in doubt.
-const OPEN: &str = "other users may write to it, and lists have contents alone: what they put in the place of a file, with its \
-                    content, comes back with the owner and permissions that they gave it; look at these before it is used";
+const OPEN: &str = "lists have contents alone: what they put in the place of a file, with its content, comes back with \
+                    the owner and permissions that they gave it; look at these before it is used";
 
 /// A tree that can be proven.
 #[derive(Debug)]
@@ -140,13 +140,21 @@ fn list_of(
     Ok(list)
 }
 
-/// The doubt about owners and permissions in a tree, if this run would give them and others may write to its root.
+/// The doubt about owners and permissions in a tree, if this run would give them and others may write to its root, or
+/// above it.
 ///
 /// # Errors
 /// It cannot be looked at.
 fn labels_in_doubt(root: &Dir, path: &Path) -> Result<Option<Error>> {
-    let is_kept = !sys::may_give_away() || root.is_kept().deed("look at", path)?;
-    Ok((!is_kept).then(|| Error::finding("vouch for owners and permissions in", path, OPEN)))
+    let where_else = match (root.is_kept().deed("look at", path)?, root.is_place_kept()) {
+        _ if !sys::may_give_away() => return Ok(None),
+        (false, _) => "to",
+        // They can put another one there at any time.
+        (true, Ok(false)) => "above",
+        (true, kept) => return kept.map(|_| None).deed("look at", path),
+    };
+    let finding = format!("other users may write {where_else} it, and {OPEN}");
+    Ok(Some(Error::finding("vouch for owners and permissions in", path, finding)))
 }
 
 impl ProvenTree {

@@ -419,6 +419,7 @@ mod tests {
             format: PlanDir::format(),
             plan: 1,
             version: String::new(),
+            name: None,
             source: "/".into(),
             output: "/".into(),
             source_inode: 1,

@@ -135,6 +135,7 @@ impl PlanJob {
             format: PlanDir::format(),
             plan: RandomState::new().build_hasher().finish() as u32,
             version: env!("CARGO_PKG_VERSION").into(),
+            name: None,
             source: whole(&job.source)?,
             output: whole(&job.output)?,
             source_inode: prepared.source_id.ino,

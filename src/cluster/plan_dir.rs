@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     cluster::attempt, cluster::done, cluster::done::DoneTotals, copy::CopyJob, copy::PlannedRoots,
     copy::refuse_other_root, error::Deed, error::Error, error::Result, io::CopyOptions,
-    manifest::ReadAhead, manifest::SummedReader, path::directory_of, staged::write_whole, sys,
-    sys::Dir, sys::DirListing, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time,
+    manifest::ReadAhead, manifest::SummedReader, path::Shown, path::directory_of,
+    staged::write_whole, sys, sys::Dir, sys::DirListing, sys::Uninterrupted, sys::stat::Kind,
+    sys::stat::Stat, sys::stat::Time,
 };
 
 /// The version of all formats in the directory.
@@ -50,6 +50,9 @@ pub struct FrozenPlan {
     pub plan: u32,
     /// The version of the program that made it.
     pub version: String,
+    /// What its directory was called; not in plans of earlier versions. Bytes that are no text are told alike.
+    #[serde(default)]
+    pub name: Option<String>,
     pub source: PathBuf,
     pub output: PathBuf,
     /// The inode numbers of both roots. The numbers of their devices differ from machine to machine.
@@ -116,6 +119,24 @@ impl FrozenPlan {
         let written = found.mtime.since(Time::default()).as_nanos();
         (found.kind == Kind::File).then_some((found.size, u64::try_from(written).ok()?))
     }
+}
+
+/// Refuses a plan that was made under another name, where others may write above it: they can exchange two plans.
+fn refuse_exchanged(plan: &FrozenPlan, dir: &Dir, path: &Path) -> Result<()> {
+    let look = |error| Error::io("look at", path, error);
+    let Some(name) = &plan.name else { return Ok(()) };
+    let now = path.canonicalize().map_err(look)?;
+    if now.file_name().is_some_and(|now| now.to_string_lossy() == **name)
+        || dir.is_place_kept().map_err(look)?
+    {
+        return Ok(());
+    }
+    let finding = format!(
+        "it was made as {}, and others may write above it, who can exchange two plans: name the one that is meant, and \
+         give it that name again",
+        Shown::bytes(name.as_bytes())
+    );
+    Err(Error::finding("open the plan", path, finding))
 }
 
 fn open_planned(path: &Path, inode: u64) -> Result<(Dir, Stat)> {
@@ -274,6 +295,7 @@ impl PlanDir {
         for name in [SHARDS, OPEN, CLAIMED, FAILED, RUNNING, DONE] {
             dir.make_dir(name.as_ref(), true).map_err(fail)?;
         }
+        let plan = FrozenPlan { name: Some(name.to_string_lossy().into_owned()), ..plan };
         let it = Self { path: path.to_path_buf(), dir: dir.into(), plan };
         it.write(PLAN, &it.plan, false)?;
         Ok(it)
@@ -282,7 +304,7 @@ impl PlanDir {
     /// Opens the directory at `path`.
     ///
     /// # Errors
-    /// There is no plan, or it is not this user's alone.
+    /// There is no plan, it is not this user's alone, or others may have put it in the place of another one.
     pub fn open(path: &Path) -> Result<Self> {
         let fail = |error| Error::io("open the plan", path, error);
         let dir = Dir::open(path).map_err(fail)?;
@@ -308,7 +330,8 @@ impl PlanDir {
                 "; version {version} made it: finish it with that, or make a new plan"
             ))
         })?;
-        let plan = plan.ok_or_else(nothing)?;
+        let plan: FrozenPlan = plan.ok_or_else(nothing)?;
+        refuse_exchanged(&plan, &dir, path)?;
         Ok(Self { path: path.to_path_buf(), dir: dir.into(), plan })
     }
 

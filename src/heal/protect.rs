@@ -59,7 +59,9 @@ impl ProtectJob {
             counts.add(&finding);
             listen(target, &finding);
         };
-        let specs = expand(self.check.specs()?);
+        let mut specs = self.check.specs()?;
+        specs.iter_mut().for_each(|spec| spec.is_written = true);
+        let specs = expand(specs);
         for Findings { target, found } in specs.findings {
             found.into_iter().for_each(|finding| tell(&mut counts, &target, finding));
         }

@@ -103,7 +103,7 @@ impl Knowledge {
         knowledge.open = open;
         let traits = private.and_then(|it| NotePlace::Private(it).read());
         if traits.is_some_and(|it| knowledge.believes_nothing_of(&it)) {
-            knowledge.records.iter_mut().for_each(|record| record.trusted = false);
+            knowledge = knowledge.in_doubt();
         }
         (knowledge, warnings)
     }
@@ -149,6 +149,13 @@ impl Knowledge {
     #[must_use]
     pub fn of_any_directory(mut self) -> Self {
         self.records.iter_mut().for_each(|record| record.trusted = true);
+        self
+    }
+
+    /// The same, where no row proves a file untouched.
+    #[must_use]
+    pub fn in_doubt(mut self) -> Self {
+        self.records.iter_mut().for_each(|record| record.trusted = false);
         self
     }
 

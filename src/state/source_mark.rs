@@ -5,7 +5,7 @@
 //! those that were mounted below it, and a later mirror run compares. By the root itself it is known when source and
 //! output have been exchanged.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +84,9 @@ pub struct SourceMark {
     pub root: VolumeMark,
     /// By what the root itself is known again there.
     dir: Option<String>,
+    /// Where it was, without links; not in notes of earlier versions. Bytes that are no text are told alike.
+    #[serde(default)]
+    at: Option<String>,
     pub mounts: Mounts,
 }
 
@@ -111,6 +114,11 @@ impl Mounts {
         }
     }
 
+    /// Where some were.
+    pub fn paths(&self) -> impl Iterator<Item = &RelPath> {
+        self.0.keys()
+    }
+
     /// True if a file system was mounted at `path`.
     pub fn has(&self, path: &RelPath) -> bool {
         self.0.contains_key(path)
@@ -125,7 +133,18 @@ impl Note for SourceMark {
 impl SourceMark {
     /// That of a source whose root is `root`, with these mounts below it.
     pub fn of(root: &Dir, mounts: Mounts) -> Self {
-        Self { root: VolumeMark::of(root), dir: mark_of(root).ok(), mounts }
+        Self { root: VolumeMark::of(root), dir: mark_of(root).ok(), at: None, mounts }
+    }
+
+    /// The same, which is known to be at `path`.
+    #[must_use]
+    pub fn at(self, path: &Path) -> Self {
+        Self { at: whole(path), ..self }
+    }
+
+    /// True if the source that was noted, which is a directory, was at `path`.
+    pub fn was_at(&self, path: &Path) -> bool {
+        self.at.is_some() && self.at == whole(path)
     }
 
     /// True if `dir` is the source that was noted, and not only on the same file system.
@@ -147,6 +166,10 @@ impl SourceMark {
     pub fn is_known(&self) -> bool {
         self.root.is_known()
     }
+}
+
+fn whole(path: &Path) -> Option<String> {
+    Some(path.canonicalize().ok()?.to_string_lossy().into_owned())
 }
 
 /// Without blanks.

@@ -617,6 +617,7 @@ mod tests {
         }
         let counted = |manifests: Vec<ManifestAt>, stop: &Stop| {
             let plan = |manifest| TargetSpec {
+                is_written: false,
                 manifest: Some(manifest),
                 dir: None,
                 root: None,

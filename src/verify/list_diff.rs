@@ -212,6 +212,7 @@ impl Comparing<'_> {
             root: None,
             state: self.job.state.clone(),
             part: PartOf::Alone,
+            is_written: false,
         };
         let expanded = expand(vec![spec]);
         let found = expanded.findings.into_iter().flat_map(|findings| findings.found);
@@ -527,13 +528,16 @@ pub(super) fn is_own(path: &[u8]) -> bool {
 /// list of all that a cloud has names too. On Windows a backslash stands between names.
 fn may_be_removed(path: &[u8]) -> bool {
     let is = |name: &[u8], is_one: fn(&OsStr) -> bool| sys::name_from_bytes(name).is_ok_and(is_one);
-    let is_private = |name: &OsStr| {
-        let of_part = || DatedName::parse(name.to_str()?.strip_suffix(UNFINISHED)?);
-        name == NAME || name == TRASH || of_part().is_some()
-    };
     let is_between = |byte: &u8| matches!(byte, b'/' | b'\\');
-    path.split(is_between).any(|name| is(name, is_private))
+    path.split(is_between).any(|name| is(name, |name| name == NAME || is_passing(name)))
         || path.rsplit(is_between).next().is_some_and(|name| is(name, sys::is_part_name))
+}
+
+/// True for the name of a directory in which a later run may remove whatever is there: trash, and a generation that is
+/// not finished.
+pub(super) fn is_passing(name: &OsStr) -> bool {
+    let of_part = || DatedName::parse(name.to_str()?.strip_suffix(UNFINISHED)?);
+    name == TRASH || of_part().is_some()
 }
 
 /// The reason why a part of a list, or all of it, cannot be read.

@@ -323,7 +323,7 @@ impl VerifyJob {
         let (Some(_), [spec]) = (self.budget, specs) else { return Ok(None) };
         let root = spec.names_start_at();
         // One that cannot be opened is told of when its manifest is.
-        let Ok(dir) = Dir::open(&root) else { return Ok(None) };
+        let Ok(dir) = Dir::open_named(&root) else { return Ok(None) };
         let tell = |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));
         let deed = "scrub";
         let private =
@@ -373,6 +373,7 @@ impl VerifyJob {
             root: root.clone(),
             state: self.state.clone(),
             part: PartOf::Alone,
+            is_written: self.write_states || self.budget.is_some(),
         };
         if self.manifests.is_empty() {
             return Ok(dirs.iter().map(|dir| plan(None, dir)).collect());

@@ -85,6 +85,8 @@ pub struct TargetSpec {
     pub state: Option<PathBuf>,
     /// The archive that the manifest is a part of. Then it is not opened through a link.
     pub part: PartOf,
+    /// True if something is written there too. Then no link of another user leads there: he would say where to.
+    pub is_written: bool,
 }
 
 impl Target {
@@ -204,11 +206,14 @@ fn open_in(dir: &Path, name: &OsStr) -> io::Result<File> {
 }
 
 /// The directory of the manifest at `path`, if that is the file `id` there.
-fn dir_of(path: &Path, id: Identity) -> Option<Dir> {
-    let dir = Dir::open(directory_of(path)).ok()?;
+fn dir_of(path: &Path, id: Identity, open: OpenDir) -> Option<Dir> {
+    let dir = open(directory_of(path)).ok()?;
     let found = dir.stat(path.file_name()?, true).ok()?;
     (found.id == id).then_some(dir)
 }
+
+/// A way to open a directory by its path.
+type OpenDir = fn(&Path) -> io::Result<Dir>;
 
 impl TargetSpec {
     /// Opens the manifest and the directory. With an error comes a target to tell it of.
@@ -237,6 +242,8 @@ impl TargetSpec {
     }
 
     fn fill(&self, target: &mut Target) -> Result<FoundManifest> {
+        let open_dir: OpenDir =
+            if self.is_written { Dir::open_named } else { |path| Dir::open(path) };
         let (mut is_recorded, mut misnamed) = (false, None);
         let (manifest, mut unfinished, rivals) = match &self.manifest {
             Some(ManifestAt::StandardInput) => {
@@ -278,10 +285,10 @@ impl TargetSpec {
             return Err(Error::finding("read the manifest", path, "it is a directory"));
         }
         if self.manifest != Some(ManifestAt::StandardInput) {
-            target.beside = dir_of(path, stat.id);
+            target.beside = dir_of(path, stat.id, open_dir);
         }
         let fail = |error| Error::io("open the directory", &target.root, error);
-        let root = Dir::open(&target.root).map_err(fail)?;
+        let root = open_dir(&target.root).map_err(fail)?;
         target.root_id = root.identity().map_err(fail)?;
         let others = match (&self.manifest, target.ours) {
             (None, Some(name)) => other_lists(&root, name),

@@ -9,12 +9,13 @@ use crate::{
     cli::record::entry::RecordEntry, cli::record::files::Destination,
     cli::record::files::RecordKind, cli::record::files::ReportDestination,
     cli::record::files::is_directory, cli::record::files::signature_of, cli::record::log::Log,
-    cli::record::report::Closing, cli::record::report::UNWRITTEN, cli::report::is_page,
-    cli::session::OnEnd, cli::show::Detail, cli::words::is_on_named_disk, copy::CopyJob,
-    copy::Ending, copy::Report, copy::mirror::KEEPS_NONE, error::Error, error::Result,
-    manifest::ManifestName, path::RelPath, path::Shown, path::directory_of, state::PrivateDir,
-    state::private_dir::NAME, stream::Endpoint, stream::StreamReport, sys::Dir, tree::Filter,
-    verify::CoveredJob, verify::CoveredReport, verify::VerifyJob, verify::VerifyReport,
+    cli::record::report::Closing, cli::record::report::UNWRITTEN, cli::record::sign::Signer,
+    cli::report::is_page, cli::session::OnEnd, cli::show::Detail, cli::words::is_on_named_disk,
+    copy::CopyJob, copy::Ending, copy::Report, copy::mirror::KEEPS_NONE, error::Error,
+    error::Result, manifest::ManifestName, path::RelPath, path::Shown, path::directory_of,
+    state::PrivateDir, state::private_dir::NAME, stream::Endpoint, stream::StreamReport, sys::Dir,
+    tree::Filter, verify::CoveredJob, verify::CoveredReport, verify::VerifyJob,
+    verify::VerifyReport,
 };
 
 /// The task of a run.
@@ -227,7 +228,12 @@ impl RecordOptions<'_> {
         let page = self.page_destination(task).map(drop);
         let log = self.log.map_or(Ok(()), |(path, _)| Log::look(path));
         let conflict = self.paths().try_for_each(|path| self.refuse_conflict(path, task));
-        [conflict, report, page, metrics, log].into_iter().filter_map(Result::err).collect()
+        let signer = self.refuse_unsigned();
+        let signer =
+            signer.and_then(|()| self.sign.map_or(Ok(()), |key| Signer::new(key).map(drop)));
+        let on_end = self.on_end.map_or(Ok(()), |command| command.look().map(drop));
+        let all = [conflict, report, page, metrics, log, signer, on_end];
+        all.into_iter().filter_map(Result::err).collect()
     }
 
     /// Where the signature of the report goes, if it is known before.

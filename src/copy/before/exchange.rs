@@ -407,9 +407,35 @@ impl Pair<'_> {
         Err(Error::finding("copy from", from, finding))
     }
 
-    /// Refuses an output that the source is a copy of: the two were probably exchanged. What is empty may be filled.
-    pub fn refuse_exchange(&self, output: &Opened, place: PrivatePlace<'_>) -> Result<()> {
+    /// Refuses a file that was a directory at the last run to the output, of which the private directory at `place`
+    /// tells: all that was in it would stay listed.
+    fn refuse_other_kind(&self, output: &Opened, place: PrivatePlace<'_>) -> Result<()> {
+        let Self { from, to, .. } = *self;
+        let Opened::There(dir) = output else { return Ok(()) };
+        let private = PrivateDir::open_at(dir, to, place, Missing::Leave).ok().flatten();
+        let last = private.as_ref().and_then(|it| Some((it.path(), SourceMark::read(it)?)));
+        let Some((private, _)) = last.filter(|(_, last)| last.was_at(from)) else { return Ok(()) };
+        let finding = format!(
+            "it is a file, and was a directory at the last complete run to {}: name another output, or remove {} if it is \
+             meant",
+            Shown::path(to),
+            Shown::path(&private.join(SourceMark::FILE))
+        );
+        Err(Error::finding("copy", from, finding))
+    }
+
+    /// Refuses an output that the source is a copy of: the two were probably exchanged. What is empty may be filled. Of
+    /// a source that is one file nothing is known but that it was a directory.
+    pub fn refuse_exchange(
+        &self,
+        output: &Opened,
+        place: PrivatePlace<'_>,
+        is_file: bool,
+    ) -> Result<()> {
         let Self { from, to, source, .. } = *self;
+        if is_file {
+            return self.refuse_other_kind(output, place);
+        }
         let Opened::There(dir) = output else { return Ok(()) };
         let (source, output) = (Side { root: source, path: from }, Side { root: dir, path: to });
         let exchange = Exchange { source, output, place };

@@ -128,8 +128,8 @@ pub fn prepare(
     pair.refuse_planted(&opened, private)?;
     demands.planned.map_or(Ok(()), |planned| planned.refuse_others(&pair, &opened))?;
     refuse_short_names(opened.dir(), to, demands.longest_name)?;
-    if !demands.restore && file.is_none() {
-        pair.refuse_exchange(&opened, private)?;
+    if !demands.restore {
+        pair.refuse_exchange(&opened, private, file.is_some())?;
     }
     let may_share = pair.may_share(opened.dir(), must_clone)?;
     let is_tree = file.is_none();

@@ -274,7 +274,7 @@ impl DepartureLook<'_> {
     /// Advice in case the source was changed on purpose.
     fn if_meant(&self) -> String {
         if !self.job.pruned {
-            return "run once without --mirror".to_owned();
+            return "run once without --mirror, with --allow-empty".to_owned();
         }
         let note = self.noted_at.join(NAME).join(SourceMark::FILE);
         format!("remove {}, by which that is known", Shown::path(&note))

@@ -10,7 +10,7 @@ use crate::{
     event::Event, event::EventListener, event::Gate, event::Stop, hash::Algorithm, io::Options,
     io::Reflink, io::Renamed, io::Sparse, path::DirPath, path::RelPath, state::CountedRun,
     state::Knowledge, state::Mounts, state::NewRoot, state::NotAll, state::Note, state::PrivateDir,
-    state::Rescues, state::SourceMark, state::Unlisted, state::plugs::Replugged,
+    state::Rescues, state::SourceMark, state::Unlisted, state::plugs::Replugged, sys::DirListing,
     sys::name_from_bytes, transfer::OtherTree, transfer::RecordedTree,
     transfer::baseline::Baseline, transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion,
     tree::OutputDir, tree::SourceDir,
@@ -64,11 +64,32 @@ impl EarlierRecords {
     }
 
     /// Tells what only shows when all entries of `source`, if that is a directory, have been met.
-    pub fn settle(&self, committer: &mut Committer<'_>, source: Option<&SourceDir>) {
+    pub fn settle(&self, job: &CopyJob, committer: &mut Committer<'_>, source: Option<&SourceDir>) {
         committer.settle_expected(source);
+        source.into_iter().for_each(|source| self.settle_mounts(job, committer, source));
         // That the trees could not be compared is something that was asked for and not done.
         if let Some(LookResult::Unknown(error)) = self.looked.get() {
             committer.accounting.not_departed(1, error);
+        }
+    }
+
+    /// Tells of directories of the source that are empty, and were the mount points of others at the last complete run.
+    fn settle_mounts(&self, job: &CopyJob, committer: &mut Committer<'_>, source: &SourceDir) {
+        let is_any = job.shard.is_some() || job.names.is_some() || job.options.allow_empty;
+        let is_wanted = !is_any && !job.options.selection.one_file_system;
+        let private = self.private.as_ref().filter(|_| is_wanted);
+        let Some(last) = private.and_then(SourceMark::read) else { return };
+        for path in last.mounts.paths() {
+            if committer.accounting.mounts.has(path) || !was_visited(job, source, path) {
+                continue;
+            }
+            let dir = source.handle.open_below(path);
+            if dir.and_then(|dir| DirListing::is_empty(&dir)).unwrap_or(false) {
+                let finding = "another file system was mounted there at the last complete run, and now it is empty: is its \
+                               disk not mounted? --allow-empty takes it as it is";
+                let path = path.full_path(&job.source);
+                committer.accounting.failed(&Error::finding("copy", path, finding));
+            }
         }
     }
 
@@ -263,7 +284,8 @@ fn know_in(
     source: &SourceDir,
     committer: &Committer<'_>,
 ) -> io::Result<()> {
-    let mut now = SourceMark::of(&source.handle, committer.accounting.mounts.clone());
+    let now = SourceMark::of(&source.handle, committer.accounting.mounts.clone());
+    let mut now = now.at(&job.source);
     let last = SourceMark::read(private);
     // What could not be asked takes nothing away from what is known.
     if last.as_ref() == Some(&now)

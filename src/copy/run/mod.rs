@@ -318,7 +318,7 @@ impl OutputRun<'_> {
             committer.withdraw();
         }
         self.check_account(found, stop, &mut committer);
-        earlier.settle(&mut committer, tree.as_deref());
+        earlier.settle(job, &mut committer, tree.as_deref());
         let removal = earlier.removal(job, &committer, &source, walk.cleanup, stop);
         let media = MediaSeal::of(job, stop, parts, secret.as_ref());
         let (source, removal, rotation) = (tree.as_deref(), removal.as_ref(), rotation.as_ref());

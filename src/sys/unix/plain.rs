@@ -238,8 +238,9 @@ pub fn who_else_changes(path: &Path, file: &File) -> io::Result<Option<PathBuf>>
     Ok(None)
 }
 
-/// The path that lets others than this user and root change the file at `path`, or make files beside it: the file,
-/// which may be missing, or its directory, also that of the target of a link. `None` if nothing does.
+/// The path that lets others than this user and root change the file at `path`, make files beside it, or put another
+/// directory there: the file, which may be missing, or a directory above it, also that of the target of a link. `None`
+/// if nothing does.
 ///
 /// # Errors
 /// A directory cannot be looked at, or a link of another user leads there.
@@ -251,6 +252,13 @@ pub fn who_else_makes_beside(path: &Path) -> io::Result<Option<PathBuf>> {
         let root = Dir::open_named(dir)?;
         if !root.is_kept()? && !is_roots(&root.stat_self()?) {
             return Ok(Some(dir.to_path_buf()));
+        }
+        if !root.is_place_kept()? {
+            // The lowest above which nobody else may change anything is what he may.
+            let is_kept =
+                |at: &&Path| Dir::open(at).and_then(|at| at.is_place_kept()).unwrap_or(false);
+            let whole = std::path::absolute(dir)?;
+            return Ok(Some(whole.ancestors().skip(1).find(is_kept).unwrap_or(dir).to_path_buf()));
         }
     }
     let (root, name) = (Dir::open_named(directory_of(&target))?, target.file_name());

@@ -12,19 +12,20 @@ use crate::{
     io::{HashedFrom, ReadBack},
     manifest::archive::bag,
     path::RelPath,
-    state::private_dir::{NAME, TRASH},
-    state::{Belief, KeptPayload, Knowledge, PrivateDir, Row, plugs::KnownPlugs},
+    state::private_dir::NAME,
+    state::{Belief, KeptPayload, Knowledge, NotePlace, PrivateDir, Row, plugs::KnownPlugs},
     sys::{self, Dir, Medium, stat::Identity, stat::Kind, stat::Stat},
     tree::EntryBelow,
     tree::pass::each_below,
     verify::covered::lists::Known,
+    verify::covered::places::is_private,
     verify::covered::{Contents, CoveredJob, CoveredReport, Found, Proof, Standing},
-    verify::list_diff::is_own,
+    verify::list_diff::{is_own, is_passing},
     verify::scrub::Verified,
     verify::target::BELOW_PAYLOAD,
 };
 
-const DEED: &str = "take for covered";
+pub const DEED: &str = "take for covered";
 
 /// What stopped a pass over a tree.
 enum Stopped {
@@ -337,7 +338,9 @@ impl<'a> Tree<'a> {
                     return Ok(false);
                 }
             };
-            let is_kept = entry.above.is_root() && (*entry.name == *NAME || *entry.name == *TRASH);
+            // Below a directory that has outputs there are some of these too.
+            let is_kept =
+                stat.kind == Kind::Dir && (is_private(&entry, &stat) || is_passing(entry.name));
             let is_here = stat.id.dev == device;
             if stat.kind == Kind::Dir && !is_kept && !is_here {
                 let finding = "another file system is mounted there: give it as a place of its own";
@@ -520,7 +523,13 @@ impl<'a> Tree<'a> {
 impl KnownTree {
     fn load(below: &'static [u8], private: &PrivateDir, root: &Dir, path: &Path) -> Self {
         let (knowledge, _) = Knowledge::load(Some(private), root, path, &|_| false, &|| false);
-        let (knowledge, verified) = (knowledge.by_any_digest(), Verified::of(private));
+        let traits = NotePlace::Private(private).read();
+        // What a run believes of a server, to copy once more or not, is too little to erase anything.
+        let knowledge = match traits.is_none_or(|traits| traits.change_times) {
+            true => knowledge.by_any_digest(),
+            false => knowledge.by_any_digest().in_doubt(),
+        };
+        let verified = Verified::of(private);
         Self { below, knowledge, verified, plugs: KnownPlugs::of(private, root) }
     }
 

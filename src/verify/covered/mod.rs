@@ -20,9 +20,10 @@ use std::{
 };
 
 use crate::{
-    error::{Error, Result},
+    error::{Deed, Error, Result},
     event::{Event, EventObserver},
     hash::{Algorithm, Algorithms, Digest},
+    sys::Dir,
     tree::{PathRecord, SortedRecords, Sorter, by_path, by_words},
     verify::{DiffJob, covered::content::Source, covered::lists::Prefix},
 };
@@ -310,6 +311,8 @@ impl CoveredJob {
         observer: &EventObserver<'_>,
         listen: &UncoveredListener<'_>,
     ) -> Result<CoveredReport> {
+        let mut trees = self.places.iter().flat_map(|place| &place.trees);
+        trees.try_for_each(|tree| places::refuse_passing(tree))?;
         let mut source = Source::open(&self.source, observer)?;
         let mut report = CoveredReport { others: source.others, ..CoveredReport::default() };
         let prefixes;
@@ -327,6 +330,7 @@ impl CoveredJob {
         for (number, place) in self.places.iter().enumerate() {
             let mut inodes = HashSet::new();
             for tree in &place.trees {
+                self.make_durable(tree)?;
                 let opened = Tree::open(tree, self, observer)?;
                 let read = opened.read(number, &mut inodes, observer, &mut contents)?;
                 report.places[number].unknown += read.0;
@@ -355,6 +359,16 @@ impl CoveredJob {
         self.judge(&sorted, &mut report, listen).map_err(fail)?;
         report.interrupted = observer.stop.requested();
         Ok(report)
+    }
+
+    /// Waits until what is recorded of a tree is on its device, where that can be waited for as a whole: its last run
+    /// may not have waited (`--no-sync`). What is read is waited for file by file.
+    fn make_durable(&self, tree: &Path) -> Result<()> {
+        let root = Dir::open(tree).deed("open the directory", tree)?;
+        match if self.read { Ok(()) } else { root.persist_all() } {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+            persisted => persisted.deed("make durable", tree),
+        }
     }
 
     fn read_lists(

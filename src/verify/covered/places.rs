@@ -6,10 +6,13 @@ use crate::{
     error::{Deed, Error, Result},
     event::EventObserver,
     path::directory_of,
-    state::private_dir::NAME,
-    sys::{self, Dir, Durable},
+    state::{PrivateDir, private_dir::NAME},
+    sys::{self, Dir, Durable, stat::Stat},
+    tree::EntryBelow,
+    verify::covered::content::DEED,
     verify::covered::lists::{self, Known, Prefix, refuse_index},
     verify::covered::{CoveredJob, PlaceAsked, PlaceReport, Tree},
+    verify::list_diff::is_passing,
 };
 
 impl CoveredJob {
@@ -173,6 +176,26 @@ impl CoveredJob {
         }
         Ok(disks)
     }
+}
+
+/// True for a directory in which runs keep what is theirs: anything of that name in the root, and a private one below.
+pub(super) fn is_private(entry: &EntryBelow<'_>, stat: &Stat) -> bool {
+    let is_one = || {
+        let dir = entry.dir.open_dir(entry.name, false);
+        dir.is_ok_and(|dir| PrivateDir::is_one(&dir, stat))
+    };
+    *entry.name == *NAME && (entry.above.is_root() || is_one())
+}
+
+/// Refuses trash and generations that are not finished, and what lies in them.
+pub(super) fn refuse_passing(tree: &Path) -> Result<()> {
+    let path = tree.canonicalize().deed("look at", tree)?;
+    if !path.iter().any(is_passing) {
+        return Ok(());
+    }
+    let finding = "it is trash, or a generation that is not finished, out of which the next run takes what it likes: give \
+                   a finished copy";
+    Err(Error::finding(DEED, tree, finding))
 }
 
 /// The groups of so many, of which each two that belong together are in one: for each the first of its group.

@@ -182,6 +182,26 @@ fn a_link_to_a_directory_becomes_no_plan() {
     assert_eq!(shell(&cluster.scene, "stat -c %a elsewhere; ls -A elsewhere").trim(), "755");
 }
 
+/// Who may write above two plans can exchange them: then nothing would be copied, and all be said to be done.
+#[test]
+fn a_plan_in_the_place_of_another_is_refused() {
+    need!(Root);
+    let cluster = Cluster::new(1);
+    cluster.plan();
+    shell(&cluster.scene, "mkdir shared && mv plan shared/ && ln -s shared/plan plan");
+    cluster.claim().assert_code(0);
+    // One's own may have any name.
+    shell(&cluster.scene, "rm plan && mv shared/plan shared/other && ln -s shared/other plan");
+    cluster.claim().assert_code(0);
+    shell(&cluster.scene, "chown nobody shared");
+    for run in [cluster.claim(), cluster.finish()] {
+        run.assert_code(2).assert_says("it was made as plan, and others may write above it");
+    }
+    shell(&cluster.scene, "rm plan && mv shared/other shared/plan && ln -s shared/plan plan");
+    cluster.claim().assert_code(0);
+    cluster.finish().assert_code(0);
+}
+
 /// Another user made a directory at the output beforehand, and holds it open, with the one in it: a plan, its shards and
 /// its end put nothing into it that the source keeps from that user.
 #[test]

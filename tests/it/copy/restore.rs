@@ -500,6 +500,10 @@ fn labels_that_others_may_have_given_are_told() {
     assert!(!run.err().contains(told), "{}", run.err());
     shell(&scene, "chmod 777 dst");
     scene.ended(&["restore", "dst", "again"], 0).assert_says(told);
+    // Who may write above it can put another archive there, at any time.
+    shell(&scene, "chmod 755 dst; mkdir up; mv dst up/; chown nobody up");
+    let told = "other users may write above it, and lists have contents alone";
+    scene.ended(&["restore", "up/dst", "third"], 0).assert_says(told);
 }
 
 /// A list that another user put into a directory of ours, where the record of our runs was taken away.

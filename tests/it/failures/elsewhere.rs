@@ -230,8 +230,11 @@ fn a_link_of_another_user_is_not_followed_to_records_and_streams() {
     shell(
         &scene,
         "mkdir -m 755 home victim; mkdir -m 700 closed; echo SECRET >closed/f; ln -s ../victim home/v; \
-         ln -s ../closed home/c; ln -s ../closed/f home/f; chown -hR nobody home; cp dst/*.sha256sum list",
+         ln -s ../closed home/c; ln -s ../closed/f home/f; \
+         ln -s ../dst home/o; chown -hR nobody home; cp dst/*.sha256sum list",
     );
+    // What is only read may be reached by any.
+    scene.bare(["verify", "home/o"]).run().assert_code(0);
     let finding = "is a symbolic link of another user, who says where it leads";
     for line in [
         "-i home/c/f -i src/a -o out",
@@ -246,13 +249,16 @@ fn a_link_of_another_user_is_not_followed_to_records_and_streams() {
         "verify dst --shard 0/1 --results home/c",
         "verify dst --shard 0/1 --results home/v/results",
         "verify dst --merge home/c",
+        "protect home/o",
+        "verify home/o --write-states",
+        "verify home/o --max-bytes 1G",
     ] {
         let run = scene.bare(line.split(' ')).run();
         run.assert_says(finding);
         // Where private records cannot be kept a copy is made without.
         assert_eq!(run.code == Some(0), line.starts_with("--state"), "{line}");
     }
-    assert_eq!(shell(&scene, "ls -A victim"), "");
+    assert_eq!(shell(&scene, "ls -A victim; ls -d dst/.dircopy/parity dst/*.states || true"), "");
 }
 
 /// Links of root are followed, so none is root's where its owner could take it away, nor stays so.

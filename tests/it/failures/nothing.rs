@@ -455,3 +455,20 @@ fn a_source_that_is_moved_is_gone() {
     let command = scene.bare(["link", "dst"]);
     strace.run_stopped(command, || _ = shell(&scene, "ln -sfn other link")).assert_code(0);
 }
+
+/// All that was in a directory would stay listed, as if it had been copied.
+#[test]
+fn a_source_that_was_a_directory_is_not_done_as_a_file() {
+    let scene = Scene::new();
+    scene.src.file("a", "1").file("b", "2");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "mv src was; echo oops >src; echo more >more");
+    scene.copy(&[]).assert_code(2).assert_says("it is a file, and was a directory");
+    assert!(!scene.dst.join("src").exists());
+    // Another file may come beside.
+    scene.bare(["more", "dst"]).run().assert_code(0);
+    shell(&scene, "rm dst/.dircopy/source");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "rm src; mv was src");
+    scene.copy(&[]).assert_code(0);
+}

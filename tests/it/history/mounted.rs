@@ -30,7 +30,13 @@ fn one_that_was_there_in_one_run_is_missed() {
     scene.copy(&["--exclude=/sub"]).assert_code(0);
     is_refused(&scene.copy(&all));
     assert!(scene.dst.join("sub/x").exists());
-    // One without --mirror takes the source as it is.
+    // Nor is one without --mirror done, until it is told to take the source as it is.
+    for _ in 0..2 {
+        let run = scene.copy(&[]);
+        run.assert_code(1).assert_says("src/sub: another file system was mounted there");
+    }
+    is_refused(&scene.copy(&all));
+    scene.copy(&["--allow-empty"]).assert_code(0);
     scene.copy(&[]).assert_code(0);
     scene.copy(&all).assert_code(0);
     assert!(!scene.dst.join("sub/x").exists());

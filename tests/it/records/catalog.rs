@@ -290,6 +290,18 @@ fn a_list_on_its_disk_is_no_further_place() {
     lacking(&scene);
     catalog(&scene, &["status", "--copies", "1"], 0);
 
+    // So may one of another disk that is kept in an output, whatever it is called.
+    catalog(&scene, &["forget", copied.trim_start_matches("lists/")], 0);
+    scene.src.file("z", "three");
+    scene.bare(["-q", "src", "b"]).run().assert_code(0);
+    shell(&scene, "cp b/dircopy-*sum a/");
+    let theirs = shell(&scene, "basename b/dircopy-*sum").trim().to_owned();
+    let run = catalog(&scene, &["add", &format!("a/{theirs}")], 0);
+    run.assert_prints(&["which disk it is of is not known"]);
+    let run = catalog(&scene, &["find", "z"], 0);
+    run.assert_prints(&[&format!("{theirs}: z")]);
+    catalog(&scene, &["find", "x"], 0).assert_prints(&["recorded"]);
+
     fs::write(scene.path("films"), format!("# dircopy span: 1 disk\n{}  1/x\n", "a".repeat(64)))
         .unwrap();
     catalog(&scene, &["add", "films"], 2).assert_says("it is the index of a span");
@@ -344,6 +356,14 @@ fn a_catalogue_that_others_may_change_is_refused() {
         }
         catalog(&scene, &["find", "7"], 0);
     }
+    // Who may write above it can put another directory there.
+    shell(&scene, "mkdir -m 755 up; mv cat up/; chown nobody up");
+    for at in [&["find", "7"][..], &["add", "a"], &["status"]] {
+        let named = [&["catalog", at[0], "--catalog", "up/cat/c.sqlite"], &at[1..]].concat();
+        let run = scene.bare(named).run();
+        run.assert_code(2).assert_says("another user may change ").assert_says("/up: ");
+    }
+    shell(&scene, "mv up/cat .");
     // The usual directory is made so that it can be used, whatever new ones get.
     shell(&scene, "chgrp nogroup . && chmod g+s .");
     let add = scene.bare(["catalog", "add", "a"]);

@@ -176,6 +176,12 @@ fn a_check_of_a_job_refuses_what_the_run_would() {
             "is for a directory",
         ),
         ("input = '{}/src'\noutput = '{}/dst'\nreport = '{}/none/'", "cannot write the report"),
+        ("input = '{}/src'\noutput = '{}/dst'\non-end = '{}/none'", "the command of --on-end"),
+        ("input = '{}/src'\noutput = '{}/dst'\nfiles-from = '{}/none'", "the list of names"),
+        (
+            "input = '{}/src'\noutput = '{}/dst'\nreport = '{}/r'\nsign = '{}/none'",
+            "cannot sign with",
+        ),
         ("input = '{}/src/a'\noutput = '{}/dst'\nlog = '{}/src/a'", "it is what is to be copied"),
     ] {
         let text = ends.replace("{}", &scene.root().display().to_string());

@@ -498,6 +498,79 @@ fn what_lies_beside_generations_is_in_none_of_them() {
     covered(&scene, &asked, 5);
 }
 
+/// Trash, a generation that is not finished and private directories lie below the directories that people give.
+#[test]
+fn what_a_later_run_takes_away_counts_nowhere_below_a_place() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    copied(&scene, &["a/cards"]);
+    shell(
+        &scene,
+        "rm -r src/d && printf three >src/left && mkdir -p a/gen && \
+         cp -r src a/gen/2026-01-02T030405Z.part && cp src/left a/cards/.dircopy/",
+    );
+    let lacks = |place: &str| {
+        let run = covered(&scene, &[place, "--copies", "1", "--read"], 4);
+        run.assert_prints(&["at 0 of 1 place: left (not at a"]);
+    };
+    // Nothing is finished there, and the next run removes what the card has no more.
+    lacks("a/gen");
+    lacks("a");
+    shell(&scene, "mkdir -p a/cards/.dircopy-trash/x && cp src/left a/cards/.dircopy-trash/x/");
+    lacks("a/cards");
+    lacks("a");
+    for place in
+        ["a/gen/2026-01-02T030405Z.part", "a/cards/.dircopy-trash", "a/cards/.dircopy-trash/x"]
+    {
+        let run = covered(&scene, &[place, "--copies", "1", "--read"], 2);
+        run.assert_says("out of which the next run takes what it likes");
+    }
+    shell(&scene, "cp src/left a/");
+    covered(&scene, &["a", "--copies", "1", "--read"], 0);
+}
+
+/// A run may not have waited for the disk; what is read is waited for file by file.
+#[test]
+fn what_was_not_waited_for_is_waited_for_before_the_answer() {
+    need!(Root, Mount, Strace);
+    let (scene, _mounts) = shelf();
+    scene.bare(["-q", "--no-sync", "src", "a"]).run().assert_code(0);
+    let asked = ["covered", "src", "--count-memory", "a", "--copies", "1"];
+    let asked = |inject: &[&str]| {
+        let strace = [&["strace", "-f", "-o", "calls", "-e", "trace=syncfs"], inject].concat();
+        scene.bare(asked).under(strace).run()
+    };
+    asked(&[]).assert_code(0);
+    let trace = fs::read_to_string(scene.path("calls")).unwrap();
+    assert_eq!(trace.lines().filter(|line| line.contains("syncfs(")).count(), 1, "{trace}");
+    let run = asked(&["-e", "inject=syncfs:error=EIO"]);
+    run.assert_code(2).assert_says("cannot make durable a: Input/output error");
+}
+
+/// Where the modification time is told for a change time, nothing shows that a file was edited and its time set back.
+#[test]
+fn a_place_without_change_times_counts_only_where_it_is_read() {
+    need!(Root, Mount, Fuse);
+    if !have(&[Need::Program("rclone")]) {
+        return;
+    }
+    let (scene, _mounts) = shelf();
+    let mount = "mkdir back over && rclone mount back over --daemon --vfs-cache-mode full --vfs-write-back 10ms \
+                 --dir-perms 0700 --file-perms 0600 --attr-timeout 0 --dir-cache-time 0 --cache-dir $PWD/cache";
+    shell(&scene, mount);
+    scene.bare(["src", "over/x"]).run();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    scene.bare(["src", "over/x"]).run();
+    let place = ["over/x", "--copies", "1"];
+    let run = scene.bare([&["covered", "src", "--count-memory"], &place[..]].concat()).run();
+    let read = scene.bare([&["covered", "src", "--count-memory", "--read"], &place[..]].concat());
+    let read = read.run();
+    shell(&scene, "fusermount3 -u over");
+    run.assert_code(4)
+        .assert_prints(&["over/x has files that no record of yours proves so: add --read"]);
+    read.assert_code(0);
+}
+
 /// A bag and generations are refused as the output of a plain copy, and what options they take is not known.
 #[test]
 fn what_a_place_lacks_is_copied_as_the_place_was_made() {
