@@ -451,9 +451,13 @@ fn verdict(job: &CoveredJob, report: &CoveredReport, amiss: u64) -> (Exit, Strin
             Exit::Unusable,
             format!("{} could not be read", count(report.unusable, "line or list")),
         ),
-        () if report.failed > 0 => {
-            (Exit::Incomplete, format!("{} of it could not be read", count(report.failed, "entry")))
-        }
+        () if report.failed > 0 => (
+            Exit::Incomplete,
+            format!(
+                "{} of it could not be read, or changed meanwhile",
+                count(report.failed, "entry")
+            ),
+        ),
         () => (Exit::Incomplete, "something changed at a place meanwhile".to_owned()),
     };
     (verdict.0, format!("not covered: {}; do not erase {}", verdict.1, Shown::path(&job.source)))

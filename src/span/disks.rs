@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     copy::CopyJob, copy::OutputJob, copy::Prepared, copy::before::check,
     copy::before::check::DiskDemands, copy::before::check::Opened, error::Deed, error::Error,
-    error::Result, event::Event, io::CopyOptions, manifest::ManifestName, path::Shown, span::SPAN,
-    span::SpanDisk, span::called, span::in_words, span::memory::Memory, staged::moved,
-    state::FinishedManifest, state::Missing, state::Note, state::PrivateDir, state::SourceMark,
-    state::notes::is_top, state::notes::top_of, state::record::numbers, sys, sys::Dir,
-    sys::DirListing, sys::Durable, sys::FreeSpace, sys::ListedEntry, sys::NoOwnMount,
+    error::Result, event::Event, hash::Algorithm, io::CopyOptions, manifest::ManifestName,
+    path::Shown, span::SPAN, span::SpanDisk, span::called, span::in_words, span::memory::Memory,
+    staged::moved, state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
+    state::SourceMark, state::notes::is_top, state::notes::top_of, state::record::numbers, sys,
+    sys::Dir, sys::DirListing, sys::Durable, sys::FreeSpace, sys::ListedEntry, sys::NoOwnMount,
     tree::OutputDir, tree::Patience,
 };
 
@@ -45,6 +45,9 @@ pub struct SpanNote {
     /// Number of files that were on no disk yet.
     #[serde(default)]
     pub waiting: u64,
+    /// By what its digests are; not in notes of earlier versions.
+    #[serde(default)]
+    pub algorithm: Option<Algorithm>,
 }
 
 /// A disk as the others know it.
@@ -238,6 +241,26 @@ impl AbsentDisk {
 }
 
 impl Disks {
+    /// Refuses digests of another algorithm than the last index has of disks that are not here: one index has one kind.
+    ///
+    /// # Errors
+    /// They are others.
+    pub fn refuse_other_digests(&self, job: &CopyJob) -> Result<()> {
+        let noted = self.noted.as_ref().and_then(|noted| noted.algorithm);
+        let absent = self.absent.iter().find(|it| !it.is_new());
+        match noted.zip(absent).filter(|(before, _)| *before != job.options.algorithm) {
+            Some((before, absent)) => {
+                let finding = format!(
+                    "it is not here, and the digests of its files are by {}: give --hash {}, or connect all disks",
+                    before.shown(),
+                    before.name()
+                );
+                Err(Error::finding(SPAN, absent.words(), finding))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Opens the disks that are here, and gives each its number.
     ///
     /// # Errors

@@ -169,7 +169,8 @@ impl IndexWriting<'_> {
                 {
                     name = next;
                 }
-                SpanNote { version, members, index: name.span(), digest, waiting }
+                let (index, algorithm) = (name.span(), Some(self.job.options.algorithm));
+                SpanNote { version, members, index, digest, waiting, algorithm }
             }
         };
         let written = targets.iter().enumerate().filter_map(|(at, target)| {

@@ -11,13 +11,13 @@ use crate::{
     copy::CopyJob, copy::OutputRun, copy::Prepared, copy::before::space::least,
     copy::before::space::part_files, copy::links, error::Deed, error::Error, error::Result,
     event::Event, event::EventObserver, parity::Share, path::Examples, path::RelPath, span::SPAN,
-    span::disks::Disk, span::disks::Disks, span::disks::FORGOTTEN, span::index::hints,
-    span::memory::Seen, span::place::Placed, span::place::Placing, span::place::Room,
-    span::place::SpanOrder, span::place::Wanted, state::Knowledge, state::Missing,
-    state::PrivateDir, sys, sys::Dir, sys::DirListing, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time, tree::Decision, tree::JoinReader, tree::LastDir, tree::OutputDir,
-    tree::PathRecord, tree::Patience, tree::SortedRecords, tree::Sorter, tree::SourceStat,
-    tree::WalkEvent, tree::WalkItem, tree::by_path, tree::names::is_within,
+    span::disks::AbsentDisk, span::disks::Disk, span::disks::Disks, span::disks::FORGOTTEN,
+    span::index::hints, span::memory::Seen, span::place::Placed, span::place::Placing,
+    span::place::Room, span::place::SpanOrder, span::place::Wanted, state::Knowledge,
+    state::Missing, state::PrivateDir, sys, sys::Dir, sys::DirListing, sys::stat::Kind,
+    sys::stat::Stat, sys::stat::Time, tree::Decision, tree::JoinReader, tree::LastDir,
+    tree::OutputDir, tree::PathRecord, tree::Patience, tree::SortedRecords, tree::Sorter,
+    tree::SourceStat, tree::WalkEvent, tree::WalkItem, tree::by_path, tree::names::is_within,
     tree::overwrite::DestinationStat, tree::overwrite::decide, tree::overwrite::leave_out,
 };
 
@@ -31,6 +31,9 @@ pub struct Plan {
     twice: Examples,
     /// Entries that were in the source and came to no disk before they left it.
     gone: Examples,
+    /// What is remembered of entries on disks that are not here, and that this run did not meet: they are left out, or
+    /// gone for a while.
+    unmet: SortedRecords,
 }
 
 /// What one disk gets.
@@ -99,6 +102,7 @@ impl Plan {
         patience: Patience<'_>,
     ) -> Result<Self> {
         let job = run.job;
+        disks.refuse_other_digests(job)?;
         // It is no single output that the source is held against.
         let output = Arc::new(OutputDir::absent(job.output.clone().into()));
         let prepared = Prepared { output, output_id: None, ..job.prepare(true, patience)? };
@@ -119,10 +123,10 @@ impl Plan {
             return Err(Error::finding(SPAN, absent.words(), FORGOTTEN));
         }
         let known = if seen.is_some() { seen } else { hints(disks, job)? };
-        let mut gone = Examples::default();
-        let joined = Joining { job, disks, gone: &mut gone };
+        let (mut gone, mut unmet) = (Examples::default(), Sorter::new(by_path));
+        let joined = Joining { job, disks, gone: &mut gone, unmet: &mut unmet };
         let items = items.finish().and_then(|items| joined.arrange(&items, known.as_ref()));
-        let items = items.map_err(fail)?;
+        let (items, unmet) = (items.map_err(fail)?, unmet.finish().map_err(fail)?);
         let parts = each.iter().map(|it| it.parts);
         let rooms = Room::of_all(disks, parts, lines);
         let settles = disks.is_to_settle();
@@ -130,7 +134,7 @@ impl Plan {
         let elsewhere = if settles { Some(u64::MAX) } else { elsewhere };
         let wanted = Wanted { order, elsewhere, settles };
         let placed = Placing::of(job, rooms, &items, last_used, wanted).map_err(fail)?;
-        Ok(Self { placed: placed.finish(job)?, failed, items, twice, gone })
+        Ok(Self { placed: placed.finish(job)?, failed, items, twice, gone, unmet })
     }
 
     /// True if the source has anything.
@@ -199,6 +203,11 @@ impl Plan {
             let away = item.away.map(|away| away.there);
             let seen = here.next().or(away).unwrap_or_else(|| source.clone());
             sorter.add_json(&seen, path)?;
+        }
+        let mut unmet = self.unmet.reader();
+        while let Some(record) = unmet.next_record()? {
+            let PathRecord { words, path } = PathRecord::of(record);
+            sorter.add(words, path)?;
         }
         sorter.finish()
     }
@@ -410,6 +419,7 @@ struct Joining<'a> {
     job: &'a CopyJob,
     disks: &'a Disks,
     gone: &'a mut Examples,
+    unmet: &'a mut Sorter,
 }
 
 impl Joining<'_> {
@@ -461,7 +471,8 @@ impl Joining<'_> {
         }
     }
 
-    /// Passes over what is remembered before `path`, or of all that is left: it is not in the source any more.
+    /// Passes over what is remembered before `path`, or of all that is left: it is not in the source any more, or not
+    /// looked at. What is on a disk that is not here stays remembered.
     fn pass_over(&mut self, known: Option<&mut JoinReader>, path: Option<&[u8]>) -> io::Result<()> {
         let Some(known) = known else { return Ok(()) };
         loop {
@@ -471,11 +482,19 @@ impl Joining<'_> {
             };
             let Some(record) = record else { return Ok(()) };
             let PathRecord { path, .. } = PathRecord::of(&record);
-            let seen = PathRecord::of(&record).json::<Seen>();
-            if seen.is_some_and(|seen| seen.at.is_none()) && !self.is_here(path) {
-                self.gone.add(path);
+            let Some(seen) = PathRecord::of(&record).json::<Seen>() else { continue };
+            match seen.at {
+                None if !self.is_here(path) => self.gone.add(path),
+                Some(number) if self.is_away(number) => self.unmet.add_json(&seen, path)?,
+                _ => {}
             }
         }
+    }
+
+    /// True if the disk of this number is one that is not here, and no other has taken its place.
+    fn is_away(&self, number: usize) -> bool {
+        let is_it = |disk: &AbsentDisk| disk.number == number && !disk.is_new();
+        !self.disks.replaced.contains(&number) && self.disks.absent.iter().any(is_it)
     }
 
     /// True if a disk has it that is here: a run may have copied it there that did not come to its end.

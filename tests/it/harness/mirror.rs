@@ -118,6 +118,8 @@ pub enum Habit {
     StraysFromLongNames,
     /// The modification time is told for the change time: FAT, exFAT.
     HasNoChangeTimes,
+    /// The same, in whole seconds.
+    HasNoChangeTimesButSeconds,
     /// A file has a little earlier change time until it is opened and asked for anew: libfuse 2, for a second.
     TellsChangesLate,
     /// A new file can be opened again when it was closed, and one that nothing was written to comes back once when it
@@ -409,9 +411,10 @@ impl Shown {
             blocks: stat.blocks(),
             atime: time(stat.atime(), stat.atime_nsec()),
             mtime: time(stat.mtime() + moved.unwrap_or(0), stat.mtime_nsec()),
-            ctime: match self.has(Habit::HasNoChangeTimes) {
-                true => time(stat.mtime(), stat.mtime_nsec()),
-                false => time(stat.ctime() - i64::from(is_late), stat.ctime_nsec()),
+            ctime: match () {
+                () if self.has(Habit::HasNoChangeTimes) => time(stat.mtime(), stat.mtime_nsec()),
+                () if self.has(Habit::HasNoChangeTimesButSeconds) => time(stat.mtime(), 0),
+                () => time(stat.ctime() - i64::from(is_late), stat.ctime_nsec()),
             },
             crtime: UNIX_EPOCH,
             kind,

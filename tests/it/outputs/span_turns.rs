@@ -301,6 +301,54 @@ fn an_edit_that_keeps_the_time_wants_its_disk() {
     shelf.run(&[]).assert_code(0);
 }
 
+/// What a run leaves out, or does not find, stays where it is on a disk that is not here: its edit goes there.
+#[test]
+fn what_a_run_did_not_meet_is_remembered() {
+    need!(Mount, Loop);
+    Mount::privately();
+    for (what, more) in [("true", &["--exclude=/00"][..]), ("mv src/00 kept", &[])] {
+        let mut shelf = shelf(2);
+        shelf.put('A');
+        shelf.run(&[]).assert_code(7);
+        shelf.put('B');
+        shelf.run(&[]).assert_code(0);
+        // So that there is room for another version.
+        shelf.put('A');
+        shell(&shelf.scene, "rm src/05 m/05");
+        shelf.run(&[]).assert_code(0);
+        shelf.put('B');
+        shell(&shelf.scene, what);
+        shelf.run(more).assert_code(0);
+        shell(
+            &shelf.scene,
+            "test -e src/00 || mv kept src/00; printf EDIT | dd of=src/00 conv=notrunc status=none",
+        );
+        let update = ["--overwrite-policy", "update"];
+        shelf.run(&update).assert_code(7).assert_prints(&["LABEL=sA (1 file"]);
+        assert!(!shelf.has().contains(&"00".to_owned()), "{what}");
+        shelf.put('A');
+        shelf.run(&update).assert_code(0);
+        assert_eq!(shell(&shelf.scene, "cmp src/00 m/00"), "");
+    }
+}
+
+/// One index has digests of one kind; those of a disk that is not here cannot be made anew.
+#[test]
+fn other_digests_than_at_a_disk_that_is_not_here_are_refused_before_anything_is_copied() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    shelf.put('A');
+    shelf.run(&["--hash", "sha512"]).assert_code(7);
+    shelf.put('B');
+    shelf
+        .run(&[])
+        .assert_code(2)
+        .assert_says("are by SHA-512: give --hash sha512, or connect all disks");
+    assert!(shelf.has().is_empty());
+    shelf.run(&["--hash", "sha512"]).assert_code(0);
+}
+
 /// Files that cannot be replaced on either of two disks do not have these wanted in turn for ever, and are tried again
 /// when their disk is in.
 #[test]

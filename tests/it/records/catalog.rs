@@ -88,6 +88,23 @@ fn a_disk_is_known_again_by_its_uuid() {
     catalog(&scene, &["forget", &place], 2).assert_says("none of this name or UUID");
 }
 
+/// A btrfs has no device of its own by which it would be known.
+#[test]
+fn two_disks_of_btrfs_are_two() {
+    need!(Root, Mount, Loop, Kinds);
+    Mount::privately();
+    let scene = Scene::new();
+    fs::create_dir(scene.path("at")).unwrap();
+    for name in ["one", "two"] {
+        let _disk = Mount::of_kind("btrfs", &scene.path(name), &scene.path("at"));
+        scene.src.file(name, name);
+        scene.bare(["-q", "src", "at/x", "--catalog=c.sqlite"]).run().assert_code(0);
+        scene.src.remove(name);
+    }
+    catalog(&scene, &["find", "one", "two"], 0);
+    assert_eq!(asked(&scene, "SELECT count(DISTINCT uuid) FROM place").trim(), "2");
+}
+
 /// Contents by digest, by another file, and by lists of other programs; what is too old or has too few copies.
 #[test]
 fn what_is_looked_for_is_found_by_whatever_is_known_of_it() {

@@ -88,14 +88,18 @@ fn add_layers(option: &[u8], deepest: u32, disks: &mut BTreeSet<String>) {
     }
 }
 
-/// The devices of a btrfs, one of which is `source`, by their directories in /sys.
-fn btrfs_devices(source: &Path) -> Option<Vec<PathBuf>> {
+/// The directory in /sys of a btrfs, one of whose devices is `source`. It is called by the UUID.
+pub fn btrfs_of(source: &Path) -> Option<PathBuf> {
     let source = source.canonicalize().ok()?;
     let name = source.file_name()?;
-    let all = fs::read_dir("/sys/fs/btrfs").ok()?;
-    let devices = all.flatten().map(|one| one.path().join("devices"));
-    let devices = devices.into_iter().find(|devices| devices.join(name).exists())?;
-    Some(fs::read_dir(devices).ok()?.flatten().map(|entry| entry.path()).collect())
+    let mut all = fs::read_dir("/sys/fs/btrfs").ok()?.flatten().map(|one| one.path());
+    all.find(|one| one.join("devices").join(name).exists())
+}
+
+/// The devices of a btrfs, one of which is `source`, by their directories in /sys.
+fn btrfs_devices(source: &Path) -> Option<Vec<PathBuf>> {
+    let devices = fs::read_dir(btrfs_of(source)?.join("devices")).ok()?;
+    Some(devices.flatten().map(|entry| entry.path()).collect())
 }
 
 /// Adds what the block device at `at` in /sys is made of.
@@ -112,9 +116,21 @@ fn add_block(at: &Path, deepest: u32, disks: &mut BTreeSet<String>) {
     disks.extend(LoopImage::of(&at).map(|image| format!("file system {}", image.device)));
     let Ok(text) = fs::read(at.join("loop/backing_file")) else { return };
     let path = Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii_end()));
+    // It may be of a disk or a partition, and of no file.
+    if let Ok(Some(number)) = device_number(path) {
+        add_block(&Path::new("/sys/dev/block").join(number), left, disks);
+    }
     if let Some(above) = path.parent().and_then(|above| Dir::open(above).ok()) {
         add_of(&above, left, disks);
     }
+}
+
+/// The number of a block device, as `/sys/dev/block` has it; `None` of anything else.
+fn device_number(path: &Path) -> io::Result<Option<String>> {
+    let found = rustix::fs::stat(path)?;
+    let is_block = rustix::fs::FileType::from_raw_mode(found.st_mode).is_block_device();
+    let (major, minor) = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
+    Ok(is_block.then(|| format!("{major}:{minor}")))
 }
 
 // Whether the device of a directory was away: by numbers that the kernel gives anew when one comes, or it starts.

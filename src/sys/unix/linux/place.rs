@@ -12,8 +12,9 @@ use std::{
 
 use crate::sys::types::{MountedVolume, NoOwnMount, VolumeDetails};
 use crate::{
-    path::RelPath, sys::unix::dir::Dir, sys::unix::process::patiently,
-    sys::unix::system::data_place::ExtentMap,
+    path::RelPath, sys::unix::dir::Dir, sys::unix::kind::BTRFS, sys::unix::kind::fs_kind,
+    sys::unix::process::patiently, sys::unix::system::data_place::ExtentMap,
+    sys::unix::system::disks::btrfs_of,
 };
 
 /// A directory's place: the file system and the path from its root.
@@ -311,6 +312,10 @@ pub fn volume_uuid(dir: &Dir) -> io::Result<Option<String>> {
         return Ok(Some(uuid));
     }
     let noted = match MountLine::of(dir) {
+        // It has no device of its own, by which udev would know it.
+        Ok(Some(mount)) if fs_kind(dir) == Some(BTRFS) => {
+            btrfs_of(&mount.source).and_then(|it| Some(it.file_name()?.to_owned()))
+        }
         Ok(mount) => {
             mount.map(|mount| noted_in_udev(&mount, "ID_FS_UUID_ENC")).transpose()?.flatten()
         }
