@@ -14,7 +14,7 @@ use crate::{
     hash::{Algorithm, Digest},
     manifest::ManifestName,
     path::{Examples, RelPath, Shown, directory_of},
-    sys::{self, Dir, PlainUse},
+    sys::{self, Dir, Place, PlainUse},
     verify::{
         CoveredJob, DiffJob, Found, OwnManifests, Proof, Recorded, Tree, is_enough, refuse_index,
         time_of_list,
@@ -191,20 +191,24 @@ fn of_tree(job: &AddJob) -> Result<Whereabouts> {
         Dir::open(dir).and_then(|dir| dir.identity()).is_ok_and(|there| there.dev == device)
     };
     let mount = path.ancestors().take_while(is_on_it).last().unwrap_or(&path).to_path_buf();
-    let below = path.strip_prefix(&mount).unwrap_or(Path::new(""));
     let details = sys::volume_details(&root);
     let text = |it: OsString| match it.into_string() {
         Ok(text) => text,
         Err(other) => Shown::bytes(other.as_encoded_bytes()).to_string(),
     };
     let uuid = details.uuid.filter(|uuid| uuid.chars().any(|c| !matches!(c, '0' | '-')));
+    // Of one that is known whatever is mounted of it: bind mounts and subvolumes begin elsewhere than at its top.
+    let place = if uuid.is_some() { Place::of(&root).ok().flatten() } else { None };
+    let below =
+        place.as_ref().and_then(Place::way_from_top).or_else(|| path.strip_prefix(&mount).ok());
+    let below = RelPath::of(below.unwrap_or(Path::new(""))).as_bytes().to_vec();
     let label = details.label.filter(|label| !label.is_empty()).map(text);
     let of_disk = || label.or(uuid.clone()).unwrap_or_else(|| Shown::path(&mount).to_string());
     Ok(Whereabouts {
         name: job.place.clone().unwrap_or_else(of_disk),
         is_asked: job.place.is_some(),
         serial: details.serial.map(text),
-        below: RelPath::of(below).as_bytes().to_vec(),
+        below,
         time: Some(now()),
         list: None,
         uuid,

@@ -22,8 +22,8 @@ use rusqlite::{
 use crate::{
     error::{Deed, Error, Result},
     event::Stop,
-    path::{Shown, directory_of},
-    sys::{self, Dir, PlainUse},
+    state::user_data,
+    sys::{self, PlainUse},
 };
 
 const DEED: &str = "use the catalogue";
@@ -100,7 +100,7 @@ impl Catalog {
     /// It cannot be made or used.
     pub fn open_or_make(path: &Path, stop: &Stop) -> Result<Self> {
         if let Some(dir) = path.parent().filter(|_| Self::usual_path().as_deref() == Some(path)) {
-            make_private(dir).deed("make the directory", dir)?;
+            user_data::make_private(dir).deed("make the directory", dir)?;
         }
         refuse_others(path)?;
         sys::open_plain(path, PlainUse::Append).deed(DEED, path)?;
@@ -207,30 +207,11 @@ impl Catalog {
     }
 }
 
-/// Makes a directory, and those above it, for its owner alone, whatever others get by default, unless it is there.
-fn make_private(dir: &Path) -> io::Result<()> {
-    let (above, name) = (directory_of(dir), dir.file_name().unwrap_or_default());
-    if !above.exists() {
-        make_private(above)?;
-    }
-    match Dir::open_named(above)?.make_dir(name, true) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
-    }
-}
-
 /// Refuses one that another user may change. He could also put a journal beside it, which is played into it when it is
 /// opened.
 fn refuse_others(path: &Path) -> Result<()> {
-    let Some(by) = sys::who_else_makes_beside(path).deed(DEED, path)? else {
-        return Ok(());
-    };
-    let finding = format!(
-        "another user may change {}: chown it and chmod go-w it if all there may be trusted, or give a FILE in a \
-         directory of your own (--catalog FILE)",
-        Shown::path(&by)
-    );
-    Err(Error::finding(DEED, path, finding))
+    let remedy = "give a FILE in a directory of your own (--catalog FILE)";
+    user_data::refuse_others(DEED, path, remedy)
 }
 
 /// What is to be done about one that cannot be used.

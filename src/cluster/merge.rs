@@ -10,8 +10,9 @@ use crate::{
     error::Deed, error::Error, error::Result, event::Event, event::EventObserver, hash::Algorithm,
     hash::Digest, manifest::Entries, manifest::Entry, manifest::Fault, manifest::ManifestName,
     manifest::Parsed, manifest::Readers, manifest::Utf16Reader, manifest::lists, path::RelPath,
-    path::Shown, path::directory_of, staged::write_whole, sys, sys::Dir, sys::Uninterrupted,
-    tree::PathRecord, tree::RecordReader, tree::SortedRecords, tree::Sorter, tree::by_path,
+    path::Shown, path::directory_of, staged::write_whole, sys, sys::Attributes, sys::Dir,
+    sys::Uninterrupted, sys::stat::Stat, tree::PathRecord, tree::RecordReader, tree::SortedRecords,
+    tree::Sorter, tree::by_path,
 };
 
 const DEED: &str = "merge manifests into";
@@ -173,7 +174,10 @@ impl InputLines<'_> {
         let fail = |error| Error::io(READ, input, error);
         let file = File::open(input).map_err(fail)?;
         let stat = Dir::stat_file(&file).map_err(fail)?;
-        self.readers.join(Readers::of(Some(&stat)));
+        // What cannot be asked for its access list is its owner's alone.
+        let permitted = Attributes::read(&file).map_or(0o600, |it| it.permitted());
+        let mode = stat.mode & permitted;
+        self.readers.join(Readers::of(Some(&Stat { mode, ..stat })));
         let ours = input.file_name().and_then(ManifestName::parse);
         let mut entries = Entries::of_all(Utf16Reader::new(Uninterrupted(file)));
         while let Some(entry) = entries.next_entry().map_err(fail)? {

@@ -180,6 +180,8 @@ pub struct Options<'a> {
     pub histories: bool,
     /// True if what the record lists and is gone was removed on purpose before the run.
     pub pruned: bool,
+    /// The output is the payload of a bag, whose record counts more than its lists: an older one would contradict them.
+    pub is_payload: bool,
     /// True if what is at the output and not proven gives way, as in a snapshot that becomes a generation.
     pub prunes: bool,
     /// When the run began, as a file would show that is changed at that moment.
@@ -333,6 +335,7 @@ impl<'a> Options<'a> {
             journaling: None,
             histories: false,
             pruned: false,
+            is_payload: false,
             prunes: false,
             began: sys::time_of_change(),
         }

@@ -6,7 +6,7 @@
 //! that nothing goes to another one while it is not known what that has.
 
 use std::{
-    collections::BTreeMap, collections::BTreeSet, ffi::OsStr, fs, io, io::ErrorKind::AlreadyExists,
+    collections::BTreeMap, collections::BTreeSet, ffi::OsStr, io, io::ErrorKind::AlreadyExists,
     path::Path, path::PathBuf,
 };
 
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     copy::CopyJob, error::Deed, error::Error, error::Result, manifest::SummedReader,
-    manifest::SummedWriter, span::SPAN, span::SpanDisk, span::disks::SpanNote, state::Missing,
-    state::Note, state::PrivateDir, sys, sys::Dir, sys::DirListing, sys::stat::Kind,
-    sys::stat::Stat, sys::stat::Time, tree::PathRecord, tree::Patience, tree::SortedRecords,
-    tree::Sorter, tree::by_path,
+    manifest::SummedWriter, path::directory_of, span::SPAN, span::SpanDisk, span::disks::SpanNote,
+    state::Missing, state::Note, state::PrivateDir, state::user_data, sys, sys::Dir,
+    sys::DirListing, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::PathRecord,
+    tree::Patience, tree::SortedRecords, tree::Sorter, tree::by_path,
 };
 
 /// The file with what is remembered of entries, and its first record.
@@ -86,6 +86,12 @@ fn place() -> Option<PathBuf> {
     Some(sys::data_directory()?.join("dircopy").join("spans"))
 }
 
+/// Refuses a directory in which others may put what is remembered, or in the place of which another one.
+fn refuse_others(above: &Path) -> Result<()> {
+    let remedy = "set XDG_DATA_HOME to a directory of your own";
+    user_data::refuse_others(SPAN, &above.join("1"), remedy)
+}
+
 /// The source, as it is known again.
 fn source_of(job: &CopyJob) -> String {
     let source = job.source.canonicalize().unwrap_or_else(|_| job.source.clone());
@@ -139,6 +145,7 @@ impl Memory {
         let memory =
             place().and_then(|above| Self::all(&above).find(|memory| is_one(&memory.series)));
         if let Some(memory) = memory.as_ref().filter(|_| !job.dry_run) {
+            refuse_others(directory_of(&memory.path))?;
             patience.lock(&memory.private, &memory.path)?;
         }
         Ok(memory)
@@ -194,7 +201,8 @@ impl Memory {
     /// It cannot be made.
     pub fn make(job: &CopyJob, patience: Patience<'_>) -> Result<Self> {
         let above = &place().unwrap_or_default();
-        fs::create_dir_all(above).deed("make the directory", above)?;
+        user_data::make_private(above).deed("make the directory", above)?;
+        refuse_others(above)?;
         let dir = Dir::open(above).deed("open the directory", above)?;
         for number in 1..=MOST_SPANS {
             let name = number.to_string();

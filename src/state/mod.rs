@@ -23,6 +23,7 @@ pub mod rescues;
 pub mod row;
 mod sizes;
 mod source_mark;
+pub mod user_data;
 
 /// The link in an output of generations to the newest one.
 pub const LATEST: &str = "latest";

@@ -25,6 +25,10 @@ const TOO_LONG: &str = "its path is longer than a list can have (127 KiB)";
 pub const MADE_UP: &str = "its files are made up by the kernel as they are read (/proc, /sys and the like), and \
                            links into it are not followed";
 
+/// Why a directory of the output stays closed whose counterpart was.
+pub const CLOSED_MEANWHILE: &str = "it was moved, or its owner or permissions were changed, meanwhile, so its copy is closed to others where that \
+                                    can be done, and what else is in it is not copied: run again";
+
 /// Number of files a process must be allowed to have open for each level that a walk may go down: the directories of
 /// both sides are held open on the way, and two thirds of the allowance are for others: files, finished directories
 /// that wait for their group, and other outputs.
@@ -284,9 +288,7 @@ impl Walk<'_> {
                 first.get_or_insert(source);
             }
         }
-        let finding = "it was moved, or its owner or permissions were changed, meanwhile, so its copy is closed to \
-                       others where that can be done, and what else is in it is not copied: run again";
-        Some(Error::finding("copy", first?.path(), finding))
+        Some(Error::finding("copy", first?.path(), CLOSED_MEANWHILE))
     }
 
     /// Hands on the next entries of a directory, or notes that there are no more.

@@ -473,12 +473,7 @@ fn count_rows(rows: &mut Rows, counts: &Counts, rotten: &str) {
         ),
         Counted("dropped", counts.dropped_lines, "line", "for what has left the source"),
         Counted("not moved", counts.not_departed, "piece", "gone from the source"),
-        Counted(
-            "closed",
-            counts.closed,
-            "directory",
-            "with something in it that is not of the source",
-        ),
+        Counted("closed", counts.closed, "directory", "that stays closed to others"),
         Counted("foreign", counts.foreign, "entry", "at the output, not in the source"),
         Counted(
             "also listed",

@@ -362,6 +362,11 @@ impl<'a> Accounting<'a> {
         self.give_up(Error::finding("go on hashing", error.path(), finding));
     }
 
+    /// The source that is copied.
+    pub fn source(&self) -> &SourceDir {
+        self.source.root()
+    }
+
     /// A file of the source was read.
     pub fn was_read(&mut self) {
         self.source.good();

@@ -8,7 +8,7 @@ use crate::{
     copy::record::rotation::Rotation, error::Deed, error::Error, error::Result, hash::Sha256,
     io::Durability, io::read_back::is_proven, manifest::ManifestFile, path::RelPath, path::Shown,
     state::FinishedManifest, sys, sys::Attributes, sys::Dir, sys::stat::Stat, tree::HandOver,
-    tree::OutputDir, tree::SourceDir,
+    tree::OutputDir, tree::SourceDir, tree::walk::CLOSED_MEANWHILE,
 };
 
 /// The deed in errors about a directory that stays closed.
@@ -135,6 +135,7 @@ impl Committer<'_> {
 
     /// Everything in a directory is done: it gets its attributes.
     pub(crate) fn finish_directory(&mut self, output: &Arc<OutputDir>) {
+        self.hold_back_if_closed(output);
         match output.work.hand_over.as_ref() {
             // Why was told.
             _ if output.is_withheld() => {
@@ -151,6 +152,25 @@ impl Committer<'_> {
         self.persist_dir(output);
         let above = output.work.hand_over.as_ref().and_then(|over| over.above.clone());
         above.iter().for_each(|above| self.arrived(above));
+    }
+
+    /// Holds the label of a directory back if its counterpart was closed since the walk left that: what was read last,
+    /// or once more, may be kept from those whom the label lets in.
+    fn hold_back_if_closed(&mut self, output: &OutputDir) {
+        let follows = self.context.options.follow;
+        if follows || output.finish.is_none() || output.is_withheld() {
+            return;
+        }
+        let (source, path) = (self.accounting.source(), output.rel.path());
+        let Ok(dir) = source.handle.open_below(&path) else { return };
+        // The label of a root that was there is the user's, and another directory may have the name by now.
+        if !dir.identity().is_ok_and(|id| output.gets_label_of(id)) {
+            return;
+        }
+        if output.withhold(&dir, None, || true) {
+            let path = source.path_below(&path);
+            self.accounting.closed(&Error::finding("copy", path, CLOSED_MEANWHILE));
+        }
     }
 
     /// True if the label of a directory waits until the entries that have left the source are out of it, or of one

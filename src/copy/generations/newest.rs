@@ -27,6 +27,7 @@ pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<bool> {
         return Ok(false);
     }
     let name = name.to_string();
+    let has_links = root.read_name_link(LATEST.as_ref()).is_ok_and(|link| link.is_some());
     match create_link(root, LATEST.as_ref(), name.as_ref()) {
         Ok(link) => {
             let published = root.publish(&link, LATEST.as_ref(), true);
@@ -40,6 +41,8 @@ pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<bool> {
             }
             root.persist()?;
         }
+        // Where there is one, there can be another.
+        Err(error) if has_links => return Err(error),
         Err(_) => {
             let text = format!("{name}\n");
             let fill = |file: &mut std::fs::File| sys::write_all(&*file, text.as_bytes());

@@ -29,10 +29,12 @@ impl<'a> Committer<'a> {
     }
 
     /// The private record cannot be written. What it would have said the next run reads. But a generation is one only
-    /// with its record: without it the tree stays unfinished, and so does one of a run that was cut short.
+    /// with its record: without it the tree stays unfinished, and so does one of a run that was cut short. So does a
+    /// bag.
     pub(crate) fn not_recorded(&mut self, failed: Option<Error>) {
         let Some(error) = failed else { return };
-        if !self.context.options.pruned || self.is_cut_short() {
+        let Options { pruned, is_payload, .. } = self.context.options;
+        if !(pruned || is_payload) || self.is_cut_short() {
             let error = error.with_note("; the next run reads what it would have said");
             return self.accounting.warn(&error);
         }
@@ -40,8 +42,12 @@ impl<'a> Committer<'a> {
             Cause::Io(cause) if sys::is_disk_full(cause) => "make room, and run again",
             _ => "run again",
         };
-        let note =
-            format!("; without it the tree is no generation, and stays unfinished: {remedy}");
+        let note = match is_payload {
+            true => format!("; without it the directory is no bag: {remedy}"),
+            false => {
+                format!("; without it the tree is no generation, and stays unfinished: {remedy}")
+            }
+        };
         self.accounting.give_up(error.with_note(note));
     }
 

@@ -257,6 +257,7 @@ impl CopyJob {
                 && output.is_some_and(|dir| dir.can_publish_nameless(parts)),
             journaling: self.journaling(prepared.secret).filter(|_| prepared.is_ours_alone),
             pruned: self.pruned,
+            is_payload: self.payload.is_some(),
             prunes: self.prunes,
             began: beside.map_or_else(sys::time_of_change, |beside| beside.began),
             histories: self.media.as_ref().is_some_and(|it| it.histories.is_some()),

@@ -155,8 +155,7 @@ impl Attributes {
     /// Those of the source's group come as all others there, and they and those of the entry's own get no more than a
     /// list gives them at the source.
     pub(super) fn mode_of_another(&self, source: &Stat, gid: u32) -> u32 {
-        let list = self.0.iter().find(|(name, _)| name.as_c_str() == ACCESS_LIST);
-        let [all, own] = list.map_or([0o7; 2], |(_, list)| of_groups(list, gid));
+        let [all, own] = self.access_list().map_or([0o7; 2], |list| of_groups(list, gid));
         let mode = mode_of_another(source, gid);
         if gid == source.gid { mode } else { mode & (0o7700 | own << 3 | all) }
     }
@@ -216,8 +215,7 @@ impl Attributes {
     /// for all others would let in: who is named in it, or in a group that is, is not asked for those. A list that
     /// cannot be taken apart may.
     pub fn deny_somebody(&self) -> bool {
-        let list = self.0.iter().find(|(name, _)| name.as_c_str() == ACCESS_LIST);
-        list.is_some_and(|(_, list)| denies(list).unwrap_or(true))
+        self.access_list().is_some_and(|list| denies(list).unwrap_or(true))
     }
 
     /// True if these keep somebody out, and `others` have not the same access lists.
@@ -230,11 +228,19 @@ impl Attributes {
         self.access_lists().any(|list| !others.has(list))
     }
 
+    /// The most permissions of an entry that has none of these access lists: where there is one, the bits of the group
+    /// are its mask.
+    pub fn permitted(&self) -> u32 {
+        self.access_list().map_or(0o7777, permitted_without)
+    }
+
     /// Drops what gives rights (access lists, capabilities and what only root may set), unless `others` have the same.
-    /// Returns whether anything is gone, and the most permissions of an entry without that.
+    /// Returns whether anything is gone, and the most permissions of an entry without that, and without the lists that
+    /// only the others have.
     pub fn keep_rights_of(&mut self, others: &Self) -> (bool, u32) {
         let had = self.0.len();
-        let mut permitted = 0o7777;
+        let is_wider = others.open_more_than_those(self);
+        let mut permitted = if is_wider { others.permitted() } else { 0o7777 };
         self.0.retain(|held| {
             let (name, value) = held;
             let stays = xattr::is_users(name.to_bytes()) || others.0.contains(held);
@@ -258,7 +264,12 @@ impl Attributes {
 
     /// True if there is one that says who may do what with the entry itself.
     pub fn has_access_list(&self) -> bool {
-        self.access_lists().any(|(name, _)| name.as_c_str() == ACCESS_LIST)
+        self.access_list().is_some()
+    }
+
+    fn access_list(&self) -> Option<&[u8]> {
+        let (_, list) = self.0.iter().find(|(name, _)| name.as_c_str() == ACCESS_LIST)?;
+        Some(list)
     }
 
     fn access_lists(&self) -> impl Iterator<Item = &(CString, Vec<u8>)> {

@@ -109,6 +109,11 @@ impl Attributes {
         false
     }
 
+    /// Access lists are no part of a copy here.
+    pub fn permitted(&self) -> u32 {
+        u32::MAX
+    }
+
     /// No attribute here gives rights.
     pub fn keep_rights_of(&mut self, _: &Self) -> (bool, u32) {
         (false, u32::MAX)

@@ -318,6 +318,11 @@ impl Place {
     }
 
     /// Not known here.
+    pub fn way_from_top(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Not known here.
     pub fn file_system(_: &Dir) -> Option<String> {
         None
     }

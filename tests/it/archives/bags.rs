@@ -574,6 +574,37 @@ fn a_text_file_that_cannot_be_written_makes_no_bag() {
     }
 }
 
+/// Its record counts more than its lists: one of before would contradict what is in it, and have it healed to what it was.
+#[test]
+fn a_bag_whose_record_cannot_be_written_is_none() {
+    if !have(&[Need::Strace]) {
+        return;
+    }
+    let mut injected = 0;
+    for write in 1..8 {
+        let scene = Scene::new();
+        scene.src.file("f", "one").file("g", "two");
+        bag(&scene, &[]).assert_code(0);
+        scene.src.file("f", "three").file("n", "new");
+        let args = ["--bag", "--overwrite-policy=update"];
+        let strace = Strace::inject(&scene, "write", &format!("error=EIO:when={write}"))
+            .on(scene.dst.join(".dircopy/payload/record.2"));
+        let run = strace.run(scene.command(args));
+        if strace.injected().is_empty() {
+            continue;
+        }
+        injected += 1;
+        assert_eq!(run.code == Some(0), is_bag(&scene), "write {write}: {}", run.err());
+        if is_bag(&scene) {
+            scene.bare(["verify", "dst"]).run().assert_code(0);
+        }
+        bag(&scene, &["--overwrite-policy=update"]).assert_code(0);
+        is_valid(&scene, "dst");
+        scene.bare(["verify", "dst"]).run().assert_code(0);
+    }
+    assert!(injected > 0);
+}
+
 /// A plain copy onto a bag would lie beside its payload.
 #[test]
 fn a_plain_copy_does_not_go_beside_the_payload_of_a_bag() {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{Run, Scene, content, long, shell};
+use crate::harness::{Need, Run, Scene, content, have, long, shell};
 
 /// A tree with names of every kind.
 fn scene() -> Scene {
@@ -141,6 +141,13 @@ fn the_merged_list_is_as_closed_as_its_inputs() {
     merge(&scene, &["A", "-o", "OPEN"]).assert_code(0);
     merge(&scene, &["A", "B", "-o", "CLOSED"]).assert_code(0);
     assert_eq!(shell(&scene, "stat -c %a CLOSED"), "600\n");
+    if have(&[Need::Attr]) {
+        // The bits of the group are the list's mask.
+        let close = "chmod 640 A; setfacl -m u:1003:r,g::---,m::r A; stat -c %a A | grep -q 640";
+        shell(&scene, close);
+        merge(&scene, &["A", "-o", "LISTED"]).assert_code(0);
+        assert_eq!(shell(&scene, "stat -c %a LISTED"), "600\n");
+    }
 }
 
 /// More lines than fit into memory at once, in no order.

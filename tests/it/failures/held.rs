@@ -560,6 +560,33 @@ fn a_large_file_is_not_copied_out_of_a_directory_that_was_closed() {
     }
 }
 
+/// What was read last may have been written when the directory was closed: its copy stays closed, also where only an
+/// access list says so.
+#[test]
+fn a_directory_that_was_closed_while_its_last_file_was_read_is_not_opened() {
+    need!(Root, Strace, Attr);
+    for close in ["chmod 700 src/d", "setfacl -m u:1003:rx,g::---,m::rx src/d"] {
+        let scene = Scene::on_disk();
+        scene.src.file("d/film", content(3_000_000));
+        shell(
+            &scene,
+            "chmod a+rx . src; chgrp 1002 src/d; chmod 750 src/d; chmod 640 src/d/film; chgrp 1002 src/d/film",
+        );
+        let strace = Strace::inject(&scene, "read,pread64", "signal=STOP:when=3")
+            .exactly_on(scene.src.path("d/film"));
+        let run = strace.run_stopped(scene.command(&["-j1", "--block-size", "64K"]), || {
+            let edit =
+                "printf secret | dd of=src/d/film seek=2999000 bs=1 conv=notrunc status=none";
+            shell(&scene, &format!("{close}; {edit}"));
+        });
+        assert!(strace.log().contains("stopped by SIGSTOP"), "{}", strace.log());
+        assert_eq!(label(&scene, "d").2 & 0o077, 0, "{close}: {}", run.err());
+        run.assert_code(1).assert_says("meanwhile");
+        scene.copy(&[]).assert_code(0);
+        assert_eq!(shell(&scene, "cd src && getfacl d"), shell(&scene, "cd dst && getfacl d"));
+    }
+}
+
 /// What is put into a directory of the source after that was closed is not copied into its open counterpart.
 #[test]
 fn what_is_closed_while_it_is_copied_gets_nothing_more() {

@@ -126,6 +126,21 @@ fn a_healed_file_gets_no_rights_that_the_good_copy_has_not() {
     is_whole(&scene.path("A"));
 }
 
+/// Where there is an access list the bits of the group are its mask.
+#[test]
+fn a_healed_file_is_closed_to_whom_the_list_of_the_good_copy_keeps_out() {
+    need!(Root, Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("x", "content");
+    copies(&scene, &["A", "B"], &[]);
+    shell(
+        &scene,
+        "chmod 640 A/x B/x; chgrp 1002 A/x B/x; printf rotten! >A/x; setfacl -m u:1003:r,g::---,m::r B/x; stat -c %a B/x | grep 640",
+    );
+    heal(&scene, &["A", "B"]).assert_code(0);
+    assert_eq!(shell(&scene, "stat -c %a A/x; cat A/x"), "600\ncontent");
+}
+
 /// Who may write to the directory puts a file of his in the place of the new one, which waits for its name.
 #[test]
 fn a_file_that_takes_the_place_of_the_new_one_is_not_good() {

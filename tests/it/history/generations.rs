@@ -419,3 +419,19 @@ fn generations_of_the_future_are_told_and_not_thinned_by() {
     let run = scene.copy(&["--generations", "--keep", "daily=2"]);
     assert!(!run.assert_code(0).err().contains("future"), "{}", run.err());
 }
+
+/// That a link cannot be made now does not mean that there are none: what leads through it would lead nowhere.
+#[test]
+fn a_latest_that_cannot_be_renewed_is_not_made_a_file() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    scene.copy(&["--generations"]).assert_code(0);
+    let before = shell(&scene, "readlink dst/latest");
+    scene.src.file("b", "2");
+    let strace = Strace::inject(&scene, "symlinkat", "error=EIO:when=1+");
+    let run = strace.run(scene.command(&["--generations"]));
+    assert!(!strace.injected().is_empty());
+    run.assert_code(1).assert_says("latest");
+    assert_eq!(shell(&scene, "readlink dst/latest"), before);
+}

@@ -332,6 +332,31 @@ fn what_a_run_did_not_meet_is_remembered() {
     }
 }
 
+/// Where HOME is another user's, that user says where it leads.
+#[test]
+fn a_memory_that_another_user_may_exchange_is_refused() {
+    need!(Root, Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    shelf.put('A');
+    shell(
+        &shelf.scene,
+        "mkdir closed; mkdir -p data/dircopy; ln -s ../../closed data/dircopy/spans; chown -hR nobody data",
+    );
+    shelf.run(&[]).assert_code(2).assert_says("is a symbolic link of another user");
+    assert_eq!(shell(&shelf.scene, "ls -A closed; ls m"), "");
+    shell(
+        &shelf.scene,
+        "rm data/dircopy/spans; mkdir data/dircopy/spans; chown nobody data/dircopy/spans",
+    );
+    shelf.run(&[]).assert_code(2).assert_says("another user may change");
+    shell(&shelf.scene, "chown -R root data");
+    shelf.run(&[]).assert_code(7);
+    // Also one that is there.
+    shell(&shelf.scene, "chown nobody data/dircopy");
+    shelf.run(&[]).assert_code(2).assert_says("another user may change");
+}
+
 /// One index has digests of one kind; those of a disk that is not here cannot be made anew.
 #[test]
 fn other_digests_than_at_a_disk_that_is_not_here_are_refused_before_anything_is_copied() {

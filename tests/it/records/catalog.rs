@@ -105,6 +105,29 @@ fn two_disks_of_btrfs_are_two() {
     assert_eq!(asked(&scene, "SELECT count(DISTINCT uuid) FROM place").trim(), "2");
 }
 
+/// A bind mount begins elsewhere than at the top of its disk.
+#[test]
+fn two_parts_of_a_disk_that_are_mounted_in_turn_are_two() {
+    need!(Root, Mount, Loop);
+    Mount::privately();
+    let scene = Scene::new();
+    shell(&scene, "mkdir disk at");
+    let _disk = Mount::ext4(&scene.path("disk.img"), 16, &scene.path("disk"));
+    for name in ["one", "two"] {
+        fs::create_dir(scene.path(&format!("disk/{name}"))).unwrap();
+        let _part = Mount::bind(&scene.path(&format!("disk/{name}")), &scene.path("at"));
+        scene.src.file(name, name);
+        scene.bare(["-q", "src", "at", "--catalog=c.sqlite"]).run().assert_code(0);
+        scene.src.remove(name);
+    }
+    let run = catalog(&scene, &["find", "one", "two"], 0);
+    assert!(
+        run.out().contains(": one/one (") && run.out().contains(": two/two ("),
+        "{}",
+        run.out()
+    );
+}
+
 /// Contents by digest, by another file, and by lists of other programs; what is too old or has too few copies.
 #[test]
 fn what_is_looked_for_is_found_by_whatever_is_known_of_it() {

@@ -56,6 +56,11 @@ impl Place {
         self.packs
     }
 
+    /// The way from the top of the file system, whatever part of it is mounted.
+    pub fn way_from_top(&self) -> Option<&Path> {
+        self.path.strip_prefix("/").ok()
+    }
+
     /// The name of the kind of file system that `dir` is on, where the system tells.
     pub fn file_system(dir: &Dir) -> Option<String> {
         let place = Self::of(dir).ok()??;

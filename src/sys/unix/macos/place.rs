@@ -25,6 +25,11 @@ impl Place {
         true
     }
 
+    /// Not told here.
+    pub fn way_from_top(&self) -> Option<&Path> {
+        None
+    }
+
     /// The name of the kind of file system that `dir` is on, where the system tells.
     pub fn file_system(dir: &Dir) -> Option<String> {
         let told = rustix::fs::fstatfs(dir).ok()?;
