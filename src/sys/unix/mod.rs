@@ -5,6 +5,7 @@
 
 mod attributes;
 mod dir;
+mod entering;
 #[cfg_attr(any(target_os = "macos", feature = "portable"), allow(dead_code))]
 mod kind;
 mod link;
