@@ -162,6 +162,15 @@ impl Committer<'_> {
             return;
         }
         let (source, path) = (self.accounting.source(), output.rel.path());
+        // Mostly nothing was changed, and it need not be opened for that: there may be no descriptor left.
+        let is_as_it_was = |(before, _): &(Stat, Attributes)| {
+            let now =
+                sys::name_from_bytes(path.as_bytes()).and_then(|it| source.handle.stat(it, false));
+            now.is_ok_and(|now| (now.id, now.ctime) == (before.id, before.ctime))
+        };
+        if output.finish.as_ref().is_some_and(is_as_it_was) {
+            return;
+        }
         let Ok(dir) = source.handle.open_below(&path) else { return };
         // The label of a root that was there is the user's, and another directory may have the name by now.
         if !dir.identity().is_ok_and(|id| output.gets_label_of(id)) {

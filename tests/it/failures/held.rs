@@ -574,7 +574,7 @@ fn a_directory_that_was_closed_while_its_last_file_was_read_is_not_opened() {
         );
         let strace = Strace::inject(&scene, "read,pread64", "signal=STOP:when=3")
             .exactly_on(scene.src.path("d/film"));
-        let run = strace.run_stopped(scene.command(&["-j1", "--block-size", "64K"]), || {
+        let run = strace.run_stopped(scene.command(["-j1", "--block-size", "64K"]), || {
             let edit =
                 "printf secret | dd of=src/d/film seek=2999000 bs=1 conv=notrunc status=none";
             shell(&scene, &format!("{close}; {edit}"));

@@ -430,7 +430,7 @@ fn a_latest_that_cannot_be_renewed_is_not_made_a_file() {
     let before = shell(&scene, "readlink dst/latest");
     scene.src.file("b", "2");
     let strace = Strace::inject(&scene, "symlinkat", "error=EIO:when=1+");
-    let run = strace.run(scene.command(&["--generations"]));
+    let run = strace.run(scene.command(["--generations"]));
     assert!(!strace.injected().is_empty());
     run.assert_code(1).assert_says("latest");
     assert_eq!(shell(&scene, "readlink dst/latest"), before);
