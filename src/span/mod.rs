@@ -16,7 +16,9 @@ mod plan;
 pub use check::{FoundInIndex, OpenSpan, SpanCheck, is_empty_disk};
 pub use place::SpanOrder;
 
-use std::{collections::BTreeMap, path::Path, sync::atomic::Ordering::Relaxed, time::Instant};
+use std::{
+    collections::BTreeMap, num::NonZero, path::Path, sync::atomic::Ordering::Relaxed, time::Instant,
+};
 
 use crate::{
     copy::CopyJob, copy::Ending, copy::OutputJob, copy::OutputRun, copy::Report,
@@ -31,6 +33,10 @@ use crate::{
 
 /// The deed of a span, in messages.
 const SPAN: &str = "span over the disks";
+
+/// So many manifests stay on a disk, unless it is said how many: a run that finds nothing new leaves one more, and the
+/// disks of a span are full.
+const MANIFESTS: Option<NonZero<usize>> = NonZero::new(2);
 
 /// Why a file that is as in the source, and would be replaced, stays.
 const NO_ROOM_TO_REPLACE: &str = "it is to be replaced, though it is there as in the source, and its disk has no room for a second one: make room \
@@ -366,7 +372,8 @@ impl SpanRun<'_> {
         progress.total_entries.fetch_add(part.entries, Relaxed);
         progress.total_bytes.fetch_add(part.bytes, Relaxed);
         progress.counted.store(true, Relaxed);
-        let mut job = CopyJob { held, ..job.clone() };
+        let keep_manifests = job.keep_manifests.or(MANIFESTS);
+        let mut job = CopyJob { held, keep_manifests, ..job.clone() };
         if self.plan.is_any() {
             job.names = Some(NameList::of_records(part.names, part.entries == 0));
             // There is something, elsewhere.

@@ -523,3 +523,19 @@ fn a_killed_run_goes_on_where_it_was() {
         (vec!["large".into()], vec!["second".into()])
     );
 }
+
+/// A run that finds nothing new leaves a list all the same: full disks are not filled by lists.
+#[test]
+fn runs_that_find_nothing_new_do_not_fill_the_disks() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _disks) = disks(2);
+    for file in 0..1500 {
+        scene.src.file(format!("a-rather-long-name-of-a-file-{file:04}"), content(2000));
+    }
+    for run in 0..12 {
+        let ran = span(&scene, &["d1", "d2"]);
+        assert_eq!(ran.code, Some(0), "run {run}: {}{}", ran.out(), ran.err());
+    }
+    assert_eq!(shell(&scene, "ls d1/*.sha256sum | wc -l").trim(), "2");
+}
