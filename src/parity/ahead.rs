@@ -5,7 +5,10 @@
 //! What is not made here is made when all is copied, as if none of this was there: what does not fit, sets that could
 //! not be written, and files of which nothing would be left in memory.
 
-use std::{io, mem, path::Path, thread::Builder, thread::JoinHandle};
+use std::{
+    io, mem, path::Path, sync::Arc, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed,
+    thread::Builder, thread::JoinHandle,
+};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -15,11 +18,17 @@ use crate::{
 
 use super::{AllUnfit, Bins, MOST_SUMS, Means, NewSet, ParityDir, ParityReport, Share, Wanted};
 
+/// So many bytes of files of about the same size are a set once nothing else is to be made: of the copy to a slow disk
+/// little is then left to be made at its end.
+const ENOUGH: u64 = 256 << 20;
+
 /// The maker of parity of a tree that is being copied, and the files that wait for it.
 #[derive(Debug)]
 pub struct ParityAhead {
     bins: Bins,
     sets: Sender<Vec<Wanted>>,
+    /// True while the maker has nothing to do.
+    is_idle: Arc<AtomicBool>,
     thread: JoinHandle<ParityReport>,
 }
 
@@ -31,6 +40,7 @@ struct Maker {
     /// True if what is read may leave memory.
     lets_go: bool,
     stop: Stop,
+    is_idle: Arc<AtomicBool>,
 }
 
 impl ParityAhead {
@@ -46,11 +56,12 @@ impl ParityAhead {
         stop: &Stop,
     ) -> io::Result<Self> {
         let (path, stop) = (path.into(), stop.clone());
-        let maker = Maker { root: root.try_clone()?, path, share: Share(share), lets_go, stop };
+        let (root, share, is_idle) = (root.try_clone()?, Share(share), Arc::default());
+        let maker = Maker { root, path, share, lets_go, stop, is_idle: Arc::clone(&is_idle) };
         // None waits in between: each is as much memory as may be taken.
         let (sets, to_make) = bounded(0);
         let thread = Builder::new().name("parity".into()).spawn(move || maker.work(&to_make))?;
-        Ok(Self { bins: Bins::default(), sets, thread })
+        Ok(Self { bins: Bins::default(), sets, is_idle, thread })
     }
 
     /// Takes a file that stands in the tree, with the digest by which it is listed.
@@ -60,7 +71,8 @@ impl ParityAhead {
         }
         let full = self.bins.add(Wanted { path, digest, line: 0 }, size);
         full.into_iter().flatten().for_each(|set| self.make(set));
-        while self.bins.bytes() > sys::MOST_LATER {
+        let is_enough = |bins: &Bins| bins.largest() >= ENOUGH && self.is_idle.load(Relaxed);
+        while self.bins.bytes() > sys::MOST_LATER || is_enough(&self.bins) {
             let set = self.bins.take_largest();
             self.make(set);
         }
@@ -83,7 +95,9 @@ impl ParityAhead {
 impl Maker {
     fn work(&self, sets: &Receiver<Vec<Wanted>>) -> ParityReport {
         let (mut made, mut failed) = (ParityReport::default(), false);
+        self.is_idle.store(true, Relaxed);
         for set in sets {
+            self.is_idle.store(false, Relaxed);
             // The one who gives them must not wait, and what goes wrong is told when the rest is made.
             if failed || self.stop.is_requested() {
                 continue;
@@ -92,6 +106,7 @@ impl Maker {
                 Ok(set) => set.iter().for_each(|set| made.add(set)),
                 Err(_) => failed = true,
             }
+            self.is_idle.store(true, Relaxed);
         }
         made
     }

@@ -161,14 +161,14 @@ impl Md5s {
         Self { states: vec![START; slices], len }
     }
 
-    /// Takes in the same part of slices that follow each other, from the one with the number `first`. Each has zeros
-    /// where its piece ends. All parts but the last are of whole blocks, 64 bytes.
-    pub fn take(&mut self, first: usize, pieces: &[&[u8]], part: &Range<u64>) {
-        let states = self.states.get_mut(first..).unwrap_or_default();
-        for (states, pieces) in states.chunks_mut(LANES).zip(pieces.chunks(LANES)) {
-            let states = &mut states[..pieces.len()];
+    /// Takes in the same part of the slices with these numbers. Each has zeros where its piece ends. All parts but the
+    /// last are of whole blocks, 64 bytes.
+    pub fn take(&mut self, slices: &[usize], pieces: &[&[u8]], part: &Range<u64>) {
+        for (slices, pieces) in slices.chunks(LANES).zip(pieces.chunks(LANES)) {
+            let mut states: Vec<State> = slices.iter().map(|slice| self.states[*slice]).collect();
             let (part, len) = (part.clone(), self.len);
-            sys::in_wide_registers(Taking { states, pieces, part, len });
+            sys::in_wide_registers(Taking { states: &mut states, pieces, part, len });
+            slices.iter().zip(states).for_each(|(slice, state)| self.states[*slice] = state);
         }
     }
 
@@ -207,9 +207,11 @@ mod tests {
                 };
                 let pieces: Vec<_> = slices.iter().map(piece).collect();
                 let pieces: Vec<&[u8]> = pieces.iter().map(|piece| &piece[..]).collect();
-                // Not all at once.
-                sums.take(0, &pieces[..18], &part);
-                sums.take(18, &pieces[18..], &part);
+                // Not all at once, and not in their order.
+                let (first, last): (Vec<usize>, Vec<usize>) =
+                    ((0..18).collect(), (18..21).collect());
+                sums.take(&last, &pieces[18..], &part);
+                sums.take(&first, &pieces[..18], &part);
             }
             let wanted = slices.iter().map(|slice| {
                 let mut slice = slice.clone();

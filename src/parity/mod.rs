@@ -6,15 +6,20 @@
 //! set's.
 
 mod ahead;
+mod bins;
+mod field;
 mod make;
 mod md5_lanes;
 #[allow(missing_docs)] // of what fuzz targets read
 pub mod packets;
+mod pass;
 mod repair;
 mod sums;
+mod taken;
 
 pub use ahead::ParityAhead;
-pub use make::{AllUnfit, Bins, MOST_SUMS, Means, PlannedSet, Share, Unfit, Wanted};
+pub use bins::Bins;
+pub use make::{AllUnfit, MOST_SUMS, Means, PlannedSet, Share, Unfit, Wanted};
 pub use packets::{Listed, StoredSet};
 pub use repair::{Repair, WillBeWhole, bad_slices};
 

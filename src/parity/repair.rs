@@ -15,9 +15,10 @@ use crate::{
 
 use super::{
     JoinedFiles,
+    field::{Solution, constants, power, product, solve},
     make::{MOST_BATCH, MOST_PIECE, MOST_SUMS, zeros},
     packets::{PAGE, RecoverySlice, SetFile, SetFiles, StoredSet, Sum},
-    sums::{Solution, Sums, Term, constants, power, product, solve},
+    sums::{Sums, Term},
 };
 
 /// Reads slices of the files of a set, where they are.
@@ -177,7 +178,7 @@ impl<'a> Repair<'a> {
                 if terms.is_empty() {
                     break;
                 }
-                sums.add(&terms, || ());
+                sums.add(&terms, Vec::new(), || ());
             }
             for row in 0..rows {
                 put(row as u64 * slice + from, &sums.sum(row))?;
