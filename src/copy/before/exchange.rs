@@ -413,13 +413,13 @@ impl Pair<'_> {
         let Self { from, to, .. } = *self;
         let Opened::There(dir) = output else { return Ok(()) };
         let private = PrivateDir::open_at(dir, to, place, Missing::Leave).ok().flatten();
-        let last = private.as_ref().and_then(|it| Some((it.path(), SourceMark::read(it)?)));
-        let Some((private, _)) = last.filter(|(_, last)| last.was_at(from)) else { return Ok(()) };
+        let was_dir = |it: &PrivateDir| SourceMark::read(it).is_some_and(|last| last.was_at(from));
+        let Some(private) = private.filter(was_dir) else { return Ok(()) };
         let finding = format!(
             "it is a file, and was a directory at the last complete run to {}: name another output, or remove {} if it is \
              meant",
             Shown::path(to),
-            Shown::path(&private.join(SourceMark::FILE))
+            Shown::path(&private.path().join(SourceMark::FILE))
         );
         Err(Error::finding("copy", from, finding))
     }

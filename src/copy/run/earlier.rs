@@ -75,9 +75,9 @@ impl EarlierRecords {
 
     /// Tells of directories of the source that are empty, and were the mount points of others at the last complete run.
     fn settle_mounts(&self, job: &CopyJob, committer: &mut Committer<'_>, source: &SourceDir) {
-        let is_any = job.shard.is_some() || job.names.is_some() || job.options.allow_empty;
-        let is_wanted = !is_any && !job.options.selection.one_file_system;
-        let private = self.private.as_ref().filter(|_| is_wanted);
+        let is_whole = job.shard.is_none() && job.names.is_none();
+        let is_meant = job.options.allow_empty || job.options.selection.one_file_system;
+        let private = self.private.as_ref().filter(|_| is_whole && !is_meant);
         let Some(last) = private.and_then(SourceMark::read) else { return };
         for path in last.mounts.paths() {
             if committer.accounting.mounts.has(path) || !was_visited(job, source, path) {

@@ -391,7 +391,11 @@ impl Keywords {
         let key = key.strip_suffix(b"digest").unwrap_or(key);
         if let Some(algorithm) = known(key, of_all) {
             match digest(algorithm, value) {
-                Ok(digest) => self.digests.push(digest),
+                // Of several by one algorithm the last counts, so there are never many.
+                Ok(digest) => {
+                    self.digests.retain(|other| other.algorithm() != algorithm);
+                    self.digests.push(digest);
+                }
                 Err(fault) => self.fault = Some(fault),
             }
         } else if let Some((_, name)) = OTHERS.iter().find(|(other, _)| *other == key) {
