@@ -23,13 +23,13 @@ impl Shelf {
     }
 
     /// Runs `command` at a terminal beside `meanwhile`, and at the second question for the disk B does what `end` says.
-    /// The exit code, and what is told.
+    /// The exit code, and what is told. What an earlier one was told is not to be taken for an answer.
     fn at_a_terminal(&self, command: &str, meanwhile: &str, end: &str) -> String {
         let program = std::env::var_os("DIRCOPY_BIN");
         let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_dircopy").into());
         let line = format!(
-            "set +e; export XDG_DATA_HOME=$PWD/data; mkfifo in; script -qefc '{} {command}' out <in >/dev/null & exec 3>in; \
-             {meanwhile} asked() {{ for i in $(seq 600); do test $(grep -c 'please: LABEL=sB' out) -ge $1 && return; grep -q 'Script done' out && break; sleep .05; done; cat out >&2; exit 1; }}; \
+            "set +e; export XDG_DATA_HOME=$PWD/data; rm -f out; mkfifo in; script -qefc '{} {command}' out <in >/dev/null & exec 3>in; \
+             {meanwhile} asked() {{ for i in $(seq 600); do test $(grep -c 'please: LABEL=sB' out) -ge $1 && return; grep -q 'Script done' out && break; sleep .05; done; cat out >&2; kill %1; exit 1; }}; \
              asked 1; echo >&3; asked 2; {end}; wait %1; echo $?; rm in; cat out",
             Path::new(&program).display()
         );
