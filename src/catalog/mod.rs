@@ -64,13 +64,8 @@ impl Catalog {
     /// # Errors
     /// There cannot, or what is there cannot be used.
     pub fn look_at(path: &Path) -> Result<()> {
-        refuse_others(path)?;
-        match sys::open_plain(path, PlainUse::Read) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            looked => drop(looked.deed(DEED, path)?),
-        }
-        let catalog = Self::connect(path, &Stop::default())?;
-        if catalog.is_empty()? { Ok(()) } else { catalog.look() }
+        Self::open_if_any(path, &Stop::default())?;
+        refuse_others(path)
     }
 
     /// Opens the catalogue at `path`. Whatever is at work on it ends, and changes nothing, when `stop` asks for it.
@@ -78,23 +73,25 @@ impl Catalog {
     /// # Errors
     /// There is none, or it cannot be used.
     pub fn open(path: &Path, stop: &Stop) -> Result<Self> {
-        let none =
-            || Error::finding(DEED, path, "there is none yet: dircopy catalog add TREE|MANIFEST");
-        let looked = sys::open_plain(path, PlainUse::Read);
-        looked.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => none(),
-            _ => Error::io(DEED, path, error),
-        })?;
+        let none = "there is none yet: dircopy catalog add TREE|MANIFEST";
+        Self::open_if_any(path, stop)?.ok_or_else(|| Error::finding(DEED, path, none))
+    }
+
+    /// The same; `None` if there is none, or an empty one.
+    fn open_if_any(path: &Path, stop: &Stop) -> Result<Option<Self>> {
+        match sys::open_plain(path, PlainUse::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            looked => drop(looked.deed(DEED, path)?),
+        }
         refuse_others(path)?;
         let catalog = Self::connect(path, stop)?;
         if catalog.is_empty()? {
-            return Err(none());
+            return Ok(None);
         }
-        catalog.look()?;
-        Ok(catalog)
+        catalog.look().map(|()| Some(catalog))
     }
 
-    /// The same; an empty one is made, for its owner alone, if there is none.
+    /// Opens it; an empty one is made, for its owner alone, if there is none.
     ///
     /// # Errors
     /// It cannot be made or used.

@@ -1,7 +1,7 @@
 //! What `dircopy restore` brings back: a tree and the manifest that proves it, found in a copy, in generations or in a
 //! bag.
 
-use std::{path::Path, path::PathBuf};
+use std::{io, path::Path, path::PathBuf};
 
 use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 
@@ -146,12 +146,15 @@ fn list_of(
 /// # Errors
 /// It cannot be looked at.
 fn labels_in_doubt(root: &Dir, path: &Path) -> Result<Option<Error>> {
-    let where_else = match (root.is_kept().deed("look at", path)?, root.is_place_kept()) {
-        _ if !sys::may_give_away() => return Ok(None),
-        (false, _) => "to",
+    if !sys::may_give_away() {
+        return Ok(None);
+    }
+    let look = |looked: io::Result<bool>| looked.deed("look at", path);
+    let where_else = match () {
+        () if !look(root.is_kept())? => "to",
         // They can put another one there at any time.
-        (true, Ok(false)) => "above",
-        (true, kept) => return kept.map(|_| None).deed("look at", path),
+        () if !look(root.is_place_kept())? => "above",
+        () => return Ok(None),
     };
     let finding = format!("other users may write {where_else} it, and {OPEN}");
     Ok(Some(Error::finding("vouch for owners and permissions in", path, finding)))

@@ -19,7 +19,8 @@ use crate::{
 use super::{AllUnfit, Bins, MOST_SUMS, Means, NewSet, ParityDir, ParityReport, Share, Wanted};
 
 /// So many bytes of files of about the same size are a set once nothing else is to be made: of the copy to a slow disk
-/// little is then left to be made at its end.
+/// little is then left to be made at its end. 48 × 64 MiB onto 250 MB/s, which take 12.8 s without, take 14.7 s so, and
+/// 14.9 s by 512 MiB.
 const ENOUGH: u64 = 256 << 20;
 
 /// The maker of parity of a tree that is being copied, and the files that wait for it.

@@ -1,7 +1,7 @@
 //! One reading of the files of a set, whole or a column of their slices: batch by batch, each of which is worked on
 //! while the next one is read.
 
-use std::{fs::File, io, ops::Range};
+use std::{fs::File, ops::Range};
 
 use crate::sys::{Dir, Medium, stat::Stat};
 use crate::tree::LastDir;
@@ -55,7 +55,7 @@ pub struct Pass<'a> {
     /// The file, by its turn, the slice of it and the place in that which is next.
     at: (usize, u64, u64),
     open: Option<File>,
-    /// Memory of batches that were worked on.
+    /// What the batch before the last was read into, which is read into again where as much is wanted.
     spare: Vec<Vec<u8>>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
         while !batch.terms.is_empty() {
             let mut next = Batch::default();
             work(&batch, &mut || next = self.batch(unfit));
-            self.spare.extend(batch.terms.into_iter().map(|term| term.bytes));
+            self.spare = batch.terms.into_iter().map(|term| term.bytes).collect();
             batch = next;
         }
     }
@@ -139,8 +139,8 @@ impl<'a> Pass<'a> {
         };
         let open = self.open.insert(open);
         let wanted = (range.end - range.start) as usize;
-        let mut bytes = self.spare.pop().unwrap_or_default();
-        bytes.resize(wanted, 0);
+        let spare = self.spare.pop().filter(|spare| spare.len() == wanted);
+        let mut bytes = spare.unwrap_or_else(|| vec![0; wanted]);
         let read = Medium::any(open).fill_at(&mut bytes, range.start).map_err(Unfit::Io)?;
         if read != wanted {
             return Err(Unfit::Changed("it shrank while it was read"));
@@ -158,8 +158,8 @@ impl<'a> Pass<'a> {
     /// The end of a file, which must be what it was.
     fn close(&mut self, number: usize) -> Result<(), Unfit> {
         let Some(file) = self.open.take() else { return Ok(()) };
-        let stat: io::Result<Stat> = Dir::stat_file(&file);
-        self.is_same(number, &stat.map_err(Unfit::Io)?)
+        let now = Dir::stat_file(&file).map_err(Unfit::Io)?;
+        self.is_same(number, &now)
     }
 
     fn is_same(&self, number: usize, now: &Stat) -> Result<(), Unfit> {

@@ -485,16 +485,15 @@ impl Joining<'_> {
             let Some(seen) = PathRecord::of(&record).json::<Seen>() else { continue };
             match seen.at {
                 None if !self.is_here(path) => self.gone.add(path),
-                Some(number) if self.is_away(number) => self.unmet.add_json(&seen, path)?,
+                Some(number) if self.away(number).is_some() => self.unmet.add_json(&seen, path)?,
                 _ => {}
             }
         }
     }
 
-    /// True if the disk of this number is one that is not here, and no other has taken its place.
-    fn is_away(&self, number: usize) -> bool {
-        let is_it = |disk: &AbsentDisk| disk.number == number && !disk.is_new();
-        !self.disks.replaced.contains(&number) && self.disks.absent.iter().any(is_it)
+    /// The disk of this number, if it is one that has something and is not here.
+    fn away(&self, number: usize) -> Option<&AbsentDisk> {
+        self.disks.absent.iter().find(|disk| disk.number == number && !disk.is_new())
     }
 
     /// True if a disk has it that is here: a run may have copied it there that did not come to its end.
@@ -511,8 +510,7 @@ impl Joining<'_> {
             item.hint = self.disks.each.iter().position(|disk| disk.number == number);
             return;
         }
-        let mut absent = self.disks.absent.iter();
-        let Some(disk) = absent.find(|it| it.number == number && !it.is_new()) else { return };
+        let Some(disk) = self.away(number) else { return };
         let (source, there) = (now.stat(), seen.stat());
         let same_time = source.mtime == there.mtime;
         let destination = Some(DestinationStat { stat: &there, same_time });

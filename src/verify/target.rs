@@ -205,16 +205,6 @@ fn open_in(dir: &Path, name: &OsStr) -> io::Result<File> {
     }
 }
 
-/// The directory of the manifest at `path`, if that is the file `id` there.
-fn dir_of(path: &Path, id: Identity, open: OpenDir) -> Option<Dir> {
-    let dir = open(directory_of(path)).ok()?;
-    let found = dir.stat(path.file_name()?, true).ok()?;
-    (found.id == id).then_some(dir)
-}
-
-/// A way to open a directory by its path.
-type OpenDir = fn(&Path) -> io::Result<Dir>;
-
 impl TargetSpec {
     /// Opens the manifest and the directory. With an error comes a target to tell it of.
     pub fn open(&self) -> std::result::Result<OpenTarget, (Arc<Target>, Error)> {
@@ -241,9 +231,18 @@ impl TargetSpec {
         root.filter(|root| !root.as_os_str().is_empty()).unwrap_or_else(|| PathBuf::from("."))
     }
 
+    fn open_dir(&self, path: &Path) -> io::Result<Dir> {
+        if self.is_written { Dir::open_named(path) } else { Dir::open(path) }
+    }
+
+    /// The directory of the manifest at `path`, if that is the file `id` there.
+    fn dir_of(&self, path: &Path, id: Identity) -> Option<Dir> {
+        let dir = self.open_dir(directory_of(path)).ok()?;
+        let found = dir.stat(path.file_name()?, true).ok()?;
+        (found.id == id).then_some(dir)
+    }
+
     fn fill(&self, target: &mut Target) -> Result<FoundManifest> {
-        let open_dir: OpenDir =
-            if self.is_written { Dir::open_named } else { |path| Dir::open(path) };
         let (mut is_recorded, mut misnamed) = (false, None);
         let (manifest, mut unfinished, rivals) = match &self.manifest {
             Some(ManifestAt::StandardInput) => {
@@ -285,10 +284,10 @@ impl TargetSpec {
             return Err(Error::finding("read the manifest", path, "it is a directory"));
         }
         if self.manifest != Some(ManifestAt::StandardInput) {
-            target.beside = dir_of(path, stat.id, open_dir);
+            target.beside = self.dir_of(path, stat.id);
         }
         let fail = |error| Error::io("open the directory", &target.root, error);
-        let root = open_dir(&target.root).map_err(fail)?;
+        let root = self.open_dir(&target.root).map_err(fail)?;
         target.root_id = root.identity().map_err(fail)?;
         let others = match (&self.manifest, target.ours) {
             (None, Some(name)) => other_lists(&root, name),

@@ -253,6 +253,16 @@ struct Contents<'a> {
     large: HashSet<u64>,
 }
 
+/// Waits until everything on the file system of a tree is on its device, where that can be waited for as a whole: the
+/// last run there may not have waited (`--no-sync`).
+fn make_durable(tree: &Path) -> Result<()> {
+    let root = Dir::open(tree).deed("open the directory", tree)?;
+    match root.persist_all() {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        persisted => persisted.deed("make durable", tree),
+    }
+}
+
 /// Runs of one second are given seconds that are still to come; nothing later is believed. In seconds.
 const AHEAD: u32 = 24 * 3600;
 
@@ -329,8 +339,9 @@ impl CoveredJob {
         let mut sums = Vec::new();
         for (number, place) in self.places.iter().enumerate() {
             let mut inodes = HashSet::new();
+            // They are on one file system. What is read is waited for file by file.
+            place.trees.first().filter(|_| !self.read).map_or(Ok(()), |tree| make_durable(tree))?;
             for tree in &place.trees {
-                self.make_durable(tree)?;
                 let opened = Tree::open(tree, self, observer)?;
                 let read = opened.read(number, &mut inodes, observer, &mut contents)?;
                 report.places[number].unknown += read.0;
@@ -359,16 +370,6 @@ impl CoveredJob {
         self.judge(&sorted, &mut report, listen).map_err(fail)?;
         report.interrupted = observer.stop.requested();
         Ok(report)
-    }
-
-    /// Waits until what is recorded of a tree is on its device, where that can be waited for as a whole: its last run
-    /// may not have waited (`--no-sync`). What is read is waited for file by file.
-    fn make_durable(&self, tree: &Path) -> Result<()> {
-        let root = Dir::open(tree).deed("open the directory", tree)?;
-        match if self.read { Ok(()) } else { root.persist_all() } {
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
-            persisted => persisted.deed("make durable", tree),
-        }
     }
 
     fn read_lists(

@@ -121,14 +121,11 @@ impl<'a, R: Read> ManifestLines<'a, R> {
         Ok(match &mut self.text {
             ListText::Unread(..) => None,
             ListText::Lines(entries) => {
-                let meaning = entries.next_entry()?.map(|entry| plain(target, entry));
-                match meaning {
-                    Some(Meaning::File(line)) => {
-                        let further = entries.further().to_vec();
-                        Some(Meaning::File(ManifestLine { further, ..line }))
-                    }
-                    other => other,
+                let mut meaning = entries.next_entry()?.map(|entry| plain(target, entry));
+                if let Some(Meaning::File(line)) = &mut meaning {
+                    line.further = entries.further().to_vec();
                 }
+                meaning
             }
             ListText::Bag(list) => match list.next_meaning(target)? {
                 Some(meaning) => {
