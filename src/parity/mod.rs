@@ -490,6 +490,23 @@ mod parity_tests {
     }
 
     #[test]
+    fn a_file_that_is_written_to_while_it_is_read_has_no_parity() {
+        for memory in [MOST_SUMS, 1] {
+            let (root, wanted, _) = tree(&SIZES);
+            let dir = Dir::open(root.path()).unwrap();
+            let file = fs::File::options().append(true).open(root.path().join("f0")).unwrap();
+            let touch = |_| file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+            let (is_to_stop, share) = (&|| false, Share(100));
+            let means = Means { root: &dir, share, memory, is_to_stop, on_read: &touch };
+            let parity = ParityDir::make(&dir, root.path()).unwrap();
+            let mut unfit = AllUnfit::new();
+            parity.add(&wanted, &means, &mut unfit).unwrap();
+            let all: Vec<_> = unfit.iter().collect();
+            assert!(matches!(&all[..], [(0, Unfit::Changed(_))]), "{all:?}");
+        }
+    }
+
+    #[test]
     fn what_is_bad_is_repaired_by_columns_too() {
         let (root, wanted, contents) = tree(&SIZES);
         let (parity, name, _) = add(root.path(), &wanted, MOST_SUMS);

@@ -131,3 +131,26 @@ impl SliceSums {
         changed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{parity::pass::Place, parity::sums::Term, path::RelPath};
+
+    #[test]
+    fn a_slice_that_is_another_the_second_time_is_found() {
+        let sums_of = |bytes: &[u8]| {
+            let places = vec![Place { file: 0, slice: 0, len: 4 }];
+            let terms = vec![Term { bytes: bytes.to_vec(), factors: Vec::new() }];
+            let mut sums = SliceSums::new(1, 4);
+            sums.take(&Batch { places, terms }, &(0..4));
+            sums
+        };
+        let (path, none) = (RelPath::parse(b"a").unwrap(), SliceSum { md5: [0; 16], crc: 0 });
+        let (md5, head, sums) = ([0; 16], [0; 16], vec![none]);
+        let mut files = [SetFile { path, size: 3, md5, head, sums, listed: None }];
+        assert!(sums_of(b"abc").finish(&mut files, false).is_empty());
+        assert!(sums_of(b"abc").finish(&mut files, true).is_empty());
+        assert_eq!(sums_of(b"abd").finish(&mut files, true), [0]);
+    }
+}
