@@ -59,12 +59,20 @@ impl Catalog {
         Some(sys::data_directory()?.join("dircopy").join("catalog.sqlite"))
     }
 
+    fn is_usual(path: &Path) -> bool {
+        Self::usual_path().as_deref() == Some(path)
+    }
+
     /// Looks whether there can be one at `path`; nothing is made.
     ///
     /// # Errors
     /// There cannot, or what is there cannot be used.
     pub fn look_at(path: &Path) -> Result<()> {
-        Self::open_if_any(path, &Stop::default())?;
+        let made = Self::open_if_any(path, &Stop::default())?.is_some();
+        if let Some(dir) = path.parent().filter(|_| !made && !Self::is_usual(path)) {
+            let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+            dir.read_dir().deed(DEED, path)?;
+        }
         refuse_others(path)
     }
 
@@ -96,7 +104,7 @@ impl Catalog {
     /// # Errors
     /// It cannot be made or used.
     pub fn open_or_make(path: &Path, stop: &Stop) -> Result<Self> {
-        if let Some(dir) = path.parent().filter(|_| Self::usual_path().as_deref() == Some(path)) {
+        if let Some(dir) = path.parent().filter(|_| Self::is_usual(path)) {
             user_data::make_private(dir).deed("make the directory", dir)?;
         }
         refuse_others(path)?;

@@ -193,6 +193,12 @@ fn a_check_of_a_job_refuses_what_the_run_would() {
         run(&scene, &["--job", "job.toml"]).assert_code(2).assert_says(said);
         assert!(!scene.dst.exists(), "{ends}");
     }
+    // A run copies without a catalogue, and says so.
+    let text = "input = '{}/src'\noutput = '{}/dst'\ncatalog = '{}/none/c'";
+    scene.tree(".").file("job.toml", text.replace("{}", &scene.root().display().to_string()));
+    for args in [&["jobs", "check", "job.toml"][..], &["--job", "job.toml"]] {
+        run(&scene, args).assert_code(1).assert_says("cannot use the catalogue");
+    }
     // What is only opened when it runs is left alone, or the check would wait for somebody to read.
     let text = "input = '{}/src/a'\noutput = '{}/pipe'\nreport = '{}/reports'\nkeep-reports = 3";
     scene.tree(".").file("job.toml", text.replace("{}", &scene.root().display().to_string()));
