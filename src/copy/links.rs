@@ -116,7 +116,7 @@ impl Committer<'_> {
                     let dir = output.handle.as_ref();
                     let is_kept = || dir.is_some_and(|it| it.keeps(&entry.name, &stands.stat));
                     let sure = row.sure && self.is_untouched(output, is_kept);
-                    let seen = output.seen_at(&entry.stat, self.context.options.began);
+                    let seen = output.seen_at(&entry.stat, self.context.is_in_doubt(&entry.stat));
                     Row { sure, seen, ..row }
                 })
             }
@@ -151,7 +151,7 @@ impl Committer<'_> {
             sure: !late && self.is_untouched(root, || dir.keeps(&first.name, &stat)),
             late,
             labelled: first.labelled,
-            seen: root.seen_at(&first.stat, self.context.options.began),
+            seen: root.seen_at(&first.stat, self.context.is_in_doubt(&first.stat)),
             epoch: 0,
         };
         if let Some(known) = self.context.shared.known {

@@ -10,7 +10,7 @@ pub use hash_thread::{
 };
 pub use link_check::{ChainedContent, LinkCheck, LinkReads};
 pub use read_back::{FileDigest, HashedFrom, ReadBack};
-pub use watched_file::{PausedFile, WatchedFile, data_in_a_hole};
+pub use watched_file::{FilesInUse, PausedFile, WatchedFile, data_in_a_hole};
 
 use std::{sync::Mutex, sync::PoisonError, thread::sleep, time::Duration, time::Instant};
 

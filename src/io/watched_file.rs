@@ -1,11 +1,14 @@
 //! A file being read, and watched for changes meanwhile.
 
-use std::{cell::Cell, ffi::OsStr, fs::File, io, path::PathBuf, time::Duration, time::Instant};
+use std::{
+    cell::Cell, collections::HashSet, ffi::OsStr, fs::File, io, path::PathBuf, sync::Mutex,
+    sync::PoisonError, time::Duration, time::Instant,
+};
 
 use crate::{
     error::Error, error::Result, event::Stop, io::RateLimit, io::read_back::ResidentTotal, sys,
-    sys::Attributes, sys::CachePolicy, sys::Dir, sys::Extent, sys::SourcePages, sys::stat::Kind,
-    sys::stat::Stat, tree::OutputDir,
+    sys::Attributes, sys::CachePolicy, sys::Dir, sys::Extent, sys::SourcePages,
+    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::OutputDir,
 };
 
 /// An open file, with what the listing said of it.
@@ -28,6 +31,46 @@ pub struct WatchedFile<'a> {
 
 /// A disk that has to spin up takes a few seconds.
 const TOO_LONG: Duration = Duration::from_secs(10);
+
+/// The files of the source that somebody could write to when they were opened, of those that had just been changed:
+/// what is written to these may not move their times again.
+///
+/// Linux moves the times of a file that is written to through a mapping when a page becomes dirty, and not again before
+/// it was written back: after 30 s, by a thread that looks every 5 s (`vm.dirty_expire_centisecs`,
+/// `vm.dirty_writeback_centisecs`). And ext4 and btrfs move them when a `write` begins, however long it takes.
+#[derive(Debug, Default)]
+pub struct FilesInUse(Mutex<HashSet<Identity>>);
+
+/// What was changed so long before a run began has other times when it is changed again; seconds.
+const WRITTEN_BACK: i64 = 60;
+
+/// Of more files it is not told apart which of those that had just been changed could be written to.
+const MOST_IN_USE: usize = 65_536;
+
+impl FilesInUse {
+    /// Notes a file that was opened, if that is to be.
+    pub fn look_at(&self, file: &WatchedFile<'_>, began: Time) {
+        if is_just_changed(&file.before, began) && sys::may_be_written_to(&file.file) {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if all.len() < MOST_IN_USE {
+                all.insert(file.before.id);
+            }
+        }
+    }
+
+    /// True if the file was noted.
+    pub fn has(&self, file: &Stat, began: Time) -> bool {
+        is_just_changed(file, began) && {
+            let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.len() >= MOST_IN_USE || all.contains(&file.id)
+        }
+    }
+}
+
+/// True if a file was changed shortly before `began`. After it is another matter: that is always in doubt.
+fn is_just_changed(file: &Stat, began: Time) -> bool {
+    (began.later_by(-WRITTEN_BACK)..began).contains(&file.ctime)
+}
 
 /// An open file between two threads that read it in turn.
 pub struct PausedFile(File, SourcePages);

@@ -193,7 +193,7 @@ impl Plan {
                 let time = if same { stat.mtime } else { there.mtime };
                 let read = |record: &Knowledge| {
                     let seen = record.belief(path, &there).row()?.seen;
-                    seen.content.filter(|_| !seen.in_step)
+                    seen.content.filter(|_| !seen.in_doubt)
                 };
                 let in_doubt = record.as_ref().is_some_and(|it| read(it) != source.changed);
                 let (changed, at) = (source.changed, Some(disk.number));

@@ -79,9 +79,8 @@ impl Trace {
 pub struct SeenAt {
     /// When its content was read.
     pub content: Option<Time>,
-    /// True if it may have been changed again since, within the same step of its file system's clock: this time would
-    /// not show that.
-    pub in_step: bool,
+    /// True if it may have been changed again since without another time ([`Time::may_be_of`]).
+    pub in_doubt: bool,
     /// Its inode number then; 0 if that is not known.
     pub ino: u64,
     /// When its label was compared with that of the copy, if that was at another time.
@@ -109,7 +108,7 @@ impl SeenAt {
 
     /// When the label was compared, if it is known that a later change has another time.
     pub fn label(self) -> Option<Time> {
-        self.label.or(self.content.filter(|_| !self.in_step))
+        self.label.or(self.content.filter(|_| !self.in_doubt))
     }
 }
 
@@ -182,9 +181,9 @@ impl Row {
         if self.epoch > 0 {
             write_epoch(out, self.epoch);
         }
-        let SeenAt { content, in_step, ino: number, label } = self.seen;
+        let SeenAt { content, in_doubt, ino: number, label } = self.seen;
         if let Some(at) = content {
-            out.extend_from_slice(if in_step { CONTENT_IN_STEP } else { CONTENT_AT });
+            out.extend_from_slice(if in_doubt { CONTENT_IN_DOUBT } else { CONTENT_AT });
             write_time(out, at);
         }
         if number > 0 {
@@ -223,7 +222,7 @@ impl Row {
         source.kind == Kind::File
             && (source.size, source.mtime) == (self.trace.size, given)
             && source.ctime < self.trace.ctime
-            && self.seen.content.is_none_or(|at| source.ctime == at && !self.seen.in_step)
+            && self.seen.content.is_none_or(|at| source.ctime == at && !self.seen.in_doubt)
             && !self.seen.is_of_another(source, keeps_numbers)
     }
 
@@ -292,18 +291,18 @@ const EPOCH: &[u8] = b",in:";
 
 /// … and before the change times of the source's file, and its inode number.
 const CONTENT_AT: &[u8] = b",at:";
-const CONTENT_IN_STEP: &[u8] = b",st:";
+const CONTENT_IN_DOUBT: &[u8] = b",st:";
 const NUMBER: &[u8] = b",no:";
 const LABEL_AT: &[u8] = b",by:";
 
 /// These times at the beginning of what stands behind the epoch, and the rest.
 fn read_seen(behind: &[u8]) -> Option<(SeenAt, &[u8])> {
-    let in_step = behind.starts_with(CONTENT_IN_STEP);
-    let content_at = if in_step { CONTENT_IN_STEP } else { CONTENT_AT };
+    let in_doubt = behind.starts_with(CONTENT_IN_DOUBT);
+    let content_at = if in_doubt { CONTENT_IN_DOUBT } else { CONTENT_AT };
     let (content, behind) = read_time_behind(content_at, behind)?;
     let (ino, behind) = read_number_behind(NUMBER, behind)?;
     let (label, behind) = read_time_behind(LABEL_AT, behind)?;
-    Some((SeenAt { content, in_step, ino, label }, behind))
+    Some((SeenAt { content, in_doubt, ino, label }, behind))
 }
 
 /// The time behind `mark` at the beginning of `behind`, and the rest.
@@ -483,13 +482,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_row_is_read_as_it_was_written(
-            mut row in rows(), epoch: u32, in_step: bool,
+            mut row in rows(), epoch: u32, in_doubt: bool,
             at in [(); 2].map(|()| proptest::option::of((any::<i64>(), 0..1_000_000_000_u32))),
             path in "[^/\0]{1,40}", further in any::<[bool; 10]>(), ino: u64,
         ) {
             row.epoch = epoch;
             let [content, label] = at.map(|at| at.map(|(secs, nanos)| Time { secs, nanos }));
-            row.seen = SeenAt { content, in_step: in_step && content.is_some(), ino, label };
+            row.seen = SeenAt { content, in_doubt: in_doubt && content.is_some(), ino, label };
             let mut text = Vec::new();
             let further = Algorithm::listed().zip(further).filter(|(_, is_in)| *is_in);
             let further: Vec<Digest> =

@@ -165,6 +165,13 @@ impl ExistingFile<'_> {
         context.take_recorded(path.as_bytes(), digest, known.further(place))
     }
 
+    /// What is to be recorded of the source's file, which was read.
+    pub fn seen_now(&self) -> SeenAt {
+        let target = &self.transfer.target;
+        let source = &target.entry.stat;
+        target.output.seen_at(source, self.context.is_in_doubt(source))
+    }
+
     /// The row to be recorded for the file, which was read, as was the source's if `is_compared`.
     fn row(&self, digest: Digest, origin: Origin, is_compared: bool) -> KeptRow {
         let Transfer { target, .. } = self.transfer;
@@ -175,10 +182,9 @@ impl ExistingFile<'_> {
         let epoch = self.belief.remembered().map_or(0, |known| known.epoch(digest, &trace));
         let recorded = self.belief.row();
         let before = recorded.map_or_else(SeenAt::default, |row| row.seen);
-        let now = || target.output.seen_at(&target.entry.stat, self.context.options.began);
         let seen = match is_compared {
             // Of the label nothing is known by that.
-            true => now().labelled_as(before),
+            true => self.seen_now().labelled_as(before),
             // It is what was recorded, perhaps by another algorithm.
             false => before,
         };

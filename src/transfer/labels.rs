@@ -16,7 +16,7 @@ use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, io::Durability, io::ReadBack,
     io::WatchedFile, part::Transfer, part::content::CopyTarget, state::Belief, state::Row,
     state::Trace, sys, sys::Attributes, sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat,
-    transfer::Action, transfer::Context, transfer::KeptRow, transfer::Outcome,
+    transfer, transfer::Action, transfer::Context, transfer::KeptRow, transfer::Outcome,
     transfer::existing::CopyRead, transfer::existing::ExistingFile, transfer::existing::ReadCopy,
     tree::OutputDir, tree::Policy, volume::times::TimeMatch,
 };
@@ -49,7 +49,7 @@ impl ExistingFile<'_> {
         read_back: &mut ReadBack,
         warnings: &mut Vec<Error>,
     ) -> Result<ControlFlow<Action, (Labels, Stat)>> {
-        let Self { context, transfer: Transfer { source, target }, .. } = *self;
+        let Self { context, transfer: Transfer { target, .. }, .. } = *self;
         let (name, stat) = (&target.entry.name, &target.entry.stat);
         let same = Ok(Continue((Labels::Same, *stands)));
         if labelled && !self.may_be_unlike(stands) {
@@ -57,7 +57,7 @@ impl ExistingFile<'_> {
         }
         let Some(dir) = &target.output.handle else { return same };
         let path = || self.transfer.source_path();
-        let from = WatchedFile::open(&source.handle, name, context.options.follow, stat, &path)?;
+        let from = transfer::open_file(context, self.transfer, &path)?;
         let attributes = match Attributes::read(from.file()) {
             Ok(attributes) => attributes,
             Err(error) => {
@@ -104,8 +104,7 @@ impl ExistingFile<'_> {
         let widens = attributes.widen(&now, &kept, stat);
         // Whoever a list let write may hold the file open; these bits are the most that one gives.
         if lacks_rights && now.mode & 0o022 != 0
-            || (widens || !Attributes::are_labelled(&now, stat))
-                && !sys::is_ours_alone(&kept, &now).map_err(at_output)?
+            || (widens || !Attributes::are_labelled(&now, stat)) && !sys::is_ours_alone(&kept, &now)
         {
             return Ok(Break(ANEW));
         }
@@ -161,7 +160,7 @@ impl ExistingFile<'_> {
             Some(at) => at != stat.ctime || !Attributes::are_labelled(stands, stat),
             None => {
                 let made = Stat { ctime: self.belief.made(stands), ..*stands };
-                row.seen.in_step || Attributes::may_differ(&made, stat)
+                row.seen.in_doubt || Attributes::may_differ(&made, stat)
             }
         }
     }
@@ -320,7 +319,7 @@ pub fn mend(
         sure,
         late,
         labelled: existing.is_labelled(),
-        seen: output.seen_at(stat, context.options.began),
+        seen: existing.seen_now(),
         epoch: 0,
     }));
     let proof = context.options.asked.verifies_kept().then_some(proof);

@@ -195,7 +195,7 @@ fn is_changed_since(
         return rescue::expected_of(context, transfer).is_none();
     };
     let (source, dir) = (&transfer.entry().stat, &transfer.source.handle);
-    if row.seen.in_step || row.seen.is_of_another(source, || dir.keeps_numbers()) {
+    if row.seen.in_doubt || row.seen.is_of_another(source, || dir.keeps_numbers()) {
         return true;
     }
     if let Some(at) = row.seen.content {
@@ -262,7 +262,7 @@ fn with_labels(
         return action;
     };
     let Transfer { target, .. } = existing.transfer;
-    let seen = || target.output.seen_at(&target.entry.stat, existing.context.options.began);
+    let seen = || existing.seen_now();
     let (labelled, told) = (row.is_none_or(|row| row.row().labelled), warnings.len());
     let brought = existing.bring_over_labels(&stands, labelled, read_back, warnings);
     let (stands, row, labels) = match brought {

@@ -94,7 +94,7 @@ impl NewName<'_> {
         let is_labelled = self.has_labels(&file, &there)?;
         // Who could write to it must be who the label lets write.
         let may_clone =
-            self.renamed.clones.is_usable() && (is_labelled || sys::is_ours_alone(&file, &there)?);
+            self.renamed.clones.is_usable() && (is_labelled || sys::is_ours_alone(&file, &there));
         let may_link = self.renamed.links.is_usable() && is_labelled;
         if !(may_clone || may_link) || !self.has_content(&file, &there, &former, read_back)? {
             return Ok(None);

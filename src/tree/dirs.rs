@@ -307,12 +307,11 @@ impl OutputDir {
         (!is_told).then_some(source)
     }
 
-    /// What is to be recorded of `source`, which was read in a run that began at this time, and copied; no time where
-    /// the trace of the copy has it.
-    pub fn seen_at(&self, source: &Stat, began: Time) -> SeenAt {
-        let in_step = source.ctime.may_be_of(began);
-        let content = (in_step || self.has_change_times()).then_some(source.ctime);
-        SeenAt { content, in_step, ino: content.map_or(0, |_| source.id.ino), label: None }
+    /// What is to be recorded of `source`, which was read, and copied, and may have been changed since with the same
+    /// times if it is `in_doubt`; no time where the trace of the copy has it.
+    pub fn seen_at(&self, source: &Stat, in_doubt: bool) -> SeenAt {
+        let content = (in_doubt || self.has_change_times()).then_some(source.ctime);
+        SeenAt { content, in_doubt, ino: content.map_or(0, |_| source.id.ino), label: None }
     }
 
     /// The time that was given to a copy of which an earlier run found this out.

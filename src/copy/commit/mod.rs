@@ -445,7 +445,7 @@ impl<'a> Committer<'a> {
             let is_kept =
                 || output.handle.as_ref().is_some_and(|dir| dir.keeps(&entry.name, &it.stat));
             let sure = row.sure && self.is_untouched(output, is_kept);
-            let seen = output.seen_at(&entry.stat, self.context.options.began);
+            let seen = output.seen_at(&entry.stat, self.context.is_in_doubt(&entry.stat));
             let seen = if *labelled { seen } else { seen.never_labelled() };
             Some(Row { labelled: *labelled, sure, seen, ..row })
         });

@@ -27,10 +27,10 @@ use crate::{
     copy::run::outputs::Beside, copy::run::threads::CopyThreads, copy::run::threads::ThreadResults,
     error::Deed, error::Error, error::Result, event::Event, event::EventObserver, event::Gate,
     event::Progress, event::Stop, fanout::Slot, hash::Algorithm, io::Cache, io::Control,
-    io::FurtherDigests, io::RateLimit, io::link_check::Helpers, io::read_back::Residency,
-    manifest::ManifestFile, manifest::ManifestName, manifest::Readers, parity::ParityAhead,
-    state::Knowledge, sys, sys::Durable, sys::VolumeDetails, transfer::Context,
-    transfer::FirstRead, transfer::Shared, transfer::baseline::Baseline,
+    io::FilesInUse, io::FurtherDigests, io::RateLimit, io::link_check::Helpers,
+    io::read_back::Residency, manifest::ManifestFile, manifest::ManifestName, manifest::Readers,
+    parity::ParityAhead, state::Knowledge, sys, sys::Durable, sys::VolumeDetails,
+    transfer::Context, transfer::FirstRead, transfer::Shared, transfer::baseline::Baseline,
     transfer::kernel::CopyMethods, tree::NameCount, tree::NameList, tree::Patience, tree::Pattern,
     tree::Walk, tree::dirs::OTHERS_MAY_WRITE, tree::dirs::WIDER,
 };
@@ -280,7 +280,7 @@ impl OutputRun<'_> {
         let Self { job, observer, slot, read, beside, .. } = *self;
         let (options, secret) = (job.options(&prepared, self.outputs(), beside), prepared.secret);
         let (timings, resident) = (&observer.progress.timings, Residency::default());
-        let own_rate = job.limit_rate.map(RateLimit::new);
+        let (own_rate, in_use) = (job.limit_rate.map(RateLimit::new), FilesInUse::default());
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let (methods, baseline) = (&self.methods(&prepared), earlier.baseline.as_ref());
         let states = job.keeps_states().then(StatesFile::default);
@@ -291,8 +291,8 @@ impl OutputRun<'_> {
         let (known, renamed, states) = (earlier.known.as_ref(), renamed.as_ref(), states.as_ref());
         let changed = job.names.as_ref().and_then(NameList::changed);
         let rescues = earlier.rescues(job, &options);
-        let alone =
-            Shared { read: Some(read), rescues: rescues.as_ref(), ..Shared::alone(methods) };
+        let (read, rescues, in_use) = (Some(read), rescues.as_ref(), Some(&in_use));
+        let alone = Shared { read, rescues, in_use, ..Shared::alone(methods) };
         let shared = Shared { known, baseline, slot, states, further, renamed, changed, ..alone };
         let (progress, helpers) = (&*observer.progress, &Helpers::of_processors());
         let control = Control { progress, stop, rate, timings, resident: &resident, helpers, gate };

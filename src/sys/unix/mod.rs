@@ -33,10 +33,10 @@ pub use stream::{StreamEnd, let_read, may_read, new_file_mode, touch};
 pub use system::{
     ALIGNMENT, DirReader, KNOWS_DISKS, Medium, Mover, OutputPages, Place, SourcePages, capacity,
     clone_file, data_sharing, disks_of, durable, durable_here, is_on_turning_disk, let_go,
-    lock_holder, mounted_volumes, no_own_mount, pending_calls, permit_threads, pipe,
-    place_all_data, place_on_disk, plugged_in, read_no_more_than_asked, reserve, set_io_priority,
-    shared_place, splice, subject_of, tee, time_of_change, volume_details, volume_label,
-    volume_uuid, what_protects, widen,
+    lock_holder, may_be_written_to, mounted_volumes, no_own_mount, pending_calls, permit_threads,
+    pipe, place_all_data, place_on_disk, plugged_in, read_no_more_than_asked, reserve,
+    set_io_priority, shared_place, splice, subject_of, tee, time_of_change, volume_details,
+    volume_label, volume_uuid, what_protects, widen,
 };
 pub use volume::{
     allow_holes, close_file, has_exact_sizes, has_mounts_below, is_device_error, is_disk_full,

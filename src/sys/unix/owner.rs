@@ -286,13 +286,10 @@ impl Dir {
 /// True if the content of an open file, which is `there`, is this user's alone: it belongs to the user that this
 /// process acts as, its permissions let nobody else write to it, and no process has it open for writing from a time
 /// when they did. A file system that cannot tell the last is believed by the others.
-///
-/// # Errors
-/// The system's.
-pub fn is_ours_alone(file: &File, there: &Stat) -> io::Result<bool> {
+pub fn is_ours_alone(file: &File, there: &Stat) -> bool {
     // Where there are access lists, these bits are the most that a list gives to anybody but the owner.
     let is_closed = there.uid == acting_as().0 && there.mode & 0o022 == 0;
-    Ok(is_closed && !is_open_for_writing(file)?)
+    is_closed && !is_open_for_writing(file)
 }
 
 /// Keeps a file locked that is about to be closed; `None` where files are not locked.

@@ -28,8 +28,8 @@ pub use link::LinkTarget;
 pub use medium::{ALIGNMENT, Medium};
 pub use name::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use plain::{
-    StreamEnd, is_ours_alone, keep_locked, let_read, may_read, new_file_mode, open_plain,
-    persist_content, read_at, touch, who_else_changes, who_else_makes_beside,
+    StreamEnd, is_ours_alone, keep_locked, let_read, may_be_written_to, may_read, new_file_mode,
+    open_plain, persist_content, read_at, touch, who_else_changes, who_else_makes_beside,
 };
 pub use process::{
     Helper, Manager, address_space_left, data_directory, descriptors_are_wanted, heed_memory_limit,

@@ -146,11 +146,13 @@ impl Dir {
 }
 
 /// True if the content of an open file is this user's alone. Nothing is given with attributes, so it is not asked.
-///
-/// # Errors
-/// None.
-pub fn is_ours_alone(_: &File, _: &Stat) -> io::Result<bool> {
-    Ok(true)
+pub fn is_ours_alone(_: &File, _: &Stat) -> bool {
+    true
+}
+
+/// No: nobody can while it is open here.
+pub fn may_be_written_to(_: &File) -> bool {
+    false
 }
 
 /// Nothing to be kept: an open file could not be renamed.

@@ -1,7 +1,9 @@
 //! A mirror run in which nothing is made compares the two trees by its own listings, and looks closer only where these
 //! do not add up.
 
-use crate::harness::{Mount, Run, Scene, Strace, content, names_below, need, shell};
+use std::{io::BufRead, io::BufReader, io::Write, process::Command, process::Stdio};
+
+use crate::harness::{Mount, Need, Run, Scene, Strace, content, have, names_below, need, shell};
 
 fn scene() -> Scene {
     let scene = Scene::new();
@@ -307,5 +309,57 @@ fn what_was_carried_over_is_held_against_the_source() {
         scene.copy(&[first]);
         scene.copy(&["--overwrite-policy=update"]).assert_code(0);
         assert_eq!(shell(&scene, "cat dst/q"), "new", "{first}");
+    }
+}
+
+/// Who writes through a mapping changes a page that is not on the disk yet without another time.
+#[test]
+fn what_could_be_written_to_while_it_was_read_is_read_again() {
+    need!(Strace);
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let script = "import mmap, sys
+with open('src/f', 'r+b') as file:
+    page = mmap.mmap(file.fileno(), 0)
+for text in b'one', b'two':
+    page[:3] = text
+    print(flush=True)
+    sys.stdin.readline()";
+    // With syncs the page would be on the disk; in memory it never is.
+    for (args, disk) in [
+        (&["--no-sync"][..], true),
+        (&["--no-sync", "--mirror"], true),
+        (&["--generations"], false),
+    ] {
+        let scene = if disk { Scene::on_disk() } else { Scene::new() };
+        scene.src.file("f", "zero").file("g", "g");
+        let times = || shell(&scene, "stat -c '%.9Y %.9Z' src/f");
+        let mut writer = Command::new("python3")
+            .args(["-c", script])
+            .current_dir(scene.root())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (mut go_on, told) = (writer.stdin.take().unwrap(), writer.stdout.take().unwrap());
+        let mut told = BufReader::new(told).lines();
+        told.next().unwrap().unwrap();
+        shell(&scene, "sleep 0.1");
+        scene.copy(args).assert_code(0);
+        let before = times();
+        go_on.write_all(b"\n").unwrap();
+        told.next().unwrap().unwrap();
+        assert_eq!(times(), before, "the store moved a time");
+        drop(go_on);
+        writer.wait().unwrap();
+        shell(&scene, "sleep 1.1");
+        scene.copy(args).assert_code(0);
+        let newest = "find dst/ -name f | sort | tail -n 1 | xargs cat";
+        assert_eq!(shell(&scene, newest), "twoo", "{args:?}");
+        // And then it is known, as what nobody could write to was before.
+        let strace = Strace::watch(&scene, "read").exactly_on(scene.path("src/f"));
+        strace.run(scene.command(args)).assert_code(0);
+        assert_eq!(strace.log().matches("read").count(), 0, "{}", strace.log());
     }
 }

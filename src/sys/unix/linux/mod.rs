@@ -26,7 +26,8 @@ pub use place::{
     volume_label, volume_uuid,
 };
 pub use process::{
-    lock_holder, pending_calls, permit_threads, set_io_priority, subject_of, time_of_change,
+    lock_holder, may_be_written_to, pending_calls, permit_threads, set_io_priority, subject_of,
+    time_of_change,
 };
 pub use transfer::{Mover, capacity, clone_file, pipe, splice, tee, widen};
 

@@ -104,8 +104,19 @@ impl Dir {
 
 // Leases, which tell who has a file open.
 
-/// True if a process can write to a file by a descriptor or a mapping: then there is no lease of it to read (fcntl(2)).
-pub fn is_open_for_writing(file: &File) -> io::Result<bool> {
+/// True if a process may write to a file by a descriptor or a mapping that it has by now. So it may where that is not
+/// told: to others than the owner and root, and by some file systems.
+pub fn may_be_written_to(file: &File) -> bool {
+    lease(file).is_err()
+}
+
+/// True if a process can write to a file by a descriptor or a mapping.
+pub fn is_open_for_writing(file: &File) -> bool {
+    lease(file).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// Takes a lease of a file to read it, and gives it back: there is none while somebody can write to it (fcntl(2)).
+fn lease(file: &File) -> io::Result<()> {
     /// The number in linux/fcntl.h: the signal that tells of it.
     const F_SETSIG: libc::c_int = 10;
     let control = |command, argument: libc::c_int| {
@@ -117,10 +128,8 @@ pub fn is_open_for_writing(file: &File) -> io::Result<bool> {
     };
     // Who wants to write meanwhile waits, and this process is told of it: by a signal that ends no process.
     control(F_SETSIG, libc::SIGURG)?;
-    match control(libc::F_SETLEASE, libc::F_RDLCK) {
-        Ok(()) => control(libc::F_SETLEASE, libc::F_UNLCK).map(|()| false),
-        Err(error) => Ok(error.kind() == io::ErrorKind::WouldBlock),
-    }
+    control(libc::F_SETLEASE, libc::F_RDLCK)?;
+    control(libc::F_SETLEASE, libc::F_UNLCK)
 }
 
 // The calls that the threads of this process wait for, as the kernel tells: the only way to know, since a thread that

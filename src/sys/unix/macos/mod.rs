@@ -35,7 +35,7 @@ pub use place::{
     Place, is_on_turning_disk, mounted_volumes, no_own_mount, place_on_disk, volume_details,
     volume_label, volume_uuid,
 };
-pub use untold::{ALIGNMENT, Medium, lock_holder, time_of_change};
+pub use untold::{ALIGNMENT, Medium, lock_holder, may_be_written_to, time_of_change};
 
 // What the rest of `unix` needs of it.
 pub(super) use durable::{fdatasync, fsync};

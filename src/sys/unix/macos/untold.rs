@@ -77,11 +77,13 @@ pub fn lock_holder(_: &Dir) -> Option<LockHolder> {
 }
 
 /// Not told: it may be.
-///
-/// # Errors
-/// None.
-pub fn is_open_for_writing(_: &File) -> io::Result<bool> {
-    Ok(true)
+pub fn is_open_for_writing(_: &File) -> bool {
+    true
+}
+
+/// Not told, so not asked.
+pub fn may_be_written_to(_: &File) -> bool {
+    false
 }
 
 /// There are no such names here.
