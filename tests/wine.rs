@@ -270,6 +270,28 @@ fn access_lists_that_are_lost_are_named_and_counted() {
     scene.verifies("dst", &mut ["a", "b", "c", "ordinary"]);
 }
 
+/// Wine makes permissions of lists again, as far as these can say it.
+#[test]
+fn access_lists_go_over_where_that_is_asked_for() {
+    let Some(wine) = wine() else { return };
+    let scene = Scene::new();
+    let mode =
+        |name: &str| fs::metadata(scene.root().join(name)).unwrap().permissions().mode() & 0o777;
+    for name in ["src/denies", "src/ordinary"] {
+        scene.file(name, name);
+    }
+    fs::set_permissions(scene.root().join("src/denies"), fs::Permissions::from_mode(0o466))
+        .unwrap();
+    let run = wine.run("dircopy", &["--windows-metadata", "src", "dst"], &scene);
+    run.code(0);
+    assert!(!run.all.contains("access list"), "{}", run.all);
+    // Wine adds what the group may, and that a file may be run.
+    assert_eq!((mode("dst/denies") & 0o606, mode("dst/ordinary")), (0o406, mode("src/ordinary")));
+    // And that is so already.
+    let run = wine.run("dircopy", &["--windows-metadata", "src", "dst"], &scene);
+    run.code(0).says(&["unchanged   2 files"]);
+}
+
 #[test]
 fn trees_are_healed_from_one_another() {
     let Some(wine) = wine() else { return };

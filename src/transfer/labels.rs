@@ -59,6 +59,9 @@ impl ExistingFile<'_> {
         let path = || self.transfer.source_path();
         let from = transfer::open_file(context, self.transfer, &path)?;
         let attributes = match Attributes::read(from.file()) {
+            Ok(attributes) if context.options.asked.selection.windows_metadata => {
+                attributes.with_all(from.file())
+            }
             Ok(attributes) => attributes,
             Err(error) => {
                 warnings.push(from.error("read the attributes of", error));

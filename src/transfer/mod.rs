@@ -53,14 +53,14 @@ pub fn open<'a>(
     warnings: &mut Vec<Error>,
 ) -> Result<OpenSource<'a>> {
     let mut file = open_file(context, transfer, path)?;
-    let attributes = file.attributes(warnings)?;
+    let attributes = file.attributes(context.options.asked.selection.windows_metadata, warnings)?;
     let stat = &transfer.entry().stat;
     let systems = context.shared.methods.between(file.file(), stat, &transfer.target.output);
     file.has_exact_size = systems.has_exact_sizes;
     Ok(OpenSource { file, attributes, systems })
 }
 
-pub fn open_file<'a>(
+fn open_file<'a>(
     context: &'a Context<'a>,
     transfer: &Transfer,
     path: &'a dyn Fn() -> PathBuf,

@@ -57,6 +57,10 @@ pub struct Selection {
     /// Copy FIFOs, sockets and devices as what they are; without this they are told as skipped.
     #[serde(default)]
     pub specials: bool,
+    /// Copy streams besides the content, and entries of access lists that were set on a file, where the system has
+    /// them: on Windows.
+    #[serde(default)]
+    pub windows_metadata: bool,
     /// Directories of the source on which another file system is mounted are not entered.
     pub one_file_system: bool,
 }
@@ -70,6 +74,7 @@ impl Default for Selection {
             links: true,
             hard_links: false,
             specials: false,
+            windows_metadata: false,
             one_file_system: false,
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     hash::Algorithms, hash::Backend, io::BLOCK_SIZE, io::CHECKPOINT, io::Cache, io::CopyOptions,
     io::Holes, io::QUEUE_SIZE, io::ReadBackWhich, io::Reflink, io::Renamed, io::Resume, io::Sparse,
     io::States, manifest::ListFormat, span::SpanOrder, stream::Endpoint, stream::StreamJob,
-    tree::Filter, tree::Pattern, tree::Policy, tree::Selection,
+    sys::Attributes, tree::Filter, tree::Pattern, tree::Policy, tree::Selection,
 };
 
 /// More blocks than any device needs.
@@ -124,6 +124,13 @@ pub struct CopyArgs {
     #[arg(long, conflicts_with_all = ["bag", "generations"], hide_short_help = true,
           help_heading = "What is copied")]
     pub specials: bool,
+
+    /// Copy alternate data streams, and access list entries of a file's own, too; Windows only
+    ///
+    /// Streams up to 1 MiB. Without this they are named. It was never tried on Windows itself: look at a copy before you
+    /// rely on it.
+    #[arg(long, hide_short_help = true, help_heading = "What is copied")]
+    pub windows_metadata: bool,
 
     /// Leave files larger than SIZE, name them, and exit with 1
     ///
@@ -349,6 +356,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
         links: !args.no_links,
         hard_links: args.hard_links,
         specials: args.specials,
+        windows_metadata: args.windows_metadata,
         one_file_system: args.mirror.one_file_system,
     };
     let options = CopyOptions {
@@ -415,6 +423,11 @@ fn refuse_contradictions(args: &CopyArgs) -> Result<(), String> {
             "--generations decides by itself what is copied; leave out --overwrite-policy".into()
         );
     }
+    if args.windows_metadata && !Attributes::HAVE_MORE {
+        return Err(
+            "--windows-metadata is of streams and access lists that only Windows has".into()
+        );
+    }
     if args.span && args.hash.proof() == Algorithm::None {
         return Err("--span has an index of what manifests list, and --hash none makes none".into());
     }
@@ -463,8 +476,8 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream, each a word.
-const OF_TREES: &str = "include exclude follow_links no_links hard_links specials dry_run reflink \
-                        renamed sparse holes resume checkpoint no_space_check workers simd grace \
+const OF_TREES: &str = "include exclude follow_links no_links hard_links specials \
+                        windows_metadata dry_run reflink renamed sparse holes resume checkpoint no_space_check workers simd grace \
                         max_duration max_size files_from stop_at wait require_mount \
                         require_durable keep_manifests mirror generations keep max_delete \
                         keep_trash one_file_system bag bag_info expect expect_all \

@@ -44,6 +44,14 @@ impl Attributes {
         Self::read_up_to(from, MOST)
     }
 
+    /// True if there is more than labels here that [can be copied](Self::with_all).
+    pub const HAVE_MORE: bool = false;
+
+    /// The same: there is nothing more here.
+    pub fn with_all(self, _: impl AsFd) -> Self {
+        self
+    }
+
     /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

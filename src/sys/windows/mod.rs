@@ -6,6 +6,7 @@
 
 mod attributes;
 mod dir;
+mod further;
 mod link;
 mod medium;
 mod name;
