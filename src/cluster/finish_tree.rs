@@ -13,8 +13,8 @@ use crate::{
     event::Done, event::Event, event::EventObserver, event::Gate, hash::Algorithm, io::ReadBack,
     path::DirPath, path::RelPath, path::Shown, sys, sys::Attributes, sys::Dir, sys::DirReader,
     sys::Medium, sys::stat::Inode, sys::stat::Kind, sys::stat::Known, sys::stat::Stat,
-    tree::Cleanup, tree::LabelChange, tree::OutputDir, tree::Protected, tree::SourceDir,
-    tree::SourceEntry, tree::UnknownParts, tree::Ways, tree::cleanup,
+    tree::Cleanup, tree::LabelBefore, tree::LabelChange, tree::OutputDir, tree::Protected,
+    tree::SourceDir, tree::SourceEntry, tree::UnknownParts, tree::Ways, tree::cleanup,
     tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::first_unknown,
     tree::hand_over::lets_others_in, tree::hand_over::tells_owners, tree::names::walk::SINCE,
 };
@@ -490,7 +490,8 @@ impl<'a> FinishTree<'a> {
         let Some(handle) = &output.handle else { return Ok(()) };
         let attributes = Attributes::read(&source.handle).unwrap_or_default();
         let now = handle.stat_self().map_err(fail)?;
-        let change = LabelChange::of(output, &now, stat, &attributes);
+        let before = LabelBefore::of(handle, now);
+        let change = LabelChange::of(output, &before, stat, &attributes);
         if !change.is_some_and(|change| change.opens) {
             return Ok(());
         }

@@ -280,15 +280,14 @@ impl<'a> WatchedFile<'a> {
         self.changed.get()
     }
 
-    /// Its extended attributes, [all of them](Attributes::with_all) if so asked; none, with a warning, when they cannot be
-    /// read.
+    /// Its extended attributes, [all of them](Attributes::read_all) if so asked; none, with a warning, when they cannot
+    /// be read.
     ///
     /// # Errors
     /// They are more than a copy takes: a file that loses them without an error would count as copied.
     pub fn attributes(&self, are_all: bool, warnings: &mut Vec<Error>) -> Result<Attributes> {
         let failed = |error| self.error("read the attributes of", error);
-        let with_all = |read: Attributes| if are_all { read.with_all(&self.file) } else { read };
-        match Attributes::read(&self.file).map(with_all) {
+        match Attributes::read_all(&self.file, are_all) {
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(failed(error)),
             Err(error) => {
                 warnings.push(failed(error));

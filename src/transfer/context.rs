@@ -80,6 +80,11 @@ impl Context<'_> {
         source.ctime.may_be_of(began) || self.shared.in_use.is_some_and(|it| it.has(source, began))
     }
 
+    /// True if [all attributes](crate::sys::Attributes::read_all) go over.
+    pub fn wants_all(&self) -> bool {
+        self.options.asked.selection.windows_metadata
+    }
+
     /// Starts the digest of a file that is expected to have so many bytes, and its chain if that is kept.
     pub fn start_chain(&self, size: u64) -> ChainHasher {
         let hasher = self.options.asked.algorithm.start();

@@ -58,10 +58,7 @@ impl ExistingFile<'_> {
         let Some(dir) = &target.output.handle else { return same };
         let path = || self.transfer.source_path();
         let from = transfer::open_file(context, self.transfer, &path)?;
-        let attributes = match Attributes::read(from.file()) {
-            Ok(attributes) if context.options.asked.selection.windows_metadata => {
-                attributes.with_all(from.file())
-            }
+        let attributes = match Attributes::read_all(from.file(), context.wants_all()) {
             Ok(attributes) => attributes,
             Err(error) => {
                 warnings.push(from.error("read the attributes of", error));

@@ -53,7 +53,7 @@ pub fn open<'a>(
     warnings: &mut Vec<Error>,
 ) -> Result<OpenSource<'a>> {
     let mut file = open_file(context, transfer, path)?;
-    let attributes = file.attributes(context.options.asked.selection.windows_metadata, warnings)?;
+    let attributes = file.attributes(context.wants_all(), warnings)?;
     let stat = &transfer.entry().stat;
     let systems = context.shared.methods.between(file.file(), stat, &transfer.target.output);
     file.has_exact_size = systems.has_exact_sizes;

@@ -24,7 +24,8 @@ use crate::{
     error::Deed, error::Error, error::Result, event::Stop, path::RelPath, state::Knowledge, sys,
     sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry, sys::PartOwner, sys::stat::Kind,
     sys::stat::Stat, tree::OutputDir, tree::Step, tree::TreePass, tree::anew::make_anew,
-    tree::found::NameCount, volume::OutputVolume, volume::times::TimeMatch,
+    tree::found::NameCount, tree::label_change::LabelBefore, tree::label_change::LabelChange,
+    tree::label_change::label_like, volume::OutputVolume, volume::times::TimeMatch,
 };
 
 /// The deed in errors about a directory that gets nothing.
@@ -160,8 +161,9 @@ fn cannot_close(output: &OutputDir, error: &io::Error) -> Error {
     Error::finding(DEED, output.path(), finding)
 }
 
-/// Makes the directory `handle`, which is `there` and is to be `output`, [anew](make_anew) if it is open to users from
-/// whom its counterpart is kept; with `durable` each directory is synced. `None` if it is not, or may not be changed.
+/// Makes the directory `handle`, which was as `before` and is to be `output`, [anew](make_anew) if it is open to users
+/// from whom its counterpart is kept; with `durable` each directory is synced. `None` if it is not, or may not be
+/// changed.
 ///
 /// # Errors
 /// It cannot be made anew, or looked at.
@@ -169,7 +171,7 @@ pub fn close_anew(
     output: &OutputDir,
     parent: &OutputDir,
     handle: &Dir,
-    there: &Stat,
+    before: &LabelBefore,
     durable: bool,
     stop: &Stop,
     may_change: impl FnOnce() -> bool,
@@ -179,7 +181,7 @@ pub fn close_anew(
         return Ok(None);
     };
     let denies = attributes.deny_somebody();
-    let is_denied_more = denies && attributes.open_more_than(handle);
+    let (there, is_denied_more) = (&before.stat, denies && before.lacks_lists_of(attributes));
     // Where a list lets somebody in, it shows as what the group may.
     let may_let_in = there.mode & 0o070 != 0 && (denies || !source.is_open_to_everyone());
     let is_labelled = || Attributes::are_labelled(there, &label_like(output, there, source));
@@ -209,16 +211,6 @@ pub fn close_anew(
         );
         Error::finding(DEED, output.path(), finding)
     })
-}
-
-/// What the directory `output`, which is `there`, is to be as, where owners are given; `source` is its counterpart.
-fn label_like(output: &OutputDir, there: &Stat, source: &Stat) -> Stat {
-    if !sys::may_give_away() {
-        return Attributes::label_at(there, source);
-    }
-    let is_given = output.volume.tried.traits.owners;
-    let (uid, gid) = if is_given { (source.uid, source.gid) } else { (there.uid, there.gid) };
-    Stat { uid, gid, ..*source }
 }
 
 /// The conditions before a directory of the output gets the label of its counterpart.
@@ -291,40 +283,6 @@ fn listed(dir: &Dir) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
     Ok(listing.map(|entry| Ok(entry?.name.to_os_string())))
 }
 
-/// A change of a directory's label.
-#[derive(Clone, Copy, Debug)]
-pub struct LabelChange {
-    /// True if there is a change.
-    is_any: bool,
-    changes_owner: bool,
-    /// True if it lets in others than before.
-    pub opens: bool,
-}
-
-impl LabelChange {
-    /// The hand-over of the directory `output`, which is `there` and is to be as `source`, with these attributes.
-    /// `None` where directories have no permissions.
-    pub fn of(
-        output: &OutputDir,
-        there: &Stat,
-        source: &Stat,
-        attributes: &Attributes,
-    ) -> Option<Self> {
-        let traits = output.volume.tried.traits;
-        let handle = output.handle.as_ref().filter(|_| traits.permissions)?;
-        let like = label_like(output, there, source);
-        // A list that cannot be read may keep somebody out.
-        let denied = Attributes::read(handle).map_or(true, |held| held.deny_more_than(attributes));
-        let opens_lists = denied || attributes.open_more_than(handle);
-        let changes_owner = (like.uid, like.gid) != (there.uid, there.gid);
-        Some(Self {
-            is_any: opens_lists || !Attributes::are_labelled(there, &like),
-            changes_owner,
-            opens: changes_owner || opens_lists || like.mode & !there.mode & 0o077 != 0,
-        })
-    }
-}
-
 /// The message that [others may](lets_others_in) enter a directory.
 pub const OPEN_TO_OTHERS: &str = "at the output its directory is another user's, or more open than the source's, and it was not \
                                   when it was planned: move it away, and make a new plan";
@@ -357,23 +315,23 @@ pub fn lets_others_in(output: &OutputDir, source: &Stat) -> io::Result<bool> {
 }
 
 impl HandOver {
-    /// Closes the directory `output`, which is `there` and in `parent`, if it is to get another label. `None` if it
-    /// has that label and is not below one that gets opened. What `is_ours_alone` was filled by this run. `may_change`
-    /// is asked before anything is changed.
+    /// Closes the directory `output`, which was as `before` and in `parent`, if it is to get another label. `None` if
+    /// it had that label and is not below one that gets opened. What `is_ours_alone` was filled by this run.
+    /// `may_change` is asked before anything is changed.
     ///
     /// # Errors
     /// It cannot be listed; or it cannot be closed, and lets in more than its counterpart.
     pub fn begin(
         output: &OutputDir,
         parent: &Arc<OutputDir>,
-        there: &Stat,
+        before: &LabelBefore,
         is_ours_alone: bool,
         may_change: impl FnOnce() -> bool,
     ) -> Result<Option<Self>> {
         let (Some(handle), Some((source, attributes))) = (&output.handle, &output.finish) else {
             return Ok(None);
         };
-        let Some(change) = LabelChange::of(output, there, source, attributes) else {
+        let Some(change) = LabelChange::of(output, before, source, attributes) else {
             return Ok(None);
         };
         let LabelChange { is_any, changes_owner, opens } = change;
@@ -382,7 +340,7 @@ impl HandOver {
             if !may_change() {
                 return Ok(None);
             }
-            had_list = Attributes::read(handle).map_or(true, |held| held.has_access_list());
+            had_list = before.has_list();
             let look = |looked: io::Result<bool>| looked.deed_at("look at", || output.path());
             let is_his = !look(handle.is_ours())?;
             let shed = || match (is_his, changes_owner) {
@@ -417,7 +375,7 @@ impl HandOver {
             above.announce(1);
         }
         Ok(Some(Self {
-            before: *there,
+            before: before.stat,
             is_closed,
             had_list,
             may_be_another: !is_ours_alone && (is_closed || is_another_above),

@@ -8,6 +8,7 @@ mod filter;
 mod found;
 pub mod hand_over;
 pub mod journal;
+mod label_change;
 pub mod names;
 pub mod overwrite;
 pub mod pass;
@@ -18,8 +19,9 @@ pub use cleanup::{Cleanup, Leftovers, LockShare, Patience, Protected, UnknownPar
 pub use dirs::{HeldTree, LastDir, OutputDir, SourceDir};
 pub use filter::{Filter, Inclusion, Pattern};
 pub use found::{Batch, NameCount, SourceEntry, WalkEvent, WalkItem};
-pub use hand_over::{HandOver, LabelChange};
+pub use hand_over::HandOver;
 pub use journal::{Checkpoint, Found, Journal, NewStates, Subject, Version, leftover_patterns};
+pub use label_change::{LabelBefore, LabelChange};
 pub use names::{
     ChangedFiles, NameEnd, NameList, sorter::JoinReader, sorter::PathRecord, sorter::RecordOrder,
     sorter::RecordReader, sorter::SortedRecords, sorter::Sorter, sorter::by_bytes, sorter::by_path,

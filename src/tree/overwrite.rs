@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Deed, error::Error, event::Stop, path::Shown, state::MovedTimes, state::PrivateDir,
     sys::Attributes, sys::Dir, sys::DirListing, sys::stat::Identity, sys::stat::Kind,
-    sys::stat::Stat, tree::HandOver, tree::OutputDir, tree::Selection, tree::Walk, tree::WalkItem,
-    tree::dirs::in_the_way, tree::found::Emit, tree::hand_over::OF_ANOTHER_USER,
-    tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::close_anew,
+    sys::stat::Stat, tree::HandOver, tree::LabelBefore, tree::OutputDir, tree::Selection,
+    tree::Walk, tree::WalkItem, tree::dirs::in_the_way, tree::found::Emit,
+    tree::hand_over::OF_ANOTHER_USER, tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::close_anew,
     tree::hand_over::is_of_another_user, tree::hand_over::refuse_stranger, tree::walk::NotEntered,
     volume::TriedVolume,
 };
@@ -186,11 +186,12 @@ impl Walk<'_> {
                 return Err(NotEntered::Left(OF_ANOTHER_USER));
             }
         }
+        // As it is now, also if another is made in its place.
+        let before = (!fresh && !self.dry).then(|| LabelBefore::of(&handle, there));
         let (mut handle, mut now) = (handle, there);
-        if is_of_others
-            && !self.dry
+        if let Some(before) = before.as_ref().filter(|_| is_of_others)
             && let Some(made) =
-                close_anew(output, parent, &handle, &there, self.chains, stop, || self.may_make())?
+                close_anew(output, parent, &handle, before, self.chains, stop, || self.may_make())?
         {
             now = made.stat_self().deed("look at", &to)?;
             handle = made;
@@ -205,9 +206,9 @@ impl Walk<'_> {
             let _ = emit.item(WalkItem::Warning(error));
         }
         self.attach(output, parent, handle, &now, fresh).deed("make writable", &to)?;
-        if !fresh && !self.dry {
+        if let Some(before) = before {
             let (is_ours, may_make) = (self.is_ours_alone, || self.may_make());
-            output.work.hand_over = HandOver::begin(output, parent, &there, is_ours, may_make)?;
+            output.work.hand_over = HandOver::begin(output, parent, &before, is_ours, may_make)?;
         }
         Ok(())
     }

@@ -448,10 +448,8 @@ impl Walk<'_> {
             // The links below /proc/self/fd lead to what this run holds open, which grows with each look.
             return Err(Error::finding("enter", from(), MADE_UP).into());
         }
-        let is_all = self.classifier.selection.windows_metadata;
-        let read = Attributes::read(&handle);
-        let read = read.map(|it| if is_all { it.with_all(&handle) } else { it });
-        let attributes = read.unwrap_or_else(|error| {
+        let are_all = self.classifier.selection.windows_metadata;
+        let attributes = Attributes::read_all(&handle, are_all).unwrap_or_else(|error| {
             let error = Error::io("read the attributes of", from(), error);
             let _ = emit.item(WalkItem::Warning(error));
             Attributes::default()

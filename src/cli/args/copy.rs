@@ -127,8 +127,8 @@ pub struct CopyArgs {
 
     /// Copy alternate data streams, and access list entries of a file's own, too; Windows only
     ///
-    /// Streams up to 1 MiB. Without this they are named. It was never tried on Windows itself: look at a copy before you
-    /// rely on it.
+    /// Streams up to 1 MiB. Without this they are named. It was never tried on Windows itself: look at a copy before
+    /// you rely on it.
     #[arg(long, hide_short_help = true, help_heading = "What is copied")]
     pub windows_metadata: bool,
 

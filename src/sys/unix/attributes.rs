@@ -44,12 +44,15 @@ impl Attributes {
         Self::read_up_to(from, MOST)
     }
 
-    /// True if there is more than labels here that [can be copied](Self::with_all).
+    /// True if there is more than labels here that [can be copied](Self::read_all).
     pub const HAVE_MORE: bool = false;
 
     /// The same: there is nothing more here.
-    pub fn with_all(self, _: impl AsFd) -> Self {
-        self
+    ///
+    /// # Errors
+    /// As above.
+    pub fn read_all(from: impl AsFd, _are_all: bool) -> io::Result<Self> {
+        Self::read(from)
     }
 
     /// True if there are none.
@@ -209,16 +212,6 @@ impl Attributes {
         }
     }
 
-    /// True if they have access lists that an open entry lacks: whoever is in them could enter it.
-    pub fn open_more_than(&self, entry: impl AsFd) -> bool {
-        let mut lists = self.access_lists().peekable();
-        if lists.peek().is_none() {
-            return false;
-        }
-        let held = Self::read(entry).unwrap_or_default();
-        lists.any(|list| !held.has(list))
-    }
-
     /// True if an access list of a directory among them keeps somebody from listing or entering it whom its permissions
     /// for all others would let in: who is named in it, or in a group that is, is not asked for those. A list that
     /// cannot be taken apart may.
@@ -231,8 +224,8 @@ impl Attributes {
         self.deny_somebody() && self.open_more_than_those(others)
     }
 
-    /// True if they have access lists that `others` lack.
-    pub(super) fn open_more_than_those(&self, others: &Self) -> bool {
+    /// True if they have access lists that `others` lack: whoever is in them could enter.
+    pub fn open_more_than_those(&self, others: &Self) -> bool {
         self.access_lists().any(|list| !others.has(list))
     }
 

@@ -3,7 +3,7 @@
 //!
 //! A copy inherits its permissions from the directory it comes to lie in, as with every file made
 //! on Windows: access control lists name the users of one machine. Those that were set on a file itself, and streams
-//! besides the content ("alternate data streams", of NTFS), are copied where that is [asked for](Attributes::with_all),
+//! besides the content ("alternate data streams", of NTFS), are copied where that is [asked for](Attributes::read_all),
 //! and what is lost is named.
 
 use std::os::windows::io::{AsHandle, BorrowedHandle};
@@ -45,14 +45,21 @@ impl Attributes {
         Ok(Self { created: basic.CreationTime, streams, list })
     }
 
-    /// True if there is more than labels here that [can be copied](Self::with_all).
+    /// True if there is more than labels here that [can be copied](Self::read_all).
     pub const HAVE_MORE: bool = true;
 
-    /// These of what is open, with the content of streams and the entries of the access list: what gets them all gets
-    /// these too. What cannot be read of a stream is told as lost.
-    pub fn with_all(mut self, from: impl AsHandle) -> Self {
+    /// The same, and if they are all to go over, the content of streams and the entries of the access list, which are
+    /// given on then. What cannot be read of a stream is told as lost.
+    pub fn read_all(from: impl AsHandle, are_all: bool) -> io::Result<Self> {
+        let read = Self::read(&from)?;
+        Ok(if are_all { read.with_all(from) } else { read })
+    }
+
+    fn with_all(mut self, from: impl AsHandle) -> Self {
         let from = from.as_handle();
-        self.streams.iter_mut().for_each(|stream| stream.read(|how| stream_at(from, how)));
+        self.streams
+            .iter_mut()
+            .for_each(|stream| stream.read(|name, how| stream_at(from, name, how)));
         self.list = self.list.map(OwnList::to_be_set);
         self
     }
@@ -93,7 +100,7 @@ impl Attributes {
     }
 
     /// Access lists are no part of a copy here.
-    pub fn open_more_than(&self, _: impl AsHandle) -> bool {
+    pub fn open_more_than_those(&self, _: &Self) -> bool {
         false
     }
 
@@ -147,13 +154,13 @@ impl Attributes {
         self.set_all(to.as_handle(), &mut failed);
     }
 
-    /// Gives what is open the streams and the access list, as far as they were [asked for](Self::with_all).
+    /// Gives what is open the streams and the access list, as far as they were [asked for](Self::read_all).
     fn set_all(&self, to: BorrowedHandle<'_>, failed: &mut impl FnMut(&'static str, io::Error)) {
         // No later run can do better.
         let lost = |text| io::Error::new(io::ErrorKind::Unsupported, text);
         let mut left = Vec::new();
         for stream in &self.streams {
-            match stream.write(|how| stream_at(to, how)) {
+            match stream.write(|name, how| stream_at(to, name, how)) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => failed("copy an alternate data stream of", error),
                 None => left.push(stream.shown()),
@@ -294,7 +301,7 @@ fn set_open(to: BorrowedHandle<'_>, mode: u32, created: i64, source: &Stat) -> i
 }
 
 /// Opens a stream of what is open, by the name that is relative to that.
-fn stream_at(of: BorrowedHandle<'_>, (name, how): (&[u16], OpenHow)) -> io::Result<std::fs::File> {
+fn stream_at(of: BorrowedHandle<'_>, name: &[u16], how: OpenHow) -> io::Result<std::fs::File> {
     nt::open(Some(of), name, how).map(std::fs::File::from)
 }
 

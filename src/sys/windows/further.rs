@@ -69,11 +69,11 @@ impl Stream {
     }
 
     /// Reads it, if it can be read and is not too long; `open` opens it.
-    pub fn read(&mut self, open: impl FnOnce((&[u16], OpenHow)) -> io::Result<File>) {
+    pub fn read(&mut self, open: impl FnOnce(&[u16], OpenHow) -> io::Result<File>) {
         let (access, share, disposition) = (FILE_GENERIC_READ, SHARE_READ, FILE_OPEN);
         let how = OpenHow { access, share, disposition, options: FILE_NON_DIRECTORY_FILE };
         let mut content = Vec::new();
-        let read = open((&self.name, how))
+        let read = open(&self.name, how)
             .and_then(|stream| stream.take(MOST + 1).read_to_end(&mut content));
         self.content = read.is_ok_and(|read| read as u64 <= MOST).then_some(content);
     }
@@ -81,12 +81,12 @@ impl Stream {
     /// Writes what was read into the stream of this name that `open` opens; `None` if nothing was.
     pub fn write(
         &self,
-        open: impl FnOnce((&[u16], OpenHow)) -> io::Result<File>,
+        open: impl FnOnce(&[u16], OpenHow) -> io::Result<File>,
     ) -> Option<io::Result<()>> {
         let content = self.content.as_ref()?;
         let (access, share, disposition) = (FILE_GENERIC_WRITE, SHARE_READ, FILE_OVERWRITE_IF);
         let how = OpenHow { access, share, disposition, options: FILE_NON_DIRECTORY_FILE };
-        Some(open((&self.name, how)).and_then(|mut stream| stream.write_all(content)))
+        Some(open(&self.name, how).and_then(|mut stream| stream.write_all(content)))
     }
 }
 
@@ -380,20 +380,20 @@ mod streams_tests {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let mut stream = Stream::named(":a:$DATA");
-        stream.read(|_| File::open(at("none")));
-        assert!(!stream.is_read() && stream.write(|_| File::create(at("new"))).is_none());
+        stream.read(|_, _| File::open(at("none")));
+        assert!(!stream.is_read() && stream.write(|_, _| File::create(at("new"))).is_none());
         for (len, is_whole) in [(0, true), (MOST, true), (MOST + 1, false)] {
             std::fs::write(at("from"), vec![7; len as usize]).unwrap();
-            stream.read(|_| File::open(at("from")));
+            stream.read(|_, _| File::open(at("from")));
             assert_eq!(stream.is_read(), is_whole, "{len}");
             if is_whole {
-                stream.write(|_| File::create(at("to"))).unwrap().unwrap();
+                stream.write(|_, _| File::create(at("to"))).unwrap().unwrap();
                 assert_eq!(std::fs::read(at("to")).unwrap().len() as u64, len);
             }
         }
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         stream.content = Some(Vec::new());
-        assert!(stream.write(|_| Err(denied())).unwrap().is_err());
+        assert!(stream.write(|_, _| Err(denied())).unwrap().is_err());
     }
 }
 

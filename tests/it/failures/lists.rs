@@ -25,8 +25,13 @@ fn a_directory_with_a_list_stays_closed_over_what_left() {
     need!(Root, Attr);
     for (before, after) in [
         ("setfacl -m u:1008:0 c", "rm c/h; setfacl -b c"),
-        ("setfacl -m u:1008:0 c", "rm c/h; chmod 711 c; setfacl -m u:1008:0 c"),
+        ("setfacl -m u:1008:0 c", "rm c/h; chmod 711 c; setfacl -m u:1007:0 c"),
         ("setfacl -m g:1009:0 c", "rm c/h; setfacl -b c"),
+        // It is closed by making it anew, without its list.
+        ("setfacl -m u:1008:0 c", "rm c/h; setfacl -b c; chmod 711 c"),
+        ("setfacl -m u:1008:rw c", "rm c/h; setfacl -b c; chmod 755 c"),
+        ("chmod 711 c; setfacl -m u:1008:0 c", "rm c/h; setfacl -b c"),
+        ("chmod 777 c; setfacl -m g:1009:0 c", "rm c/h; setfacl -b c; chmod 755 c"),
         ("chown 0:1009 c; chmod 750 c", "chmod 700 c; setfacl -m u:1007:rx c; rm c/h"),
     ] {
         for args in [&[][..], &["--overwrite-policy=update"]] {
@@ -41,6 +46,18 @@ fn a_directory_with_a_list_stays_closed_over_what_left() {
             assert_eq!(list("dst"), list("src"), "{before}, {after}");
         }
     }
+}
+
+/// Who was kept out still is, and all others get no more than they had.
+#[test]
+fn a_directory_that_is_closed_further_is_labelled_over_what_left() {
+    need!(Root, Attr);
+    let scene = copied("setfacl -m u:1008:0 c");
+    shell(&scene, "cd src; rm c/h; chmod 711 c; setfacl -m u:1008:0 c; sleep 0.05");
+    scene.copy(&[]).assert_code(0);
+    let list = |at: &str| shell(&scene, &format!("getfacl -cn {at}/c"));
+    assert_eq!(list("dst"), list("src"));
+    assert!(scene.dst.join("c/h").exists());
 }
 
 #[test]
