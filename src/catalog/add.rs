@@ -14,6 +14,7 @@ use crate::{
     hash::{Algorithm, Digest},
     manifest::ManifestName,
     path::{Examples, RelPath, Shown, directory_of},
+    state::{FinishedManifest, PrivateDir},
     sys::{self, Dir, Place, PlainUse},
     verify::{
         CoveredJob, DiffJob, Found, OwnManifests, Proof, Recorded, Tree, is_enough, refuse_index,
@@ -92,6 +93,11 @@ impl Catalog {
             let place = self.connection.query_row(find, [place], |row| row.get(0));
             match rows.added.files {
                 _ if observer.stop.is_requested() => Err(refuse("it was interrupted")),
+                // What it had is known to be gone: that is told, and noted.
+                0 if is_tree && rows.added.gone.number > 0 => {
+                    let place = place.map_err(|error| self.told(error))?;
+                    Ok(Added { place, ..rows.added })
+                }
                 0 if is_tree => Err(refuse(
                     "no record of yours says what is there: add its manifest, or copy there with dircopy",
                 )),
@@ -242,11 +248,14 @@ fn of_list(job: &AddJob) -> Result<Whereabouts> {
     })
 }
 
-/// True for the manifest that this user's last run to a directory left in it.
+/// True for the manifest that this user's last run to a directory left in it. A record that was copied there with it is
+/// of another directory, whose files may not have come along.
 fn is_recorded(dir: &Path, name: &OsStr, state: Option<&Path>) -> bool {
     let valid = || OwnManifests::look(dir, state)?.open_valid(dir);
+    let private = || PrivateDir::consult(&Dir::open(dir).ok()?, dir, state).ok()?;
     ManifestName::parse(name)
         .is_some_and(|name| valid().is_ok_and(|valid| valid.is_recorded && valid.name == name))
+        && private().is_some_and(|private| FinishedManifest::is_of_here(&private))
 }
 
 fn now() -> u32 {

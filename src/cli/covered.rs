@@ -1,6 +1,9 @@
 //! `dircopy covered`, from its arguments to its exit code.
 
-use std::{cell::Cell, ffi::OsStr, ffi::OsString, path::Path, path::PathBuf};
+use std::{
+    cell::Cell, cell::RefCell, collections::BTreeMap, ffi::OsStr, ffi::OsString, path::Path,
+    path::PathBuf,
+};
 
 use clap::Parser;
 use humansize::{BINARY, format_size};
@@ -21,13 +24,13 @@ use crate::{
     error::Result,
     event::Event,
     hash::Algorithm,
-    path::Shown,
+    path::{RelPath, Shown},
     span::is_empty_disk,
-    state::{DatedName, private_dir::TRASH},
+    state::DatedName,
     sys::{self, Dir},
     verify::{
         AtLeast, CoveredJob, CoveredReport, DirProof, Found, FoundAt, PROOFS, PlaceAsked,
-        PlaceReport, Proof, Standing,
+        PlaceReport, Proof, Standing, kept_by_runs,
     },
 };
 
@@ -165,10 +168,10 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
         Ok(session) => Follower::of(session, &args.verbosity),
         Err(exit) => return exit,
     };
-    let (told, in_trash) = (Cell::new(0), Cell::new(0));
+    let (told, kept) = (Cell::new(0), RefCell::new(KeptByRuns::default()));
     let tell = |report: &CoveredReport, path: &[u8], at: usize, found: &FoundAt| {
         told.set(told.get() + 1);
-        in_trash.set(in_trash.get() + u64::from(is_in_trash(path)));
+        kept.borrow_mut().note(path);
         let each = report.places.iter().zip(&job.places).zip(found);
         let each = each.map(|((place, asked), found)| is_at(place, asked, *found));
         let each: Vec<String> = each.collect();
@@ -201,7 +204,7 @@ pub fn covered(args: &CoveredArgs, command: &[OsString]) -> Exit {
         follower
             .say("that no two places are volumes of one disk is for you to know on this system");
     }
-    hints(&job, &report, in_trash.get()).iter().for_each(|hint| follower.say(hint));
+    hints(&job, &report, &kept.borrow()).iter().for_each(|hint| follower.say(hint));
     let (exit, verdict) = verdict(&job, &report, amiss);
     let is_complete = exit == Exit::Complete;
     let is_quiet = detail == Detail::Quiet || !is_complete;
@@ -309,34 +312,53 @@ pub fn place_words(place: &PlaceReport) -> String {
     told.join("; ")
 }
 
-/// True for what runs that had the source as their output moved to their trash there.
-fn is_in_trash(path: &[u8]) -> bool {
-    path.strip_prefix(TRASH.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
+/// The files of the source that are not covered because runs keep them, or because they are called so: no place counts
+/// by a copy of these, and most are not copied.
+#[derive(Default)]
+struct KeptByRuns {
+    files: u64,
+    /// What is kept, each with the number of its files; no more than is told.
+    each: BTreeMap<Vec<u8>, u64>,
 }
 
-/// What can be done about files in the trash: no copy takes them.
-fn trash_hint(source: &Path, in_trash: u64) -> Option<String> {
-    let trash = source.join(TRASH);
-    (in_trash > 0).then(|| {
-        format!(
-            "{} has {} of these: a run that copied to this card moved away there what its source had no more, and no copy \
-             takes that; to keep it, rename the directory (mv {} {}) and copy again, else remove it; then ask again",
-            Shown::path(&trash),
-            count(in_trash, "file"),
-            typed(&trash),
-            typed(&source.join("old-trash"))
-        )
-    })
+impl KeptByRuns {
+    fn note(&mut self, path: &[u8]) {
+        let Some(kept) = kept_by_runs(path) else { return };
+        self.files += 1;
+        if self.each.len() < MOST_TOLD as usize || self.each.contains_key(kept) {
+            *self.each.entry(kept.to_vec()).or_default() += 1;
+        }
+    }
+
+    /// What can be done about them.
+    fn hints(&self, source: &Path) -> Vec<String> {
+        let paths = self.each.iter().filter_map(|(kept, files)| {
+            Some((RelPath::parse(kept).ok()?.full_path(source), files))
+        });
+        let all = paths.map(|(kept, files)| {
+            let name = kept.file_name().unwrap_or_default().to_string_lossy();
+            let other = kept.with_file_name(format!("old-{}", name.trim_start_matches('.')));
+            format!(
+                "{} has {} of these: it is, or is called, what runs of dircopy keep and later take away, so no copy of it \
+                 counts; to keep it, rename it (mv {} {}) and copy again, else remove it; then ask again",
+                Shown::path(&kept),
+                count(*files, "file"),
+                typed(&kept),
+                typed(&other)
+            )
+        });
+        all.collect()
+    }
 }
 
-/// What can be typed next, where so many files that are not covered are in the trash of the source.
-fn hints(job: &CoveredJob, report: &CoveredReport, in_trash: u64) -> Vec<String> {
+/// What can be typed next, where these files are not covered because runs keep them.
+fn hints(job: &CoveredJob, report: &CoveredReport, kept: &KeptByRuns) -> Vec<String> {
     let mut hints: Vec<String> = Vec::new();
     if report.covered == report.files {
         return hints;
     }
-    hints.extend(trash_hint(&job.source, in_trash));
-    let is_all_trash = report.covered + in_trash == report.files;
+    hints.extend(kept.hints(&job.source));
+    let are_all_kept = report.covered + kept.files == report.files;
     let source = typed(&job.source);
     // A bag and generations have options of their own, which nobody knows here.
     let is_plain = |asked: &PlaceAsked| {
@@ -370,7 +392,7 @@ fn hints(job: &CoveredJob, report: &CoveredReport, in_trash: u64) -> Vec<String>
             }
             false if again => "cannot be read from its device, or was not away since".into(),
             // That has another remedy.
-            false if is_all_trash => continue,
+            false if are_all_kept => continue,
             false if place.absent + of(Standing::Differs) > 0 => match is_plain(asked) {
                 _ if is_empty_disk(&asked.path, job.state.as_deref()).is_some() => {
                     "is a disk of a span, and lacks what others have: name all of its disks, or run the copy to them again"
@@ -378,7 +400,12 @@ fn hints(job: &CoveredJob, report: &CoveredReport, in_trash: u64) -> Vec<String>
                 }
                 true => {
                     let (path, state) = (typed(&place.path), state.as_deref().unwrap_or_default());
-                    format!("lacks files: dircopy {source} {path}{state}")
+                    match of(Standing::Differs) {
+                        0 => format!("lacks files: dircopy {source} {path}{state}"),
+                        _ => format!(
+                            "has files that are not as they were copied: dircopy --verify {source} {path}{state}"
+                        ),
+                    }
                 }
                 false => "lacks files: run the copy that made it again".into(),
             },

@@ -5,9 +5,9 @@ use std::{ffi::OsString, path::Path, path::PathBuf};
 use clap::Parser;
 
 use crate::{
-    cli::args::values::VerbosityArgs, cli::cluster::plan::Follower, cli::exit::Exit,
-    cli::show::count, cluster::MergeLists, cluster::MergedLists, hash::Algorithm, path::Shown,
-    verify::DiffJob, verify::DiffReport, verify::Difference,
+    cli::args::values::VerbosityArgs, cli::cluster::plan::Follower, cli::covered::trees_of,
+    cli::exit::Exit, cli::show::count, cluster::MergeLists, cluster::MergedLists, hash::Algorithm,
+    path::Shown, verify::DiffJob, verify::DiffReport, verify::Difference,
 };
 
 const MERGE_CODES: &str = "\
@@ -124,7 +124,17 @@ pub struct DiffArgs {
 pub fn diff(args: &DiffArgs) -> Exit {
     let follower = Follower::new(&args.verbosity);
     let strip = args.strip.clone().unwrap_or_default().into_encoded_bytes();
-    let job = DiffJob { lists: args.lists.clone(), strip, state: args.state.clone() };
+    let newest = |list: &PathBuf| {
+        let newest = trees_of(list, args.state.as_deref()).into_iter().next();
+        let newest = newest.filter(|newest| newest != list);
+        if let Some(newest) = &newest {
+            let [list, newest] = [list, newest].map(|path| Shown::path(path));
+            follower.say(&format!("{list}: by its newest generation, {newest}"));
+        }
+        newest.unwrap_or_else(|| list.clone())
+    };
+    let lists = args.lists.iter().map(newest).collect();
+    let job = DiffJob { lists, strip, state: args.state.clone() };
     let tell = |list: &Path, path: &[u8], difference: Difference<'_>| {
         let what = match difference {
             Difference::Missing => "missing from",

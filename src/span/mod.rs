@@ -369,7 +369,7 @@ impl SpanRun<'_> {
         // What is at its place by now may be another disk, or none.
         let held = if job.dry_run { None } else { disk.to_copy_to(&job.options)? };
         let progress = &observer.progress;
-        progress.total_entries.fetch_add(part.entries, Relaxed);
+        progress.total_entries.fetch_add(part.entries - part.dirs, Relaxed);
         progress.total_bytes.fetch_add(part.bytes, Relaxed);
         progress.counted.store(true, Relaxed);
         let keep_manifests = job.keep_manifests.or(MANIFESTS);

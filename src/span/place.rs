@@ -120,7 +120,7 @@ impl Placing {
     fn begin(rooms: Vec<Room>, first: usize) -> Self {
         let sorter = || Sorter::with_pieces_of(PIECE / rooms.len().max(1), by_path);
         let names = || SortedRecords::Memory(Arc::default());
-        let part = || Part { names: names(), entries: 0, bytes: 0, too_large: u64::MAX };
+        let part = || Part { names: names(), entries: 0, dirs: 0, bytes: 0, too_large: u64::MAX };
         Self {
             parts: rooms.iter().map(|_| (sorter(), part())).collect(),
             blocked: Sorter::new(by_path),
@@ -221,6 +221,7 @@ impl Placing {
         room.take(room.cost(cost, path, is_new), path, is_new);
         let (names, part) = &mut self.parts[disk];
         (part.entries, part.bytes) = (part.entries + 1, part.bytes.saturating_add(item.size));
+        part.dirs += u64::from(item.is_dir());
         names.add("", path)
     }
 

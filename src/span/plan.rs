@@ -41,6 +41,8 @@ pub struct Plan {
 pub struct Part {
     pub names: SortedRecords,
     pub entries: u64,
+    /// Directories among them.
+    pub dirs: u64,
     pub bytes: u64,
     /// What the least changed file there fills for which the disk alone has no room beside the old one; else the most.
     pub too_large: u64,
@@ -51,8 +53,11 @@ impl Part {
     pub fn lacking_in(&self, root: &Dir) -> io::Result<u64> {
         let (mut reader, mut dir, mut lacking) = (self.names.reader(), LastDir::default(), 0);
         while let Some(record) = reader.next_record()? {
-            let path = RelPath::parse(PathRecord::of(record).path);
-            let path = path.map_err(|_| io::ErrorKind::InvalidData)?;
+            let path = PathRecord::of(record).path;
+            if path.is_empty() {
+                continue;
+            }
+            let path = RelPath::parse(path).map_err(|_| io::ErrorKind::InvalidData)?;
             lacking += u64::from(dir.stat(root, &path, false).if_there()?.is_none());
         }
         Ok(lacking)
@@ -182,7 +187,10 @@ impl Plan {
         while let Some(record) = reader.next_record()? {
             let PathRecord { words, path } = PathRecord::of(record);
             let item: Item = serde_json::from_slice(words)?;
-            let (Some(source), None) = (item.seen, item.new) else { continue };
+            // The root, where there is nothing else, is at every disk.
+            let (Some(source), None, false) = (item.seen, item.new, path.is_empty()) else {
+                continue;
+            };
             let stat = source.stat();
             let rel = RelPath::parse(path).map_err(|_| io::ErrorKind::InvalidData)?;
             let is_blocked = blocked.last_of(path)?.is_some();
@@ -548,6 +556,11 @@ impl Joining<'_> {
 }
 
 impl Item {
+    /// True if the source has a directory of this name.
+    pub fn is_dir(&self) -> bool {
+        self.seen.as_ref().is_some_and(|source| source.stat().kind == Kind::Dir)
+    }
+
     /// Adds what is in this directory, as far as it is new.
     fn include(&mut self, below: &Self) {
         let is_there = below.home.is_some() || below.away.is_some();

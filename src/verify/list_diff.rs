@@ -540,6 +540,19 @@ pub(super) fn is_passing(name: &OsStr) -> bool {
     name == TRASH || of_part().is_some()
 }
 
+/// The part of a path in a source that is what runs keep there, or is called so: all private in its root, trash, a
+/// generation that is not finished, a part file.
+pub fn kept_by_runs(path: &[u8]) -> Option<&[u8]> {
+    let ends = memchr::memchr_iter(b'/', path).chain([path.len()]);
+    ends.map(|end| &path[..end]).find(|upto| {
+        let name = upto.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let (is_first, is_last) = (name.len() == upto.len(), upto.len() == path.len());
+        sys::name_from_bytes(name).is_ok_and(|name| {
+            is_first && name == NAME || is_passing(name) || is_last && sys::is_part_name(name)
+        })
+    })
+}
+
 /// The reason why a part of a list, or all of it, cannot be read.
 fn unreadable(list: &Path, finding: Finding) -> Option<Error> {
     let finding = match finding {

@@ -45,7 +45,7 @@ pub use lines::{
     manifest_lines::ManifestLine, manifest_lines::ManifestLines, manifest_lines::Meaning,
     seen::NameHasher, seen::SeenNames, shards::CheckShard,
 };
-pub use list_diff::{DiffJob, DiffReport, Difference};
+pub use list_diff::{DiffJob, DiffReport, Difference, kept_by_runs};
 pub(crate) use nearby::near;
 pub use nearby::output_near;
 pub use scrub::Coverage;

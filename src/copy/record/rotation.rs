@@ -15,10 +15,10 @@ use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile, copy::CopyJob,
     copy::Ending, copy::Report, copy::commit::Committer, copy::media::MediaFinding,
     copy::media::MediaSeal, copy::media::one_history::HistoryRoot, error::Deed, error::Error,
-    error::Result, hash::Algorithms, hash::Digest, io::Durability, state::Knowledge, state::Note,
-    state::PrivateDir, state::SourceMark, state::private_dir::NAME, sys::Attributes, sys::Dir,
-    sys::DirListing, sys::ListedEntry, sys::stat::Kind, sys::stat::Stat, tree::OutputDir,
-    tree::SourceDir,
+    error::Result, hash::Algorithms, hash::Digest, io::Durability, path::directory_of,
+    state::Knowledge, state::Note, state::PrivateDir, state::SourceMark, state::private_dir::NAME,
+    sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry, sys::stat::Kind, sys::stat::Stat,
+    tree::OutputDir, tree::SourceDir,
 };
 
 /// Number of manifests that stay.
@@ -476,10 +476,17 @@ impl Traces {
         }
         if let Some(private) = private {
             let fail = |error| Error::io("remove", private.path(), error);
-            for listed in DirListing::of(private.dir()).map_err(fail)? {
-                private.dir().remove(&listed.map_err(fail)?.name).if_there().map_err(fail)?;
+            for dir in private.locked() {
+                for listed in DirListing::of(dir).map_err(fail)? {
+                    dir.remove(&listed.map_err(fail)?.name).if_there().map_err(fail)?;
+                }
             }
             root.remove_dir(NAME.as_ref()).if_there().map_err(fail)?;
+            if let Some(name) = private.path().file_name().filter(|name| *name != NAME) {
+                // Kept elsewhere.
+                let above = Dir::open(directory_of(private.path())).map_err(fail)?;
+                above.remove_dir(name).if_there().map_err(fail)?;
+            }
         }
         Ok(())
     }

@@ -77,6 +77,19 @@ fn a_copy_comes_back_without_records() {
     assert!(!scene.path("dry").exists());
 }
 
+/// Nor do records stay elsewhere.
+#[test]
+fn nothing_stays_in_the_directory_of_states() {
+    let scene = copied(&[]);
+    shell(&scene, "mkdir state; rm -r dst");
+    scene.bare(["-q", "src", "dst", "--state", "state"]).run().assert_code(0);
+    let before = shell(&scene, "ls state");
+    let run = scene.bare(["restore", "dst", "back", "--state", "state"]).run();
+    run.assert_code(0);
+    assert_eq!((run.err(), shell(&scene, "ls state")), (String::new(), before));
+    assert!(!scene.path("back/.dircopy").exists());
+}
+
 #[test]
 fn damaged_and_missing_files_are_named() {
     let scene = copied(&[]);

@@ -539,3 +539,16 @@ fn runs_that_find_nothing_new_do_not_fill_the_disks() {
     }
     assert_eq!(shell(&scene, "ls d1/*.sha256sum | wc -l").trim(), "2");
 }
+
+/// The verdict over a full disk counts files, and no directories.
+#[test]
+fn a_full_disk_is_told_with_its_files() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(1);
+    (0..6).for_each(|file| _ = scene.src.file(format!("{file}"), content(500_000)));
+    scene.src.dir("e1").dir("e2/e3");
+    span(&scene, &["d1"]).assert_code(0);
+    let run = span(&scene, &["d1", "--overwrite-policy", "always"]);
+    run.assert_code(1).assert_prints(&["d1 is full: ", " of 6 files are done"]);
+}

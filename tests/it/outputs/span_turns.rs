@@ -374,6 +374,23 @@ fn other_digests_than_at_a_disk_that_is_not_here_are_refused_before_anything_is_
     shelf.run(&["--hash", "sha512"]).assert_code(0);
 }
 
+/// A run that has nothing to copy ends as it does where the disks are given by their places.
+#[test]
+fn a_run_of_nothing_leaves_what_is_remembered() {
+    need!(Mount, Loop);
+    Mount::privately();
+    let mut shelf = shelf(2);
+    shelf.put('A');
+    shelf.run(&[]).assert_code(7);
+    shelf.put('B');
+    shelf.run(&[]).assert_code(0);
+    shelf.run(&["--exclude", "*", "--allow-empty"]).assert_code(0);
+    shell(&shelf.scene, "mv src kept; mkdir src");
+    shelf.run(&["--allow-empty"]).assert_code(0);
+    shell(&shelf.scene, "rmdir src; mv kept src");
+    shelf.run(&[]).assert_code(0);
+}
+
 /// Files that cannot be replaced on either of two disks do not have these wanted in turn for ever, and are tried again
 /// when their disk is in.
 #[test]

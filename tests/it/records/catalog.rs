@@ -298,6 +298,22 @@ fn two_at_once_wait_and_a_run_that_cannot_add_says_so() {
     assert!(!scene.path("never").exists());
 }
 
+/// What the record has and the tree has not is taken out, also if that is all.
+#[test]
+fn a_tree_that_has_lost_all_is_known_to_have_nothing() {
+    let scene = Scene::new();
+    scene.src.file("x", "one").file("y", "two");
+    for to in ["a", "b"] {
+        scene.bare(["-q", "src", to]).run().assert_code(0);
+        catalog(&scene, &["add", to, "--place", to], 0);
+    }
+    shell(&scene, "rm a/x a/y");
+    let run = catalog(&scene, &["add", "a", "--place", "a"], 1);
+    run.assert_says("left out 2 files that your record has and that are not there: x, y");
+    assert_eq!(catalog(&scene, &["find", "x"], 0).out().matches("x (").count(), 1);
+    catalog(&scene, &["status"], 4).assert_says("2 of 2 contents at fewer than 2 places");
+}
+
 /// A manifest that lies in its tree is of that, and the index of a span is of no place.
 #[test]
 fn a_list_on_its_disk_is_no_further_place() {
@@ -322,8 +338,14 @@ fn a_list_on_its_disk_is_no_further_place() {
     catalog(&scene, &["add", &manifest, "--place", "disk 7"], 0);
     catalog(&scene, &["status"], 0);
 
-    // One that was copied from its disk may be of any, also of one that is known.
+    // One that was copied from its disk may be of any, also of one that is known; with the record, but not its files, too.
     catalog(&scene, &["forget", "disk 7"], 0);
+    shell(&scene, "mkdir c && cp -a a/.dircopy a/dircopy-*sum c/");
+    catalog(&scene, &["add", "c"], 2).assert_says("no record of yours says what is there");
+    let there = manifest.replacen("a/", "c/", 1);
+    catalog(&scene, &["add", &there], 0).assert_prints(&["which disk it is of is not known"]);
+    lacking(&scene);
+    catalog(&scene, &["forget", there.trim_start_matches("c/")], 0);
     shell(&scene, &format!("mkdir lists && cp {manifest} lists/"));
     let copied = shell(&scene, "ls lists/dircopy-*sum").trim().to_owned();
     catalog(&scene, &["add", &copied], 0).assert_prints(&["which disk it is of is not known"]);

@@ -114,6 +114,55 @@ fn the_trash_of_a_card_is_named_with_what_to_do() {
     covered(&scene, &["a", "b"], 0);
 }
 
+/// So is what runs keep elsewhere on it, or what is called so.
+#[test]
+fn what_runs_keep_on_a_card_is_named_with_what_to_do() {
+    need!(Root, Mount);
+    for (kept, other) in [
+        ("cards/.dircopy-trash", "old-dircopy-trash"),
+        ("2026-12-01T044402Z.part", "old-2026-12-01T044402Z.part"),
+        (".0ib3eRSCfJ.dircopy-part", "old-0ib3eRSCfJ.dircopy-part"),
+        (".dircopy", "old-dircopy"),
+    ] {
+        let (scene, _mounts) = shelf();
+        let file = if kept.ends_with("dircopy-part") { kept.into() } else { format!("{kept}/f") };
+        scene.src.file(file, "kept");
+        copied(&scene, &["a", "b"]);
+        let run = covered(&scene, &["a", "b"], 4);
+        assert!(!run.out().contains("lacks files"), "{}", run.out());
+        let other = std::path::Path::new("src").join(kept).with_file_name(other);
+        let rename = format!("mv src/{kept} {}", other.display());
+        run.assert_prints(&[&format!("src/{kept} has 1 file of these"), &rename]);
+        shell(&scene, &rename);
+        copied(&scene, &["a", "b"]);
+        covered(&scene, &["a", "b"], 0);
+    }
+}
+
+/// A copy that has rotted where no time tells is not what a plain copy would look at.
+#[test]
+fn what_helps_a_rotten_place_is_said() {
+    need!(Root, Mount, Loop);
+    let (scene, _mounts) = shelf();
+    shell(&scene, "truncate -s 8M image; mkfs.ext4 -q -F -b 1024 image");
+    let mounted = Mount::device(&scene.path("image"), &scene.path("c"), "loop").unwrap();
+    shell(&scene, "rm -d c/lost+found");
+    scene.src.file("rotten", "content of this very size");
+    copied(&scene, &["a", "c/o"]);
+    shell(
+        &scene,
+        "sync; block=$(debugfs -R 'blocks /o/rotten' image 2>/dev/null | cut -d' ' -f1)
+         printf ROT | dd of=image bs=1 seek=$((block * 1024)) conv=notrunc status=none",
+    );
+    let run = covered(&scene, &["a", "c/o", "--read"], 4);
+    run.assert_prints(&[
+        "c/o has files that are not as they were copied: dircopy --verify src c/o",
+    ]);
+    scene.bare(["--verify", "src", "c/o"]).run().assert_code(0);
+    covered(&scene, &["a", "c/o", "--read"], 0);
+    drop(mounted);
+}
+
 #[test]
 fn two_ways_to_one_disk_are_one_place_and_the_disk_of_the_source_is_none() {
     need!(Root, Mount);

@@ -391,3 +391,19 @@ fn a_model_agrees_on_random_lists() {
         run.assert_code(if lists[0] == lists[1] && lists[0] == lists[2] { 0 } else { 4 });
     }
 }
+
+/// Generations are held by the newest one, which is said.
+#[test]
+fn generations_are_compared_by_the_newest() {
+    let scene = Scene::new();
+    tree(&scene);
+    scene.src.file("new", "5");
+    for to in ["g", "plain"] {
+        let args =
+            if to == "g" { &["-q", "src", to, "--generations"][..] } else { &["-q", "src", to] };
+        scene.bare(args).run().assert_code(0);
+    }
+    let newest = shell(&scene, "readlink g/latest").trim().to_owned();
+    let run = diff(&scene, &["g", "plain"], 0);
+    prints(&run, &[&format!("g: by its newest generation, g/{newest}")]);
+}
