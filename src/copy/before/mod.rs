@@ -53,6 +53,9 @@ impl Prepared {
 /// The remedy where there can be no private directory, and a mirror was asked for.
 pub const MIRROR_NEEDS_IT: &str = "; --mirror needs it (--state DIR keeps it elsewhere)";
 
+const STATE_NEEDS_IT: &str =
+    "; --state names where the record of this output is to be: mend that, or leave it out";
+
 /// The demands on the output before it is taken.
 #[derive(Clone, Copy)]
 pub struct Demands<'a> {
@@ -375,6 +378,9 @@ impl Root {
         match opened {
             Ok(opened) => self.private = opened,
             Err(error) if must_be_private => return Err(error.with_note(MIRROR_NEEDS_IT)),
+            Err(error) if matches!(place, PrivatePlace::Among(_)) => {
+                return Err(error.with_note(STATE_NEEDS_IT));
+            }
             Err(error) => {
                 let note = "; so every file that is there is read, and no other run is kept out";
                 self.warnings.push(error.with_note(note));
