@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, ffi::OsStr, fs::File, io, io::Read, path::Path}
 
 use crate::{
     error::Error, error::Result, hash::Digest, manifest::Entries, manifest::Index,
-    manifest::ListKind, manifest::ManifestName, manifest::Parsed, path::RelPath, sys, sys::Dir,
-    sys::DirListing, sys::stat::Kind, sys::stat::Stat,
+    manifest::ListKind, manifest::ManifestName, manifest::Parsed, path::RelPath, sys,
+    sys::Attributes, sys::Dir, sys::DirListing, sys::stat::Kind, sys::stat::Stat,
 };
 
 /// Others may read a file, …
@@ -55,6 +55,9 @@ impl Readers {
         let entered = path.components().try_fold(root.try_clone(), |dir, name| {
             let dir = dir?.open_dir(sys::name_from_bytes(name)?, false)?;
             self.note(&dir.stat_self()?);
+            if Attributes::read(&dir)?.deny_somebody() {
+                *self = Self::Owner;
+            }
             io::Result::Ok(Ok(dir))
         });
         if entered.is_err() {

@@ -222,6 +222,8 @@ impl Committer<'_> {
         });
         let Some(stranger) = stranger else { return self.label(output) };
         let mut shown_mode = over.before.mode;
+        let listed_for = if over.is_closed { 0 } else { shown_mode };
+        self.lists(&Stat { mode: listed_for, ..over.before });
         if over.is_closed {
             shown_mode = 0;
             if let Some(narrow) = over.narrowest(source, attributes) {

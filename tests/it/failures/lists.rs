@@ -60,6 +60,25 @@ fn a_directory_that_is_closed_further_is_labelled_over_what_left() {
     assert!(scene.dst.join("c/h").exists());
 }
 
+/// A digest tells what is in a small file: who may not look into a directory may not read what is listed of it.
+#[test]
+fn what_is_listed_of_a_closed_directory_is_closed() {
+    need!(Root, Attr);
+    for (before, after, args, code) in [
+        ("ln -s h c/gone; chmod 700 c", "rm c/gone; chmod 750 c", "--overwrite-policy=update", 1),
+        ("ln -s h c/gone; chmod 700 c", "rm c/gone; chmod 750 c", "--format=dirs", 1),
+        ("setfacl -m u:1008:0 c", "true", "--exclude=c", 0),
+        ("setfacl -m u:1008:rw c", "rm -r c; echo k > k", "--hash=sha256,md5", 0),
+    ] {
+        let scene = copied(before);
+        shell(&scene, &format!("echo k > src/k; cd src; {after}"));
+        scene.copy(&[args]).assert_code(code);
+        let lists = shell(&scene, "stat -c '%a %n' dst/dircopy-*");
+        let are_closed = lists.lines().all(|list| list.starts_with("600 "));
+        assert!(lists.lines().count() > 1 && are_closed, "{lists}");
+    }
+}
+
 #[test]
 fn so_it_does_at_the_end_of_a_plan() {
     need!(Root, Attr);
