@@ -134,8 +134,10 @@ class Shelf:
         there = self.untouched(tree)
         # What is there and is not known, and what is known and is gone, are named.
         is_all = set(files(at(tree))) == set(there) == set(self.known[tree])
-        catalog("add", tree, codes=(2,) if not there else (0,) if is_all else (1,))
-        if there:
+        gone = [name for name in self.known[tree] if not os.path.lexists(at(tree, name))]
+        is_taken = bool(there or gone)
+        catalog("add", tree, codes=(2,) if not is_taken else (0,) if is_all else (1,))
+        if is_taken:
             self.take(tree)
 
     def add_list(self):

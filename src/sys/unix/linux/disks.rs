@@ -12,8 +12,8 @@ use crate::sys::unix::kind::{BTRFS, OVERLAY, ZFS, fs_kind, *};
 use crate::sys::unix::system::durable::{LoopImage, durable, upper};
 use crate::{
     sys::ANY_DISK, sys::interrupted::uninterrupted, sys::types::Durable, sys::types::PluggedIn,
-    sys::unix::dir::Dir, sys::unix::system::place::MountLine, sys::unix::volume::is_disk_full,
-    sys::unix::volume::room,
+    sys::unix::dir::Dir, sys::unix::system::place::MountLine, sys::unix::system::place::btrfs_of,
+    sys::unix::volume::is_disk_full, sys::unix::volume::room,
 };
 
 use super::process::kernel_at_least;
@@ -86,14 +86,6 @@ fn add_layers(option: &[u8], deepest: u32, disks: &mut BTreeSet<String>) {
         let path = Path::new(std::ffi::OsStr::from_bytes(layer));
         Dir::open(path).iter().for_each(|layer| add_of(layer, deepest, disks));
     }
-}
-
-/// The directory in /sys of a btrfs, one of whose devices is `source`. It is called by the UUID.
-pub fn btrfs_of(source: &Path) -> Option<PathBuf> {
-    let source = source.canonicalize().ok()?;
-    let name = source.file_name()?;
-    let mut all = fs::read_dir("/sys/fs/btrfs").ok()?.flatten().map(|one| one.path());
-    all.find(|one| one.join("devices").join(name).exists())
 }
 
 /// The devices of a btrfs, one of which is `source`, by their directories in /sys.

@@ -14,7 +14,6 @@ use crate::sys::types::{MountedVolume, NoOwnMount, VolumeDetails};
 use crate::{
     path::RelPath, sys::unix::dir::Dir, sys::unix::kind::BTRFS, sys::unix::kind::fs_kind,
     sys::unix::process::patiently, sys::unix::system::data_place::ExtentMap,
-    sys::unix::system::disks::btrfs_of,
 };
 
 /// A directory's place: the file system and the path from its root.
@@ -306,6 +305,14 @@ pub fn volume_details(dir: &Dir) -> VolumeDetails {
         file_system: mount.as_ref().map(|mount| String::from_utf8_lossy(&mount.kind).into_owned()),
         size: size.filter(|size| *size > 0),
     }
+}
+
+/// The directory in /sys of a btrfs, one of whose devices is `source`. It is called by the UUID.
+pub fn btrfs_of(source: &Path) -> Option<PathBuf> {
+    let source = source.canonicalize().ok()?;
+    let name = source.file_name()?;
+    let mut all = fs::read_dir("/sys/fs/btrfs").ok()?.flatten().map(|one| one.path());
+    all.find(|one| one.join("devices").join(name).exists())
 }
 
 /// The UUID of the file system that `dir` lies on, if it has one.

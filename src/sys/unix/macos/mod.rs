@@ -11,7 +11,7 @@ mod bulk;
 #[path = "../linux/data_place.rs"]
 #[allow(dead_code)]
 mod data_place;
-#[cfg_attr(target_os = "linux", path = "../linux/durable.rs")]
+#[cfg_attr(target_os = "linux", path = "../linux/durable.rs", allow(dead_code))]
 mod durable;
 #[cfg_attr(target_os = "linux", path = "../linux/list.rs")]
 mod list;
