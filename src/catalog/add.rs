@@ -93,15 +93,11 @@ impl Catalog {
             let place = self.connection.query_row(find, [place], |row| row.get(0));
             match rows.added.files {
                 _ if observer.stop.is_requested() => Err(refuse("it was interrupted")),
-                // What it had is known to be gone: that is told, and noted.
-                0 if is_tree && rows.added.gone.number > 0 => {
-                    let place = place.map_err(|error| self.told(error))?;
-                    Ok(Added { place, ..rows.added })
-                }
-                0 if is_tree => Err(refuse(
+                // Where all that it had is gone, that is told, and noted.
+                0 if is_tree && rows.added.gone.number == 0 => Err(refuse(
                     "no record of yours says what is there: add its manifest, or copy there with dircopy",
                 )),
-                0 => Err(refuse("it lists no file that can be added")),
+                0 if !is_tree => Err(refuse("it lists no file that can be added")),
                 _ => {
                     let place = place.map_err(|error| self.told(error))?;
                     let is_of_unknown = at.mount.is_none() && !at.is_asked;

@@ -22,6 +22,7 @@ use rusqlite::{
 use crate::{
     error::{Deed, Error, Result},
     event::Stop,
+    path::directory_of,
     state::user_data,
     sys::{self, PlainUse},
 };
@@ -68,10 +69,11 @@ impl Catalog {
     /// # Errors
     /// There cannot, or what is there cannot be used.
     pub fn look_at(path: &Path) -> Result<()> {
-        let made = Self::open_if_any(path, &Stop::default())?.is_some();
-        if let Some(dir) = path.parent().filter(|_| !made && !Self::is_usual(path)) {
-            let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-            dir.read_dir().deed(DEED, path)?;
+        if Self::open_if_any(path, &Stop::default())?.is_some() {
+            return Ok(());
+        }
+        if !Self::is_usual(path) {
+            directory_of(path).read_dir().deed(DEED, path)?;
         }
         refuse_others(path)
     }

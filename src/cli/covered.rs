@@ -317,15 +317,18 @@ pub fn place_words(place: &PlaceReport) -> String {
 #[derive(Default)]
 struct KeptByRuns {
     files: u64,
-    /// What is kept, each with the number of its files; no more than is told.
+    /// The first of what is kept, each with the number of its files.
     each: BTreeMap<Vec<u8>, u64>,
 }
+
+/// So many of what is kept are told with what to do: the others need the same.
+const MOST_KEPT: usize = 5;
 
 impl KeptByRuns {
     fn note(&mut self, path: &[u8]) {
         let Some(kept) = kept_by_runs(path) else { return };
         self.files += 1;
-        if self.each.len() < MOST_TOLD as usize || self.each.contains_key(kept) {
+        if self.each.len() < MOST_KEPT || self.each.contains_key(kept) {
             *self.each.entry(kept.to_vec()).or_default() += 1;
         }
     }
@@ -347,7 +350,10 @@ impl KeptByRuns {
                 typed(&other)
             )
         });
-        all.collect()
+        let more = self.files - self.each.values().sum::<u64>();
+        let more = (more > 0)
+            .then(|| format!("{} of these are in others of the kind", count(more, "more file")));
+        all.chain(more).collect()
     }
 }
 

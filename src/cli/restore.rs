@@ -345,7 +345,7 @@ Exit code 0: everything listed is at DST, byte-equal; 4: TREE has damaged files.
 
 /// What of a copy's options it has, each a word.
 const KEPT: &str = "source destinations input output dry_run include exclude overwrite_policy \
-                    verify expect hard_links no_links specials no_space_check no_sync workers \
+                    verify expect hard_links no_links specials windows_metadata no_space_check no_sync workers \
                     limit_rate max_duration stop_at state wait require_mount require_durable report log \
                     progress quiet verbose on_end";
 

@@ -527,10 +527,7 @@ pub(super) fn is_own(path: &[u8]) -> bool {
 /// True for what a later run may remove: trash, generations that are not finished and parts of killed runs, which a
 /// list of all that a cloud has names too. On Windows a backslash stands between names.
 fn may_be_removed(path: &[u8]) -> bool {
-    let is = |name: &[u8], is_one: fn(&OsStr) -> bool| sys::name_from_bytes(name).is_ok_and(is_one);
-    let is_between = |byte: &u8| matches!(byte, b'/' | b'\\');
-    path.split(is_between).any(|name| is(name, |name| name == NAME || is_passing(name)))
-        || path.rsplit(is_between).next().is_some_and(|name| is(name, sys::is_part_name))
+    kept_in(path, |byte| matches!(byte, b'/' | b'\\'), |_| true).is_some()
 }
 
 /// True for the name of a directory in which a later run may remove whatever is there: trash, and a generation that is
@@ -543,14 +540,30 @@ pub(super) fn is_passing(name: &OsStr) -> bool {
 /// The part of a path in a source that is what runs keep there, or is called so: all private in its root, trash, a
 /// generation that is not finished, a part file.
 pub fn kept_by_runs(path: &[u8]) -> Option<&[u8]> {
-    let ends = memchr::memchr_iter(b'/', path).chain([path.len()]);
-    ends.map(|end| &path[..end]).find(|upto| {
-        let name = upto.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        let (is_first, is_last) = (name.len() == upto.len(), upto.len() == path.len());
-        sys::name_from_bytes(name).is_ok_and(|name| {
-            is_first && name == NAME || is_passing(name) || is_last && sys::is_part_name(name)
-        })
-    })
+    kept_in(path, |byte| byte == b'/', |begin| begin == 0)
+}
+
+/// The first part of a path that runs may remove. Bytes between names are told by `is_between`, and a private directory
+/// counts whose name `may_begin` there.
+fn kept_in(
+    path: &[u8],
+    is_between: impl Fn(u8) -> bool,
+    may_begin: impl Fn(usize) -> bool,
+) -> Option<&[u8]> {
+    let mut begin = 0;
+    for name in path.split(|byte| is_between(*byte)) {
+        let end = begin + name.len();
+        let is_kept = |name: &OsStr| {
+            name == NAME && may_begin(begin)
+                || is_passing(name)
+                || end == path.len() && sys::is_part_name(name)
+        };
+        if sys::name_from_bytes(name).is_ok_and(is_kept) {
+            return Some(&path[..end]);
+        }
+        begin = end + 1;
+    }
+    None
 }
 
 /// The reason why a part of a list, or all of it, cannot be read.

@@ -222,6 +222,7 @@ impl Committer<'_> {
         });
         let Some(stranger) = stranger else { return self.label(output) };
         let mut shown_mode = over.before.mode;
+        // Whoever may not look into it may not read what is listed of it either.
         let listed_for = if over.is_closed { 0 } else { shown_mode };
         self.lists(&Stat { mode: listed_for, ..over.before });
         if over.is_closed {

@@ -421,12 +421,14 @@ impl Traces {
     /// Those at an output before a run; `None` if it is one of other runs, or cannot be listed.
     pub fn find(output: &OutputDir, private: Option<&PrivateDir>) -> Option<Self> {
         let noted = private.and_then(Self::read);
-        // A run without digests leaves no manifest, but knows its source.
-        if noted.is_none() && private.and_then(SourceMark::read).is_some() {
+        let Some(root) = &output.handle else { return Some(noted.unwrap_or_default()) };
+        // A run without digests leaves no manifest, but knows its source, wherever its record is.
+        let at_output = private.and_then(|private| private.in_output(root).ok()?);
+        let mut records = private.into_iter().chain(&at_output);
+        if noted.is_none() && records.any(|record| SourceMark::read(record).is_some()) {
             return None;
         }
         let traces = noted.unwrap_or_default();
-        let Some(root) = &output.handle else { return Some(traces) };
         let mut names = ours(root, |_| false, None).ok()?.into_iter();
         let is_known = |name: ManifestName| {
             !name.is_finished() || traces.manifests.contains(&name.to_string())

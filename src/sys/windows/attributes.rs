@@ -148,10 +148,11 @@ impl Attributes {
         _owned: bool,
         mut failed: impl FnMut(&'static str, io::Error),
     ) {
+        // First: writing to a stream moves the file's time, and one that is read-only takes none.
+        self.set_all(to.as_handle(), &mut failed);
         if let Err(error) = set_open(to.as_handle(), source.mode, self.created, source) {
             failed("set the attributes and times of", error);
         }
-        self.set_all(to.as_handle(), &mut failed);
     }
 
     /// Gives what is open the streams and the access list, as far as they were [asked for](Self::read_all).

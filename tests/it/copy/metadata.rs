@@ -873,3 +873,12 @@ fn a_copy_that_cannot_be_closed_is_a_failure() {
     assert_eq!(shell(&scene, "stat -c %a dst/key"), "600\n");
     mount.detach();
 }
+
+/// What only Windows has is not silently left out elsewhere.
+#[test]
+fn metadata_of_windows_are_refused_here() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    scene.copy(&["--windows-metadata"]).assert_code(2).assert_says("that only Windows has");
+    assert!(!scene.dst.exists());
+}

@@ -88,6 +88,11 @@ fn nothing_stays_in_the_directory_of_states() {
     run.assert_code(0);
     assert_eq!((run.err(), shell(&scene, "ls state")), (String::new(), before));
     assert!(!scene.path("back/.dircopy").exists());
+    // What other runs recorded there does.
+    scene.bare(["-q", "src", "other"]).run().assert_code(0);
+    shell(&scene, "rm other/dircopy-*");
+    scene.bare(["restore", "dst", "other", "--state", "state"]).run().assert_code(0);
+    assert!(scene.path("other/.dircopy/record").exists());
 }
 
 #[test]

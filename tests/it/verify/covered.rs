@@ -139,6 +139,20 @@ fn what_runs_keep_on_a_card_is_named_with_what_to_do() {
     }
 }
 
+/// Of many the first are told.
+#[test]
+fn what_runs_keep_is_told_in_few_lines() {
+    need!(Root, Mount);
+    let (scene, _mounts) = shelf();
+    for part in 0..9 {
+        scene.src.file(format!(".a1B2c3D4e{part}.dircopy-part"), "part");
+    }
+    copied(&scene, &["a", "b"]);
+    let run = covered(&scene, &["a", "b"], 4);
+    assert_eq!(run.out().matches("has 1 file of these").count(), 5, "{}", run.out());
+    run.assert_prints(&["4 more files of these are in others of the kind"]);
+}
+
 /// A copy that has rotted where no time tells is not what a plain copy would look at.
 #[test]
 fn what_helps_a_rotten_place_is_said() {
