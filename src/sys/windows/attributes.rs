@@ -149,16 +149,20 @@ impl Attributes {
         mut failed: impl FnMut(&'static str, io::Error),
     ) {
         // First: writing to a stream moves the file's time, and one that is read-only takes none.
-        self.set_all(to.as_handle(), &mut failed);
+        self.write_streams(to.as_handle(), &mut failed);
         if let Err(error) = set_open(to.as_handle(), source.mode, self.created, source) {
             failed("set the attributes and times of", error);
         }
+        // Last: where the file system has permissions in place of lists, the attributes change these.
+        self.set_list(to.as_handle(), &mut failed);
     }
 
-    /// Gives what is open the streams and the access list, as far as they were [asked for](Self::read_all).
-    fn set_all(&self, to: BorrowedHandle<'_>, failed: &mut impl FnMut(&'static str, io::Error)) {
-        // No later run can do better.
-        let lost = |text| io::Error::new(io::ErrorKind::Unsupported, text);
+    /// Gives what is open the streams, as far as they were [asked for](Self::read_all).
+    fn write_streams(
+        &self,
+        to: BorrowedHandle<'_>,
+        failed: &mut impl FnMut(&'static str, io::Error),
+    ) {
         let mut left = Vec::new();
         for stream in &self.streams {
             match stream.write(|name, how| stream_at(to, name, how)) {
@@ -173,6 +177,10 @@ impl Attributes {
                 format!("only the content is copied, not the alternate data streams {streams}");
             failed("copy all of", lost(text));
         }
+    }
+
+    /// Gives what is open the access list, if that was asked for.
+    fn set_list(&self, to: BorrowedHandle<'_>, failed: &mut impl FnMut(&'static str, io::Error)) {
         match self.list.as_ref().map(|list| (list, list.set(to))) {
             None | Some((_, Some(Ok(())))) => {}
             Some((_, Some(Err(error)))) => failed("copy the access list of", error),
@@ -299,6 +307,11 @@ fn set_open(to: BorrowedHandle<'_>, mode: u32, created: i64, source: &Stat) -> i
         }
         set => set,
     }
+}
+
+/// The error about what a copy has not, which no later run can do better.
+fn lost(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, text)
 }
 
 /// Opens a stream of what is open, by the name that is relative to that.

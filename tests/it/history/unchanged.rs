@@ -326,33 +326,38 @@ for text in b'one', b'two':
     page[:3] = text
     print(flush=True)
     sys.stdin.readline()";
-    // With syncs the page would be on the disk; in memory it never is.
+    // With syncs the page would be on the disk; in memory it never is. On a disk it is too when someone else syncs, or
+    // the system does: then the store moves a time, and shows nothing.
     for (args, disk) in [
         (&["--no-sync"][..], true),
         (&["--no-sync", "--mirror"], true),
         (&["--generations"], false),
     ] {
-        let scene = if disk { Scene::on_disk() } else { Scene::new() };
-        scene.src.file("f", "zero").file("g", "g");
-        let times = || shell(&scene, "stat -c '%.9Y %.9Z' src/f");
-        let mut writer = Command::new("python3")
-            .args(["-c", script])
-            .current_dir(scene.root())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (mut go_on, told) = (writer.stdin.take().unwrap(), writer.stdout.take().unwrap());
-        let mut told = BufReader::new(told).lines();
-        told.next().unwrap().unwrap();
-        shell(&scene, "sleep 0.1");
-        scene.copy(args).assert_code(0);
-        let before = times();
-        go_on.write_all(b"\n").unwrap();
-        told.next().unwrap().unwrap();
-        assert_eq!(times(), before, "the store moved a time");
-        drop(go_on);
-        writer.wait().unwrap();
+        let stored_in_silence = || {
+            let scene = if disk { Scene::on_disk() } else { Scene::new() };
+            scene.src.file("f", "zero").file("g", "g");
+            let times = || shell(&scene, "stat -c '%.9Y %.9Z' src/f");
+            let mut writer = Command::new("python3")
+                .args(["-c", script])
+                .current_dir(scene.root())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let (mut go_on, told) = (writer.stdin.take().unwrap(), writer.stdout.take().unwrap());
+            let mut told = BufReader::new(told).lines();
+            told.next().unwrap().unwrap();
+            shell(&scene, "sleep 0.1");
+            scene.copy(args).assert_code(0);
+            let before = times();
+            go_on.write_all(b"\n").unwrap();
+            told.next().unwrap().unwrap();
+            let is_silent = times() == before;
+            drop(go_on);
+            writer.wait().unwrap();
+            is_silent.then_some(scene)
+        };
+        let scene = (0..50).find_map(|_| stored_in_silence()).expect("each store moved a time");
         shell(&scene, "sleep 1.1");
         scene.copy(args).assert_code(0);
         let newest = "find dst/ -name f | sort | tail -n 1 | xargs cat";
