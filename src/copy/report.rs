@@ -126,9 +126,10 @@ pub struct Counts {
     pub gone: u64,
     /// Number of these that are files of a list that was expected as it is, as a bag's.
     pub lost: u64,
-    /// Lines of what is expected that were of no use: malformed, of names that no tree can hold, or of another tree.
+    /// Lines of what is expected that were of no use: malformed, or of names that no tree can hold.
     pub unusable_lines: u64,
-    /// 1 if the bag that is expected does not list all of its payload: it is not known how many files.
+    /// 1 if the bag that is expected does not list all of its payload, or if nothing that is expected is in the source:
+    /// of how many files that is, is not known.
     pub unheld: u64,
     /// Files that are in the manifest and could not be put into every further list.
     pub unlisted: u64,

@@ -486,8 +486,8 @@ impl CopyJob {
     /// The source cannot be opened or listed.
     pub(crate) fn of_nothing(&self, started: Instant, stop: &Stop) -> Result<Option<Report>> {
         let (source, file) = open_source(&self.source)?;
-        // Of an archive the manifest says what is missing.
-        if self.options.restore {
+        // Of an archive the manifest says what is missing, and so does the list of a delivery.
+        if self.options.restore || self.expect_all && self.expected().is_some() {
             return Ok(None);
         }
         Ok(match self.finds_nothing(&source, file.is_some())? {

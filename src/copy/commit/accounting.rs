@@ -398,7 +398,8 @@ impl<'a> Accounting<'a> {
     }
 
     fn source_gone(&self) -> Error {
-        let gone = "the source is gone: its disk was pulled out, or it was unmounted, moved or replaced meanwhile";
+        let gone = "the source is gone, or nothing of it can be read: its disk was pulled out or fails, or it was \
+                    unmounted, moved or replaced meanwhile";
         Error::finding(GO_ON_READING, self.source.root().path(), gone)
     }
 

@@ -515,11 +515,8 @@ impl Committer<'_> {
         let unusable = expected.warning(accounting.counts.unusable_lines);
         let foreign =
             expected.told_foreign(left).filter(|_| settled.is_ok() && !stop.is_requested());
-        if foreign.is_some() {
-            accounting.counts.unusable_lines += left.gone.max(1);
-        }
         let unlisted = expected.told_unlisted().filter(|_| !stop.is_requested());
-        accounting.counts.unheld = unlisted.is_some().into();
+        accounting.counts.unheld = (unlisted.is_some() || foreign.is_some()).into();
         expected.told_of_bag().iter().for_each(|warning| accounting.warn(warning));
         let warnings = unusable.into_iter().chain(foreign).chain(unlisted);
         let like_sha512 = expected.told_like_sha512(accounting.counts.rotten);

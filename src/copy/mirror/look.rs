@@ -14,9 +14,9 @@ use crate::{
     event::EventListener, event::Stop, path::RelPath, path::Shown, state::Departing,
     state::FinishedManifest, state::Knowledge, state::Missing, state::Mounts, state::Note,
     state::PrivateDir, state::Rescues, state::SourceMark, state::closing::FINISHED,
-    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::DirListing, sys::stat::Kind,
-    sys::stat::Stat, sys::stat::Time, tree::Classifier, tree::walk::most_levels,
-    volume::alike::form_of,
+    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::DirListing, sys::ListedEntry,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Classifier, tree::Inclusion,
+    tree::Step, tree::TreePass, tree::walk::most_levels, volume::alike::form_of,
 };
 
 /// The inputs of the look.
@@ -280,6 +280,37 @@ impl DepartureLook<'_> {
         format!("remove {}, by which that is known", Shown::path(&note))
     }
 
+    /// True if the filters leave anything of the source beside directories.
+    fn selects_any(&self) -> Result<bool> {
+        let Self { job, prepared, classifier, .. } = self;
+        let (root, selection) = (&prepared.source.handle, classifier.selection);
+        let look = || {
+            let mut pass =
+                TreePass::over([(root, selection.follow_links)], selection.filter.root())?;
+            while let Some(step) = pass.step(self.stop)? {
+                match step {
+                    Step::Entry(top, ListedEntry { name, .. }) => {
+                        let [Some(dir)] = &top.dirs else { continue };
+                        // A link that leads nowhere, or what was removed a moment ago.
+                        let Ok(stat) = dir.stat(&name, selection.follow_links) else { continue };
+                        let (path, is_dir) = (top.rel.join(&name), stat.kind == Kind::Dir);
+                        match selection.filter.judge(path.as_bytes(), is_dir, top.state) {
+                            Inclusion::Out => {}
+                            inclusion if is_dir => top.subdirs.push((name, inclusion)),
+                            _ if classifier.copies(stat.kind) => return Ok(true),
+                            _ => {}
+                        }
+                    }
+                    // What cannot be entered is the walk's to name.
+                    Step::Into(_, name, inclusion) => drop(pass.enter_all(name, inclusion)),
+                    _ => {}
+                }
+            }
+            Ok(false)
+        };
+        look().deed("list", &job.source)
+    }
+
     /// Refuses a run by which too much would go, or where the source may not be what it was.
     fn refuse(
         &self,
@@ -316,6 +347,14 @@ impl DepartureLook<'_> {
             ));
         }
         missed.map_or(Ok(()), Err)?;
+        let filtered = !job.options.allow_empty && !job.options.selection.filter.is_empty();
+        if found.present == 0 && filtered && !self.selects_any()? {
+            let entries = found.entries;
+            return refuse(format!(
+                "nothing in it matches --include and --exclude, and the output has {entries} files and links that would \
+                 go; nothing was touched; if that is meant, give --allow-empty"
+            ));
+        }
         let gone = found.entries.saturating_sub(found.planted);
         let all = gone + found.present;
         if mirror.most.allows(gone, all) {

@@ -472,3 +472,15 @@ fn a_source_that_was_a_directory_is_not_done_as_a_file() {
     shell(&scene, "rm src; mv was src");
     scene.copy(&[]).assert_code(0);
 }
+
+/// A delivery of which nothing came lacks what its list has.
+#[test]
+fn an_empty_delivery_lacks_all_that_is_listed() {
+    let scene = Scene::new();
+    shell(&scene, "echo a >src/a; sha256sum src/a | sed s,src/,, >list; rm src/a");
+    let delivery = ["--expect", "list", "--expect-all"];
+    let run = scene.copy(&delivery);
+    run.assert_code(4).assert_prints(&["NOT AS LISTED (exit 4): 1 listed file missing"]);
+    // Nothing is known of it otherwise.
+    scene.bare(["src", "out", "--expect", "list"]).run().assert_code(1).assert_prints(&[EMPTY]);
+}

@@ -223,6 +223,28 @@ fn a_source_that_cannot_be_seen_removes_nothing() {
     is_mirror(&scene);
 }
 
+/// What is asked for may be on a disk that is not mounted. Renamed files are something.
+#[test]
+fn a_filter_that_nothing_matches_removes_nothing() {
+    let scene = Scene::new();
+    scene.src.file("card/1", "1").file("card/2", "2").file("other/3", "3");
+    let all = ["--mirror", "--include=/card", "--max-delete=100%"];
+    scene.copy(&all).assert_code(0);
+    shell(&scene, "mkdir away; mv src/card/1 src/card/2 away");
+    for args in [&all[..], &[&all[..], &["-n"]].concat()] {
+        let run = touches_nothing(&scene, 2, || scene.copy(args));
+        run.assert_says(
+            "nothing in it matches --include and --exclude, and the output has 2 files",
+        );
+    }
+    shell(&scene, "mv away/1 src/card/renamed");
+    scene.copy(&all).assert_code(0);
+    assert_eq!(names_below(&scene.path("dst/card"), "f"), BTreeSet::from([b"renamed".to_vec()]));
+    scene.src.remove("card/renamed");
+    scene.copy(&[&all[..], &["--allow-empty"]].concat()).assert_code(0);
+    assert_eq!(names_below(&scene.path("dst/card"), "f"), BTreeSet::new());
+}
+
 #[test]
 fn half_of_a_source_without_permission_removes_nothing() {
     need!(Setpriv);

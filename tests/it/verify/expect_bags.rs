@@ -47,6 +47,8 @@ fn a_list_of_another_tree_is_no_success() {
     for source in ["src", "src2", "dst/data/a"] {
         let run = unpack(&scene, source, "list");
         run.assert_code(1).assert_says("nothing that it lists is in the source");
+        run.assert_prints(&["not all of it was held against the expected manifest"]);
+        assert!(!run.out().contains("unusable"), "no line is amiss: {}", run.out());
         shell(&scene, "rm -r out");
     }
     // What a filter leaves out is there.
