@@ -75,6 +75,7 @@ impl Catalog {
     /// # Errors
     /// Nothing is known of the tree, the list is older than what is known, or something cannot be read or written.
     pub fn add(&self, job: &AddJob, observer: &EventObserver<'_>) -> Result<Added> {
+        PrivateDir::look_for(job.state.as_deref())?;
         let is_tree = job.path.is_dir();
         let at = if is_tree { of_tree(job)? } else { of_list(job)? };
         let refuse =

@@ -26,6 +26,9 @@ pub const TRASH: &str = ".dircopy-trash";
 /// The deed of going by what runs keep there.
 pub const CONSULT: &str = "go by the private record in";
 
+/// The deed of opening the directory that private directories are below.
+const OPEN_ABOVE: &str = "open the directory for private records";
+
 /// The file with the secret.
 const SECRET: &str = "secret";
 
@@ -191,6 +194,21 @@ impl PrivateDir {
         opened.map_err(|error| error.of_deed(CONSULT))
     }
 
+    /// Looks whether there is a directory `elsewhere`, if records are to be below one: without it less would be known
+    /// than was asked for.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn look_for(elsewhere: Option<&Path>) -> Result<()> {
+        let look = |dir: &Path| {
+            Dir::open_named(dir).map(drop).map_err(|error| {
+                Error::io(OPEN_ABOVE, dir, error)
+                    .with_note("; --state names where your records are: mend that, or leave it out")
+            })
+        };
+        elsewhere.map_or(Ok(()), look)
+    }
+
     /// The same at another place.
     ///
     /// # Errors
@@ -211,7 +229,7 @@ impl PrivateDir {
             PrivatePlace::Nowhere => return Ok(None),
             PrivatePlace::Among(elsewhere) => elsewhere,
         };
-        let fail = |error| Error::io("open the directory for private records", elsewhere, error);
+        let fail = |error| Error::io(OPEN_ABOVE, elsewhere, error);
         let above = Dir::open_named(elsewhere).map_err(fail)?;
         let name = name_elsewhere(path).deed("look at", path)?;
         let opened = Self::open_in(root, &above, &name, elsewhere.join(&name), missing)?;

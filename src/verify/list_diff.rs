@@ -12,11 +12,11 @@ use std::{
 use crate::{
     error::Error, error::Result, event::Event, event::EventObserver, event::Stop, hash::Algorithm,
     hash::Algorithms, hash::Digest, hash::hex, manifest::ManifestName, path::Shown,
-    state::DatedName, state::UNFINISHED, state::private_dir::NAME, state::private_dir::TRASH, sys,
-    sys::Uninterrupted, tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_path,
-    tree::by_words, verify::Finding, verify::ManifestAt, verify::ManifestLine,
-    verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Rival, verify::TargetSpec,
-    verify::expand,
+    state::DatedName, state::PrivateDir, state::UNFINISHED, state::private_dir::NAME,
+    state::private_dir::TRASH, sys, sys::Uninterrupted, tree::PathRecord, tree::SortedRecords,
+    tree::Sorter, tree::by_path, tree::by_words, verify::Finding, verify::ManifestAt,
+    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Rival,
+    verify::TargetSpec, verify::expand,
 };
 
 const DEED: &str = "compare the list";
@@ -116,6 +116,7 @@ impl DiffJob {
         observer: &EventObserver<'_>,
         listen: &DiffListener<'_>,
     ) -> Result<DiffReport> {
+        PrivateDir::look_for(self.state.as_deref())?;
         let (mut comparing, names) = self.read_names(observer)?;
         if comparing.is_lost {
             return Ok(comparing.report);

@@ -336,7 +336,11 @@ impl VerifyJob {
     }
 
     /// Each manifest with each root.
+    ///
+    /// # Errors
+    /// What is asked for makes no sense, or there is no directory for the records.
     pub(crate) fn specs(&self) -> Result<Vec<TargetSpec>> {
+        PrivateDir::look_for(self.state.as_deref())?;
         let root = &self.root;
         let dirs: Vec<Option<PathBuf>> = match (&self.dirs[..], self.manifests.is_empty()) {
             ([], true) => vec![Some(".".into())],

@@ -9,11 +9,11 @@ use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
 
 use crate::error::Deed;
 use crate::{
-    copy::CopyJob, copy::before::check, copy::before::check::DiskDemands,
-    copy::before::check::Opened, copy::before::check::new_name, copy::list_file::ListFile,
-    copy::list_file::ListWriting, copy::list_file::remove_all, error::Error, error::Result,
-    event::Stop, hash::Algorithms, hash::Digests, manifest::ManifestName,
-    manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
+    copy::CopyJob, copy::before::STATE_NEEDS_IT, copy::before::check,
+    copy::before::check::DiskDemands, copy::before::check::Opened, copy::before::check::new_name,
+    copy::list_file::ListFile, copy::list_file::ListWriting, copy::list_file::remove_all,
+    error::Error, error::Result, event::Stop, hash::Algorithms, hash::Digests,
+    manifest::ManifestName, manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
     manifest::archive::bag::manifest_name, state::BagNote, state::Missing, state::Note,
     state::NoteDoubt, state::PrivateDir, state::Secret, state::private_dir::NAME, sys,
     sys::Attributes, sys::Dir, sys::DirListing, sys::PartOwner, sys::is_part_name, tree::Patience,
@@ -24,6 +24,9 @@ use crate::{
 const DEED: &str = "make a bag at";
 
 const NO_NOTE: &str = "it is not empty, and no bag that this user's runs began there";
+
+const STATE_KEEPS_IT: &str =
+    "; where nothing can be private, --state DIR notes from the first run on whose bag it is";
 
 /// A text file of bags that says where to get files of the payload that are not there.
 const FETCH: &str = "fetch.txt";
@@ -129,6 +132,7 @@ impl BagRoot {
     /// # Errors
     /// No bag can be made there.
     pub fn find(job: &CopyJob, algorithms: Algorithms) -> Result<Option<BagState>> {
+        PrivateDir::look_for(job.state.as_deref())?;
         let Opened::There(dir) = check::open(&job.output, DiskDemands::of(&job.options))? else {
             return Ok(None);
         };
@@ -155,12 +159,23 @@ impl BagRoot {
         let opened = PrivateDir::open(&dir, path, job.state.as_deref(), Missing::Make);
         let (private, warning) = match opened {
             Ok(opened) => (opened.map(Arc::new), None),
+            Err(error) if job.state.is_some() => {
+                // Nothing was made but this, if that.
+                if let (Some(above), Some(name)) = (&parent, path.file_name()) {
+                    above.remove_dir(name).map_err(fail)?;
+                }
+                return Err(error.with_note(STATE_NEEDS_IT));
+            }
             Err(error) => (None, Some(error.with_note("; so no other run is kept out"))),
         };
         if let Some(private) = &private {
             patience.lock(private, path)?;
         }
-        let state = BagState::look(&dir, path, private.as_deref(), algorithms)?;
+        let state = BagState::look(&dir, path, private.as_deref(), algorithms);
+        let state = state.map_err(|error| match &warning {
+            Some(_) => error.with_note(STATE_KEEPS_IT),
+            None => error,
+        })?;
         Ok(Self { dir: Arc::new(dir), path: path.clone(), private, state, parent, warning })
     }
 

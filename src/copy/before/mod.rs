@@ -53,7 +53,8 @@ impl Prepared {
 /// The remedy where there can be no private directory, and a mirror was asked for.
 pub const MIRROR_NEEDS_IT: &str = "; --mirror needs it (--state DIR keeps it elsewhere)";
 
-const STATE_NEEDS_IT: &str =
+/// The remedy where `--state` cannot be used.
+pub const STATE_NEEDS_IT: &str =
     "; --state names where the record of this output is to be: mend that, or leave it out";
 
 /// The demands on the output before it is taken.

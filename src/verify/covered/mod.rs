@@ -23,6 +23,7 @@ use crate::{
     error::{Deed, Error, Result},
     event::{Event, EventObserver},
     hash::{Algorithm, Algorithms, Digest},
+    state::PrivateDir,
     sys::Dir,
     tree::{PathRecord, SortedRecords, Sorter, by_path, by_words},
     verify::{DiffJob, covered::content::Source, covered::lists::Prefix},
@@ -321,6 +322,7 @@ impl CoveredJob {
         observer: &EventObserver<'_>,
         listen: &UncoveredListener<'_>,
     ) -> Result<CoveredReport> {
+        PrivateDir::look_for(self.state.as_deref())?;
         let mut trees = self.places.iter().flat_map(|place| &place.trees);
         trees.try_for_each(|tree| places::refuse_passing(tree))?;
         let mut source = Source::open(&self.source, observer)?;

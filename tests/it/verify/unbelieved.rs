@@ -87,3 +87,25 @@ fn a_record_of_another_user_is_told_as_that() {
         scene.ended(args, 0).assert_says("dst/.dircopy: it is another user's");
     }
 }
+
+/// A check by a record that is not there would be one by less than was asked for.
+#[test]
+fn a_directory_of_records_that_is_not_there_is_refused() {
+    let scene = scene("mkdir copies; cp -a dst copies");
+    for args in [
+        &["verify", "dst"][..],
+        &["heal", "dst", "copies/dst"],
+        &["protect", "dst"],
+        &["covered", "src", "dst", "--count-memory"],
+        &["catalog", "add", "dst", "--catalog", "catalog"],
+        &["manifest", "diff", "dst", "copies/dst"],
+        &["restore", "dst", "back"],
+        &["src", "bag", "--bag"],
+        &["src", "bag", "--bag", "-n"],
+        &["src", "plain"],
+    ] {
+        let run = scene.ended(&[args, &["--state", "none"]].concat(), 2);
+        run.assert_says("none").assert_says("No such file or directory (os error 2)");
+    }
+    shell(&scene, "! ls -d back bag plain catalog");
+}
