@@ -24,7 +24,7 @@ use crate::{
     event::Stop,
     path::directory_of,
     state::user_data,
-    sys::{self, PlainUse},
+    sys::{self, DirListing, PlainUse},
 };
 
 const DEED: &str = "use the catalogue";
@@ -73,7 +73,7 @@ impl Catalog {
             return Ok(());
         }
         if !Self::is_usual(path) {
-            directory_of(path).read_dir().deed(DEED, path)?;
+            DirListing::at(directory_of(path)).deed(DEED, path)?;
         }
         refuse_others(path)
     }

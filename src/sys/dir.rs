@@ -1,12 +1,15 @@
 //! The held directory, and what is done with it alike on every system: making things under the random names of part
 //! files, and listing it.
 
-use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path, vec};
+use std::{
+    ffi::OsStr, ffi::OsString, fs::File, hash::BuildHasher, hash::RandomState, io, path::Path,
+    time::Duration, time::SystemTime, time::UNIX_EPOCH, vec,
+};
 
 use crate::sys::{Attributes, Dir, DirReader, close_file};
 use crate::{
     error::is_absent, sys::part_name::PartOwner, sys::part_name::under_part_name, sys::stat::Kind,
-    sys::types::ListedEntry,
+    sys::stat::Stat, sys::types::ListedEntry,
 };
 
 /// The error of what is used as a regular file and is none.
@@ -180,6 +183,106 @@ impl Iterator for DirListing {
                 self.dir = None;
                 Some(Err(error))
             }
+        }
+    }
+}
+
+// A directory that may change while it is listed.
+//
+// No system promises that a listing has what is renamed meanwhile (readdir(3p)). Most put another file under its name
+// where the old one was; btrfs puts it behind all others, and what was put there after the directory was opened is in
+// no listing of it (btrfs_dir_llseek, Linux 6.5): of a file that an editor saved, neither the old one nor the new one.
+
+/// A listing that has whatever was in its directory all the time, as far as its times tell: of one that changed it is
+/// looked at again what else is there.
+#[derive(Default)]
+pub struct SteadyListing {
+    /// The directory before its last reading, and whether it may have changed after that without another time.
+    before: Option<(Stat, bool)>,
+    /// Hashes of the names that were listed; in order, once it is read again.
+    names: Vec<u64>,
+    hashing: RandomState,
+    again: u32,
+}
+
+impl SteadyListing {
+    /// A directory that changes all the time is read so many times again.
+    const MOST_AGAIN: u32 = 8;
+
+    /// One with so many entries is not: 32 MiB.
+    const MOST_NAMES: usize = 1 << 22;
+
+    /// A change so long after another may have the same time: the longest tick of Linux is 10 ms.
+    const TICK: Duration = Duration::from_millis(20);
+
+    /// The next entries of `dir`; none when all were listed. No other thread may list through it.
+    ///
+    /// # Errors
+    /// It cannot be listed.
+    pub fn next_batch(
+        &mut self,
+        dir: &Dir,
+        reader: &mut DirReader,
+    ) -> io::Result<Vec<ListedEntry>> {
+        if self.before.is_none() {
+            self.begin(dir)?;
+        }
+        loop {
+            let mut batch = reader.next_batch(dir)?;
+            if batch.is_empty() && !self.may_lack_some(dir)? {
+                self.names = Vec::new();
+                return Ok(batch);
+            }
+            self.keep_new(&mut batch);
+            if !batch.is_empty() {
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// Begins at the first entry; false where that cannot be had.
+    fn begin(&mut self, dir: &Dir) -> io::Result<bool> {
+        let stat = dir.stat_self()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let changed = Duration::new(stat.ctime.secs.try_into().unwrap_or(0), stat.ctime.nanos);
+        self.before = Some((stat, now.abs_diff(changed) < Self::TICK));
+        DirReader::begin_anew(dir)
+    }
+
+    /// True if what was listed may not be all, and the directory is read again.
+    fn may_lack_some(&mut self, dir: &Dir) -> io::Result<bool> {
+        let Some((before, in_doubt)) = &self.before else { return Ok(false) };
+        let now = dir.stat_self()?;
+        let is_changed = (now.mtime, now.ctime) != (before.mtime, before.ctime);
+        if !is_changed && !in_doubt {
+            return Ok(false);
+        }
+        if self.again == Self::MOST_AGAIN || self.names.len() > Self::MOST_NAMES {
+            let why = "it changed each time that it was listed, and what was renamed in it meanwhile may be missing: run \
+                       again";
+            return match is_changed && DirReader::passes_over(dir) {
+                true => Err(io::Error::other(why)),
+                false => Ok(false),
+            };
+        }
+        self.again += 1;
+        self.names.sort_unstable();
+        self.begin(dir)
+    }
+
+    /// Leaves only those entries that were not listed before.
+    fn keep_new(&mut self, batch: &mut Vec<ListedEntry>) {
+        let (again, listed) = (self.again > 0, self.names.len());
+        batch.retain(|entry| {
+            let name = self.hashing.hash_one(&entry.name);
+            let is_new = !again || self.names[..listed].binary_search(&name).is_err();
+            if is_new {
+                self.names.push(name);
+            }
+            is_new
+        });
+        if again {
+            self.names.sort_unstable();
         }
     }
 }

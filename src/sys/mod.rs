@@ -16,7 +16,7 @@ pub mod stat;
 pub mod traits;
 mod types;
 
-pub use dir::DirListing;
+pub use dir::{DirListing, SteadyListing};
 pub use interrupted::{FileRange, Uninterrupted, ends_at, uninterrupted, write_all};
 pub use part_name::{
     PartOwner, PartTag, ShardTag, is_journal_name, is_journal_of, is_part_name, journal_name,

@@ -10,12 +10,12 @@ use std::{ffi::OsStr, ops::ControlFlow, path::PathBuf, sync::Arc};
 use crate::{
     error::Deed, error::Error, event::Gate, event::Stop, manifest::LONGEST_DIR, path::RelPath,
     state::Knowledge, state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes,
-    sys::Dir, sys::DirReader, sys::ListedEntry, sys::stat::Identity, sys::stat::Kind,
-    sys::stat::Stat, tree::Classifier, tree::Cleanup, tree::Inclusion, tree::Leftovers,
-    tree::NameCount, tree::NameList, tree::OutputDir, tree::Protected, tree::SourceDir,
-    tree::Unclassified, tree::UnknownParts, tree::WalkItem, tree::classify::DirMemory,
-    tree::classify::PendingLinks, tree::classify::Subdir, tree::cleanup, tree::dirs::LiveDirs,
-    tree::dirs::OTHERS_MAY_WRITE, tree::found::Emit,
+    sys::Dir, sys::DirReader, sys::ListedEntry, sys::SteadyListing, sys::stat::Identity,
+    sys::stat::Kind, sys::stat::Stat, tree::Classifier, tree::Cleanup, tree::Inclusion,
+    tree::Leftovers, tree::NameCount, tree::NameList, tree::OutputDir, tree::Protected,
+    tree::SourceDir, tree::Unclassified, tree::UnknownParts, tree::WalkItem,
+    tree::classify::DirMemory, tree::classify::PendingLinks, tree::classify::Subdir, tree::cleanup,
+    tree::dirs::LiveDirs, tree::dirs::OTHERS_MAY_WRITE, tree::found::Emit,
 };
 
 /// Why a directory is not entered that lies deeper than [`LONGEST_DIR`] allows.
@@ -89,6 +89,7 @@ pub(crate) struct Frame {
     pub(crate) inclusion: Inclusion,
     subdirs: std::vec::IntoIter<Subdir>,
     listed: bool,
+    listing: SteadyListing,
     pub(crate) memory: DirMemory,
 }
 
@@ -204,6 +205,7 @@ impl Walk<'_> {
             inclusion: self.classifier.selection.filter.root(),
             subdirs: Vec::new().into_iter(),
             listed: false,
+            listing: SteadyListing::default(),
             memory: DirMemory::default(),
         };
         Descent { stack: vec![root], reader: DirReader::default(), links: PendingLinks::new() }
@@ -300,8 +302,8 @@ impl Walk<'_> {
         emit: &mut impl Emit,
         defer: &mut Option<Defer<'_>>,
     ) -> ControlFlow<()> {
-        let Some(top) = stack.last() else { return ControlFlow::Continue(()) };
-        let batch = reader.next_batch(&top.source.handle);
+        let Some(top) = stack.last_mut() else { return ControlFlow::Continue(()) };
+        let batch = top.listing.next_batch(&top.source.handle, reader);
         // Whatever was put there after this look is not in this batch.
         let lists_some = batch.as_ref().is_ok_and(|batch| !batch.is_empty());
         let closed = lists_some.then(|| self.closed_meanwhile(stack, 0)).flatten();
@@ -484,6 +486,7 @@ impl Walk<'_> {
             id: stat.id,
             inclusion: subdir.inclusion,
             subdirs: Vec::new().into_iter(),
+            listing: SteadyListing::default(),
             listed: self.classifier.selection.one_file_system
                 && stat.id.dev != self.source_root.dev,
             memory: DirMemory::default(),

@@ -176,6 +176,16 @@ impl DirReader {
         }
         Ok(batch)
     }
+
+    /// The next batch of a directory cannot be its first again here.
+    pub fn begin_anew(_: &Dir) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// No file system here is known to pass over what is renamed meanwhile.
+    pub fn passes_over(_: &Dir) -> bool {
+        false
+    }
 }
 
 /// The first of the entries in `bytes`, if it is not one of the two dots, and how far the next one is

@@ -1,7 +1,7 @@
 //! A source that changes while it is read. The program is stopped in the middle of a call, the
 //! change is made while it stands still, and it goes on: no race is left to luck.
 
-use crate::harness::{Act, Deed, Judge, Mirror, NONE, Scene, Strace, content, need, shell};
+use crate::harness::{Act, Deed, Judge, Mirror, Mount, NONE, Scene, Strace, content, need, shell};
 
 type Change = fn(&Scene);
 
@@ -297,4 +297,33 @@ fn an_output_that_is_moved_away_ends_the_run() {
     run.assert_code(3);
     assert_eq!(std::fs::read_dir(&scene.dst).unwrap().count(), 0, "went on in another directory");
     Judge::new(&scene.src, scene.tree("moved"), &run).sound().no_temp_files();
+}
+
+/// A file that is saved anew, by a rename as editors do it, is in its directory at every moment. On btrfs no listing has
+/// it that was begun before, and none that had begun.
+#[test]
+fn a_file_that_is_saved_while_its_directory_is_listed_is_copied() {
+    need!(Root, Mount, Strace);
+    Mount::privately();
+    let scene = Scene::new();
+    let _disk = Mount::of_kind("btrfs", &scene.path("image"), &scene.path("disk"));
+    for files in [10, 4000] {
+        shell(&scene, "rm -rf disk/src dst; mkdir disk/src");
+        let source = scene.tree("disk/src");
+        (0..files).for_each(|number| drop(source.file(format!("file {number}"), "content")));
+        source.file("saved", "content");
+        let strace = Strace::inject(&scene, "getdents64", "delay_enter=200000")
+            .exactly_on(scene.path("disk/src"));
+        let mut running = strace.spawn(scene.bare(["disk/src", "dst"]));
+        // So long that the program has listed it once, whatever it looks at before.
+        while !running.is_over() && strace.log().matches("DELAYED").count() < 12 {
+            shell(&scene, "cd disk/src; echo new > part; mv part saved; sleep 0.03");
+        }
+        let run = running.wait();
+        strace.fired(&run);
+        run.assert_code(0);
+        let manifest =
+            shell(&scene, "diff -r -x .dircopy -x 'dircopy-*' disk/src dst; cat dst/*sum");
+        assert_eq!(manifest.lines().count(), files + 1, "{manifest}");
+    }
 }

@@ -13,7 +13,7 @@ use crate::sys::unix::system::durable::{LoopImage, durable, upper};
 use crate::{
     sys::ANY_DISK, sys::interrupted::uninterrupted, sys::types::Durable, sys::types::PluggedIn,
     sys::unix::dir::Dir, sys::unix::system::place::MountLine, sys::unix::system::place::btrfs_of,
-    sys::unix::volume::is_disk_full, sys::unix::volume::room,
+    sys::unix::system::place::paths_in, sys::unix::volume::is_disk_full, sys::unix::volume::room,
 };
 
 use super::process::kernel_at_least;
@@ -90,8 +90,7 @@ fn add_layers(option: &[u8], deepest: u32, disks: &mut BTreeSet<String>) {
 
 /// The devices of a btrfs, one of which is `source`, by their directories in /sys.
 fn btrfs_devices(source: &Path) -> Option<Vec<PathBuf>> {
-    let devices = fs::read_dir(btrfs_of(source)?.join("devices")).ok()?;
-    Some(devices.flatten().map(|entry| entry.path()).collect())
+    paths_in(&btrfs_of(source)?.join("devices"))
 }
 
 /// Adds what the block device at `at` in /sys is made of.
@@ -101,8 +100,8 @@ fn add_block(at: &Path, deepest: u32, disks: &mut BTreeSet<String>) {
         at.pop();
     }
     disks.extend(at.file_name().map(|name| format!("disk {}", name.to_string_lossy())));
-    for part in fs::read_dir(at.join("slaves")).into_iter().flatten().flatten() {
-        add_block(&part.path(), left, disks);
+    for part in paths_in(&at.join("slaves")).unwrap_or_default() {
+        add_block(&part, left, disks);
     }
     // Who may not ask the device itself is told by the path, of which more is taken for one disk at the most.
     disks.extend(LoopImage::of(&at).map(|image| format!("file system {}", image.device)));
@@ -140,8 +139,8 @@ pub fn plugged_in(dir: &Dir) -> Option<PluggedIn> {
     // A partition is away when its disk is.
     let at = if block.join("partition").exists() { block.join("..") } else { block };
     // One that is made of others comes and goes while they stay. That it has none is read, not supposed.
-    let made_of = fs::read_dir(at.join("slaves")).map(Iterator::count);
-    let number = fs::read_to_string(at.join("diskseq")).ok().filter(|_| matches!(made_of, Ok(0)));
+    let is_whole = paths_in(&at.join("slaves")).is_some_and(|parts| parts.is_empty());
+    let number = fs::read_to_string(at.join("diskseq")).ok().filter(|_| is_whole);
     let disk = number.and_then(|number| number.trim().parse().ok());
     Some(PluggedIn { boot, disk })
 }

@@ -12,6 +12,7 @@ use std::{
 use crate::{
     sys::types::Durable, sys::unix::dir::Dir, sys::unix::kind::*,
     sys::unix::system::place::MountLine, sys::unix::system::place::Place,
+    sys::unix::system::place::btrfs_of, sys::unix::system::place::paths_in,
 };
 
 pub use rustix::fs::{fdatasync, fsync};
@@ -149,16 +150,8 @@ fn unescaped(given: &Path) -> PathBuf {
 
 /// A file system on several devices is worth what the least of them is.
 fn of_btrfs(source: &Path, left: u32) -> Durable {
-    let Ok(source) = source.canonicalize() else { return NO_DEVICE };
-    let Some(name) = source.file_name() else { return NO_DEVICE };
-    let Ok(mut all) = fs::read_dir("/sys/fs/btrfs") else { return NO_DEVICE };
-    let devices = all.find_map(|one| {
-        let devices = one.ok()?.path().join("devices");
-        devices.join(name).exists().then_some(devices)
-    });
-    let Some(devices) = devices.and_then(|devices| paths_in(&devices)) else {
-        return NO_DEVICE;
-    };
+    let devices = btrfs_of(source).and_then(|it| paths_in(&it.join("devices")));
+    let Some(devices) = devices else { return NO_DEVICE };
     least(devices.iter().map(|device| of_block(device, left)))
 }
 
@@ -241,10 +234,6 @@ impl LoopImage {
         let asked = unsafe { libc::ioctl(node.as_raw_fd(), Self::GET_STATUS as _, &raw mut image) };
         (asked == 0).then_some(image)
     }
-}
-
-fn paths_in(dir: &Path) -> Option<Vec<PathBuf>> {
-    fs::read_dir(dir).ok()?.map(|entry| Some(entry.ok()?.path())).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::{ffi::OsStr, io, mem::MaybeUninit, os::unix::ffi::OsStrExt};
 
 use rustix::{fs::FileType, fs::RawDir};
 
-use crate::sys::unix::dir::Dir;
+use crate::sys::unix::{dir::Dir, kind::BTRFS, kind::fs_kind};
 use crate::{sys::stat::Kind, sys::types::ListedEntry};
 
 /// Room for the names of about 1,500 entries: one call for nearly every directory, and 60 calls
@@ -50,6 +50,17 @@ impl DirReader {
             }
         }
         Ok(batch)
+    }
+
+    /// The next batch of `dir` is its first again; false where that cannot be had.
+    pub fn begin_anew(dir: &Dir) -> io::Result<bool> {
+        rustix::fs::seek(dir, rustix::fs::SeekFrom::Start(0))?;
+        Ok(true)
+    }
+
+    /// True if a listing of `dir` passes over a file that another is renamed to meanwhile.
+    pub fn passes_over(dir: &Dir) -> bool {
+        fs_kind(dir) == Some(BTRFS)
     }
 }
 

@@ -12,8 +12,9 @@ use std::{
 
 use crate::sys::types::{MountedVolume, NoOwnMount, VolumeDetails};
 use crate::{
-    path::RelPath, sys::unix::dir::Dir, sys::unix::kind::BTRFS, sys::unix::kind::fs_kind,
-    sys::unix::process::patiently, sys::unix::system::data_place::ExtentMap,
+    path::RelPath, sys::DirListing, sys::unix::dir::Dir, sys::unix::kind::BTRFS,
+    sys::unix::kind::fs_kind, sys::unix::process::patiently,
+    sys::unix::system::data_place::ExtentMap,
 };
 
 /// A directory's place: the file system and the path from its root.
@@ -311,8 +312,13 @@ pub fn volume_details(dir: &Dir) -> VolumeDetails {
 pub fn btrfs_of(source: &Path) -> Option<PathBuf> {
     let source = source.canonicalize().ok()?;
     let name = source.file_name()?;
-    let mut all = fs::read_dir("/sys/fs/btrfs").ok()?.flatten().map(|one| one.path());
+    let mut all = paths_in(Path::new("/sys/fs/btrfs"))?.into_iter();
     all.find(|one| one.join("devices").join(name).exists())
+}
+
+/// The paths of all that is in a directory of the system's; `None` if it cannot be listed.
+pub fn paths_in(dir: &Path) -> Option<Vec<PathBuf>> {
+    DirListing::at(dir).ok()?.map(|entry| Some(dir.join(&*entry.ok()?.name))).collect()
 }
 
 /// The UUID of the file system that `dir` lies on, if it has one.

@@ -42,6 +42,16 @@ impl DirReader {
         let answer = unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), BUFFER) };
         bulk::entries(answer, count)
     }
+
+    /// The next batch of a directory cannot be its first again here.
+    pub fn begin_anew(_: &Dir) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// No file system here is known to pass over what is renamed meanwhile.
+    pub fn passes_over(_: &Dir) -> bool {
+        false
+    }
 }
 
 impl Dir {
