@@ -159,6 +159,10 @@ impl Carry {
         let mut unfinished: Vec<_> = names.iter().copied().filter(is_unfinished).collect();
         // What came from a source is known by the record; what came later, or without one, by being listed here.
         names.retain(|name| Some(*name) > covered);
+        let strange: Vec<_> = names.iter().copied().filter(|it| is_of_stranger(root, it)).collect();
+        warnings.extend(of_strangers(path, &strange));
+        names.retain(|name| !strange.contains(name));
+        unfinished.retain(|name| !is_of_stranger(root, name));
         let listed = listed_by_others(root, &names, is_to_stop);
         let is_listed = |name: &ManifestName| listed.contains(name);
         unfinished.retain(|name| !is_listed(name));
@@ -326,6 +330,24 @@ fn open_regular(root: &Dir, name: ManifestName) -> io::Result<Option<File>> {
         Kind::File => root.open_file(name.as_ref(), false).map(Some),
         _ => Ok(None),
     }
+}
+
+/// True if a manifest in `root` is of another user, whose that directory is not: it may list whatever it likes, also
+/// files of others, and hide the lists of runs.
+pub fn is_of_stranger(root: &Dir, name: &ManifestName) -> bool {
+    let there = root.stat(name.to_string().as_ref(), false);
+    root.stat_self().is_ok_and(|root| there.is_ok_and(|there| Dir::is_strange(&there, &root)))
+}
+
+/// The message about such manifests, if there are any.
+fn of_strangers(path: &Path, names: &[ManifestName]) -> Option<Error> {
+    let (first, more) = names.split_first()?;
+    let others =
+        if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
+    let finding = format!(
+        "it is of another user, whose the directory is not{others}, so nothing that it lists is believed; remove it"
+    );
+    Some(Error::finding("go by the manifest", path.join(first.to_string()), finding))
 }
 
 /// The message that a manifest has a name that sorts behind those of all runs.

@@ -105,7 +105,8 @@ impl ExistingFile<'_> {
                 return Ok(match self.is_source(source, read_back)? {
                     Some(true) if self.shows_time_of_source() => self.differs(&source),
                     Some(true) => self.unlike(&source),
-                    Some(false) if self.if_unlike.is_some() => self.unlike(&source),
+                    // As the newest list has it, where an older record has another: the source was edited since.
+                    Some(false) if self.if_unlike.is_some() || is_as_newest => self.unlike(&source),
                     Some(false) => Action::Settled(Outcome::Left(ALL_DIFFER)),
                     None => Action::Settled(Outcome::Abandoned),
                 });

@@ -40,19 +40,19 @@ pub fn prepare(
             let error = Error::finding("copy to", transfer.target.path(), TOO_LONG_TO_REPLACE);
             Action::Settled(Outcome::Failed(error))
         }
+        Action::Copy { .. } if rescue::is_kept_there(context, transfer) => {
+            Action::Settled(Outcome::Left(KEPT_OF_ANOTHER))
+        }
         // What was read of it is not read again.
-        Action::Copy { replaces, .. }
-            if context.shared.rescues.is_some_and(|rescues| {
-                rescues.are_wanted
-                    && !rescues.are_none()
-                    && rescues.of(&transfer.target.rel_path()).is_some()
-            }) =>
-        {
+        Action::Copy { replaces, .. } if rescue::goes_on(context, transfer) => {
             Action::Settled(Outcome::PutOff { replaces })
         }
         action => action,
     }
 }
+
+const KEPT_OF_ANOTHER: &str = "earlier runs keep there what they could read of another file, and it is not replaced: \
+                               rescue that file, or remove what was kept";
 
 /// Decides about a file, and does what needs no copying. What was `seen` at the output is not looked at once more.
 /// `read_back` is for reading a file that is there already; what is to be told goes to `warnings`.

@@ -14,47 +14,13 @@ use crate::manifest::archive::bag::DECLARATION;
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Sha256, io::ReadBack,
     manifest::Entries, manifest::ManifestName, manifest::Parsed, manifest::Scanner, manifest::Text,
-    manifest::lists, path::RelPath, path::Shown, state::BagNote, state::GenerationNote,
-    state::LastReceipt, state::NotAll, state::Note, state::PrivateDir, state::SourceMark,
-    state::Unlisted, state::closing::FINISHED, state::private_dir::CONSULT,
+    manifest::lists, manifest::readers::is_of_stranger, path::RelPath, path::Shown, state::BagNote,
+    state::GenerationNote, state::LastReceipt, state::NotAll, state::Note, state::PrivateDir,
+    state::SourceMark, state::Unlisted, state::closing::FINISHED, state::private_dir::CONSULT,
     state::private_dir::NAME, state::record::FIRST, state::record::measure,
     state::record::newest_sealed, sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind,
-    tree::LastDir, verify::nearby::at_work, verify::nearby::remedy,
+    tree::LastDir, verify::nearby::at_work, verify::nearby::remedy, verify::rival::Rival,
 };
-
-/// A manifest that may be taken for the one that holds, or was taken for want of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rival {
-    /// It has a later name than the one that this user's last run finished, and is not checked.
-    Unrecorded(ManifestName),
-    /// The same of one that is not of the future and that only this user may write: a run of his may have made it.
-    Doubtful(ManifestName),
-    /// A later run finished it: what that run replaced is not as the given manifest says.
-    Superseding(ManifestName),
-    /// It has a later name, and is listed by another: it came from a source, and is not checked.
-    Listed(ManifestName),
-    /// It has a name of the future, and is not checked.
-    Ahead(ManifestName),
-    /// The one that is checked has a name of the future, and there is no other.
-    OnlyAhead,
-    /// It lists other files or digests than the one that is checked, and no record tells which holds.
-    Unlike(ManifestName),
-    /// So many files are there that earlier ones list, and the one that is checked does not: runs left them out.
-    Dropped(u64),
-    /// The last run finished the one that is checked, and left out so many entries of its source.
-    NotAll(u64),
-    /// A run that lists nothing began after the one that is checked was finished, or a plan that is not finished.
-    Unlisted,
-}
-
-/// The rival of this name in `here` of the one that the last run on record finished.
-fn unrecorded(here: &Dir, later: ManifestName) -> Rival {
-    let stat = here.stat(later.to_string().as_ref(), false);
-    match stat.is_ok_and(|stat| Dir::is_kept_by_us(&stat)) && !later.is_ahead() {
-        true => Rival::Doubtful(later),
-        false => Rival::Unrecorded(later),
-    }
-}
 
 /// Number of bytes of earlier manifests that are looked through, the newest first.
 const MOST_EARLIER: u64 = 1 << 30;
@@ -245,9 +211,23 @@ impl OwnManifests {
         })
     }
 
-    /// The latest of those with a later name.
-    fn later_than(&self, name: ManifestName) -> Option<ManifestName> {
-        self.finished.iter().copied().find(|other| *other > name)
+    /// The latest of those with a later name that `wanted` says.
+    fn later_than(
+        &self,
+        name: ManifestName,
+        wanted: impl Fn(&ManifestName) -> bool,
+    ) -> Option<ManifestName> {
+        self.finished.iter().copied().find(|other| *other > name && wanted(other))
+    }
+
+    /// Those with earlier names that are no stranger's.
+    fn earlier_than<'a>(
+        &'a self,
+        name: ManifestName,
+        here: &'a Dir,
+    ) -> impl Iterator<Item = &'a ManifestName> {
+        let is_one = move |it: &&ManifestName| **it < name && !is_of_stranger(here, it);
+        self.finished.iter().filter(is_one)
     }
 
     /// Opens the one that holds, of the directory `dir`.
@@ -256,7 +236,6 @@ impl OwnManifests {
     /// There is none, it is not what the last run wrote, or it cannot be opened.
     pub fn open_valid(&self, dir: &Path) -> Result<ValidManifest> {
         let name = self.valid(dir)?.ok_or_else(|| self.none(dir))?;
-        let later = self.later_than(name);
         let file_name = name.to_string();
         let cannot = |error| Error::io("open the manifest", dir.join(&file_name), error);
         let here = Dir::open(dir).map_err(cannot)?;
@@ -269,7 +248,12 @@ impl OwnManifests {
                                    again, or give it with --manifest";
                     return Err(Error::finding("check against", dir.join(&file_name), finding));
                 }
-                rivals.extend(later.map(|later| unrecorded(&here, later)));
+                // One hides no other.
+                for is_strange in [true, false] {
+                    let wanted = |other: &ManifestName| is_of_stranger(&here, other) == is_strange;
+                    let later = self.later_than(name, wanted);
+                    rivals.extend(later.map(|later| Rival::unrecorded(&here, later)));
+                }
                 rivals.extend(self.missing.map(Rival::NotAll));
                 rivals.extend(self.is_unlisted.then_some(Rival::Unlisted));
             }
@@ -284,7 +268,7 @@ impl OwnManifests {
                     return Err(Error::finding("check against", dir.join(&file_name), finding));
                 }
                 rivals.extend(name.is_ahead().then_some(Rival::OnlyAhead));
-                rivals.extend(later.map(of_kind));
+                rivals.extend(self.later_than(name, |_| true).map(of_kind));
                 let unlike = self.unlike(&here, name);
                 rivals.extend(unlike.deed("read the manifests in", dir)?.map(Rival::Unlike));
             }
@@ -337,6 +321,7 @@ impl OwnManifests {
         taken: ManifestName,
     ) -> io::Result<Option<ManifestName>> {
         let mut all = self.unfinished.clone();
+        all.retain(|name| !is_of_stranger(here, name));
         if !all.is_empty() {
             let file = here.open_file(taken.to_string().as_ref(), false)?;
             each_name(file, |_| true, |it| all.retain(|name| name.to_string().as_bytes() != it))?;
@@ -348,7 +333,7 @@ impl OwnManifests {
     /// source, as `taken` says, is none.
     fn unlike(&self, here: &Dir, taken: ManifestName) -> io::Result<Option<ManifestName>> {
         let open = |name: &ManifestName| here.open_file(name.to_string().as_ref(), false);
-        let mut earlier = self.finished.iter().filter(|other| **other < taken).peekable();
+        let mut earlier = self.earlier_than(taken, here).peekable();
         if earlier.peek().is_none() {
             return Ok(None);
         }
@@ -375,7 +360,7 @@ impl OwnManifests {
     /// One cannot be read.
     pub fn dropped(&self, here: &Dir, taken: ManifestName) -> io::Result<Option<Rival>> {
         let open = |name: &ManifestName| here.open_file(name.to_string().as_ref(), false);
-        let mut earlier = self.finished.iter().filter(|other| **other < taken).peekable();
+        let mut earlier = self.earlier_than(taken, here).peekable();
         if earlier.peek().is_none() {
             return Ok(None);
         }

@@ -19,6 +19,7 @@ mod list_diff;
 mod nearby;
 mod own_lists;
 mod parity;
+mod rival;
 mod scrub;
 mod several;
 mod shards;
@@ -28,7 +29,7 @@ mod unlisted;
 mod work;
 
 pub use budget::Budget;
-pub use choice::{DirProof, OwnManifests, Rival, has_own_manifest};
+pub use choice::{DirProof, OwnManifests, has_own_manifest};
 pub use covered::{
     AtLeast, CoveredJob, CoveredReport, Found, FoundAt, PROOFS, PlaceAsked, PlaceReport, Proof,
     Standing,
@@ -48,6 +49,7 @@ pub use lines::{
 pub use list_diff::{DiffJob, DiffReport, Difference, kept_by_runs};
 pub(crate) use nearby::near;
 pub use nearby::output_near;
+pub use rival::Rival;
 pub use scrub::Coverage;
 pub use shards::{ShardOfCheck, merge::MergeJob};
 pub use target::{ManifestAt, Target, TargetSpec};

@@ -302,6 +302,10 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
             "{name} is not checked: its name is later, but the last run on record finished {manifest}; \
              --manifest checks it"
         ),
+        Rival::OfStranger(name) => format!(
+            "{name} is not checked: its name is later, but it is of another user, whose the directory is not; --manifest \
+             checks it"
+        ),
         Rival::Doubtful(name) => format!(
             "{name} is not checked: its name is later, but the last run on record finished {manifest}; a run of yours \
              may have made it whose record is elsewhere (--state) or was replaced by an older one: check it \

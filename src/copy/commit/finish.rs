@@ -293,19 +293,19 @@ impl Committer<'_> {
         if removal.departures.is_empty() {
             return true;
         }
-        let root = &*removal.output.root;
-        let warning = match self.accounting.counts.failed {
-            0 => match removal.note() {
+        let refuse = |why: String| {
+            let finding = format!("{why}; nothing was moved");
+            Error::finding("move what has left the source from", &*removal.output.root, finding)
+        };
+        let warning = match (self.accounting.counts.failed, self.accounting.counts.lost) {
+            (0, 0) => match removal.note() {
                 Ok(()) => return true,
                 Err(error) => error,
             },
-            failed => Error::finding(
-                "move what has left the source from",
-                root,
-                format!(
-                    "{failed} entries failed, so it is not certain what has left; nothing was moved"
-                ),
-            ),
+            (0, lost) => refuse(format!("of the files that are expected {lost} are not in it")),
+            (failed, _) => {
+                refuse(format!("{failed} entries failed, so it is not certain what has left"))
+            }
         };
         self.accounting.not_departed(removal.departures.items, &warning);
         false

@@ -12,14 +12,15 @@ mod reading;
 
 pub use kept::{forget, missing};
 
-use std::{io, time::Duration, time::Instant};
+use std::{ffi::OsString, io, time::Duration, time::Instant};
 
 use crate::sys::{ALIGNMENT, Dir, Medium};
 use crate::transfer::rescue::reading::{PATIENCE, Reading, ReadingEnd};
 use crate::transfer::{Context, OpenSource, Outcome, rot_check};
 use crate::{
     error::Error, error::Result, hash::Digest, hash::Sha256, io::AlignedBuffer, io::WatchedFile,
-    part::Part, part::Transfer, path::Shown, state::Rescues, sys, transfer,
+    part::Part, part::Transfer, path::Shown, state::Rescues, state::rescues::ENDING,
+    state::rescues::MAP_ENDING, state::rescues::name_of, sys, transfer,
     transfer::rescue::kept::Begun, transfer::rescue::kept::Kept, transfer::rescue::map::Map,
     transfer::rescue::map::State, transfer::rescue::reading::LONG,
 };
@@ -96,6 +97,31 @@ pub fn expected_of(context: &Context<'_>, transfer: &Transfer) -> Option<Digest>
     let rescues = context.shared.rescues.filter(|rescues| !rescues.are_none())?;
     let rescue = rescues.of(&transfer.target.rel_path())?;
     rescue.expected().filter(|_| rescue.is_of(&transfer.entry().stat))
+}
+
+/// True if an earlier run could not read all of the file, and this one goes on with what that kept. Where the source
+/// has its name now, or something else took it, the file is copied as any.
+pub fn goes_on(context: &Context<'_>, transfer: &Transfer) -> bool {
+    let rescues = context.shared.rescues.filter(|it| it.are_wanted && !it.are_none());
+    let (output, path) = (&transfer.target.output, || transfer.target.rel_path());
+    let Some((rescues, dir)) = rescues.zip(output.handle.as_ref()) else { return false };
+    let names = [ENDING, MAP_ENDING].map(|ending| name_of(&transfer.entry().name, ending));
+    let is_in = |dir: &Dir, name: &OsString| dir.stat(name, false).is_ok();
+    let is_ours = || {
+        let keeps_numbers = output.volume.tried.traits.keeps_numbers;
+        rescues.open(dir, &path(), keeps_numbers).is_ok_and(|kept| kept.is_some())
+    };
+    rescues.of(&path()).is_some()
+        && !names.iter().any(|name| is_in(&transfer.source.handle, name))
+        && (!is_in(dir, &names[0]) || is_ours())
+        && (!is_in(dir, &names[1]) || dir.open_ours(&names[1]).is_ok_and(|map| map.is_some()))
+}
+
+/// True if what is at the output in the place of a file is what earlier runs could read of another one.
+pub fn is_kept_there(context: &Context<'_>, transfer: &Transfer) -> bool {
+    let rescues = context.shared.rescues.filter(|rescues| !rescues.are_none());
+    rescues.is_some_and(|rescues| rescues.have(&transfer.target.rel_path()))
+        && matches!(transfer.target.look(), Ok(Some(_)))
 }
 
 /// The error of a file that is not whole.

@@ -310,7 +310,9 @@ fn a_file_that_is_saved_while_its_directory_is_listed_is_copied() {
     for files in [10, 4000] {
         shell(&scene, "rm -rf disk/src dst; mkdir disk/src");
         let source = scene.tree("disk/src");
-        (0..files).for_each(|number| drop(source.file(format!("file {number}"), "content")));
+        for number in 0..files {
+            source.file(format!("file {number}"), "content");
+        }
         source.file("saved", "content");
         let strace = Strace::inject(&scene, "getdents64", "delay_enter=200000")
             .exactly_on(scene.path("disk/src"));

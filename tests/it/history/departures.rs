@@ -245,6 +245,74 @@ fn a_filter_that_nothing_matches_removes_nothing() {
     assert_eq!(names_below(&scene.path("dst/card"), "f"), BTreeSet::new());
 }
 
+/// A file that was changed at the output and then leaves the source is named, whatever of it shows the change.
+#[test]
+fn what_was_changed_at_the_output_is_named_when_it_leaves() {
+    for change in
+        ["echo changed > dst/a; touch -r src/a dst/a", "echo else > dst/a", "echo longer > dst/a"]
+    {
+        for verify in [&[][..], &["--verify"]] {
+            let scene = Scene::new();
+            shell(&scene, "echo once > src/a; echo b > src/b; touch -d '1 hour ago' src/a");
+            scene.copy(&["--mirror"]).assert_code(0);
+            shell(&scene, &format!("{change}; rm src/a"));
+            let run = scene.copy(&[&["--mirror"], verify].concat());
+            run.assert_code(4).assert_says("a: its content is not what an earlier run recorded");
+            assert_eq!(trash(&scene).len(), 1);
+            scene.copy(&["--mirror"]).assert_code(0);
+        }
+    }
+    // What has another time only is as it was recorded.
+    let scene = Scene::new();
+    shell(&scene, "echo once > src/a; echo b > src/b; touch -d '1 hour ago' src/a");
+    scene.copy(&["--mirror"]).assert_code(0);
+    shell(&scene, "touch dst/a; rm src/a");
+    scene.copy(&["--mirror"]).assert_code(0);
+    assert_eq!(trash(&scene).len(), 1);
+}
+
+/// A file that is expected and is missing may have been lost, and its copy may be the last.
+#[test]
+fn what_an_expected_file_lacks_is_not_moved_away() {
+    let scene = Scene::new();
+    shell(&scene, "echo a > src/a; echo b > src/b; cd src; sha256sum a b > ../list");
+    scene.copy(&["--mirror"]).assert_code(0);
+    scene.src.remove("b");
+    let delivery = ["--mirror", "--expect", "list", "--expect-all"];
+    let run = scene.copy(&delivery);
+    run.assert_code(4).assert_says("of the files that are expected 1 are not in it; nothing was");
+    assert!(scene.dst.join("b").exists());
+    scene.copy(&["--mirror", "--expect", "list"]).assert_code(0);
+    assert!(!scene.dst.join("b").exists());
+}
+
+/// What another user lists in a manifest of his has no say in what leaves, is listed or is healed.
+#[test]
+fn a_list_of_another_user_is_none_of_the_runs() {
+    need!(Root);
+    for (name, digits) in [("sha256sum", 64), ("sha256sum.part", 64), ("md5sum", 32)] {
+        let scene = Scene::new();
+        scene.src.file("a", "a").file("b", "b");
+        scene.copy(&["--mirror"]).assert_code(0);
+        shell(&scene, "chmod 1777 dst; cp -r dst other; echo his > dst/his; chown 1001 dst/his");
+        let planted = format!("dircopy-20991231T000000Z.{name}");
+        let text = format!("{}  his\n{}  b\n", "0".repeat(digits), "0".repeat(digits));
+        scene.output().file(&planted, text);
+        shell(&scene, &format!("chown 1001 dst/{planted}"));
+        for mirror in [&[][..], &["--mirror"]] {
+            let run = scene.copy(mirror);
+            run.assert_code(0).assert_says("it is of another user, whose the directory is not");
+            assert_eq!(scene.output().read("his"), b"his\n");
+            assert_eq!(trash(&scene), Vec::<PathBuf>::new());
+            let listed = shell(&scene, "cat $(ls dst/dircopy-*.sha256sum | grep -v 2099)");
+            assert!(!listed.contains("his"), "{listed}");
+        }
+        shell(&scene, "touch -r dst/a t; echo X > dst/a; truncate -s 1 dst/a; touch -r t dst/a");
+        scene.ended(&["heal", "dst", "other"], 0);
+        assert_eq!(scene.output().read("a"), b"a");
+    }
+}
+
 #[test]
 fn half_of_a_source_without_permission_removes_nothing() {
     need!(Setpriv);

@@ -148,12 +148,31 @@ fn where_a_record_and_a_newer_manifest_disagree_the_source_decides() {
         rot(&scene, "dst/a", "X");
         scene.copy(&[]).assert_code(0).assert_says("it is copied anew");
         assert_eq!(read(&scene, "a"), "tne", "{how}");
-        // The source is another still.
-        let scene = edited(how);
+    }
+    for how in WAYS {
+        // The source was edited once more since the newer one, which the copy is as.
+        let scene = match how {
+            "planned" => {
+                let scene = copied();
+                rot(&scene, "src/a", "t");
+                planned(&scene);
+                scene
+            }
+            how => edited(how),
+        };
+        assert_eq!(read(&scene, "a"), "tne", "{how}");
+        rot(&scene, "src/a", "Y");
+        let run = scene.copy(&["--overwrite-policy", "update"]);
+        run.assert_code(0).assert_says("although size and time are the same; it is copied anew");
+        assert_eq!(read(&scene, "a"), "Yne", "{how}");
+        assert!(listed(&scene).contains("  a\n"));
+        // And where the copy is as neither, it stays.
+        let scene = edited("elsewhere");
+        rot(&scene, "dst/a", "X");
         rot(&scene, "src/a", "Y");
         for _ in 0..2 {
             scene.copy(&[]).assert_code(1).assert_says("although size and time are the same");
-            assert_eq!(read(&scene, "a"), "tne", "{how}");
+            assert_eq!(read(&scene, "a"), "Xne", "{how}");
         }
     }
     // Shards know no record, and read both sides.

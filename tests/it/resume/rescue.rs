@@ -224,36 +224,71 @@ fn a_later_copy_of_the_whole_file_leaves_nothing_of_the_rescue() {
     assert!(!source.scene.dst.join(".dircopy-trash").exists());
 }
 
-/// What another user put in its place, and what came with a source, is not gone on with, written to or removed.
+/// What another user put in its place, and what came with a source, is not gone on with, written to or removed. A file
+/// that can be read is copied all the same.
 #[test]
 fn what_no_run_made_is_refused() {
     need!(Root, Fuse, Setpriv);
     for planted in ["film.dircopy-rescue", "film.dircopy-rescue.map"] {
-        let source = one_bad();
-        let path = source.scene.output().path("d").join(planted);
-        source.scene.output().file(format!("d/{planted}"), "planted");
         for owner in [65534, 0] {
-            std::os::unix::fs::chown(&path, Some(owner), Some(owner)).unwrap();
+            let source = one_bad();
+            let path = source.scene.output().path("d").join(planted);
+            let own = || std::os::unix::fs::chown(&path, Some(owner), Some(owner)).unwrap();
+            source.scene.output().file(format!("d/{planted}"), "planted");
+            own();
             let run = source.copy(&["--rescue"]);
             run.assert_code(1).assert_says("it is not known to be of this user's runs");
             assert_eq!(fs::read(&path).unwrap(), b"planted");
             source.scene.judge(&run).lacks("d/film").lists(&["d/good"]);
-        }
-        fs::remove_file(&path).unwrap();
-        // In the place of what a run made.
-        source.copy(&["--rescue"]).assert_code(1);
-        fs::rename(&path, source.scene.path("aside")).unwrap();
-        fs::write(&path, vec![0; LARGE]).unwrap();
-        source.heal();
-        for owner in [65534, 0] {
-            std::os::unix::fs::chown(&path, Some(owner), Some(owner)).unwrap();
+            fs::remove_file(&path).unwrap();
+            // In the place of what a run made.
+            source.copy(&["--rescue"]).assert_code(1);
+            fs::rename(&path, source.scene.path("aside")).unwrap();
+            fs::write(&path, vec![0; LARGE]).unwrap();
+            own();
             let run = source.copy(&["--rescue"]);
             run.assert_code(1).assert_says("cannot rescue into");
             assert_eq!(fs::read(&path).unwrap(), vec![0; LARGE]);
             source.scene.judge(&run).lacks("d/film");
+            source.heal();
+            let run = source.copy(&["--rescue"]);
+            assert_eq!(fs::read(&path).unwrap(), vec![0; LARGE]);
+            // A map of one's own that cannot be read is to be looked at.
+            if owner == 0 && planted.ends_with("map") {
+                run.assert_code(1).assert_says("cannot rescue into");
+                source.scene.judge(&run).lacks("d/film");
+                fs::rename(source.scene.path("aside"), &path).unwrap();
+                let run = source.copy(&["--rescue"]);
+                run.assert_code(0);
+                source.scene.judge(&run).complete();
+            } else {
+                run.assert_code(0);
+                source.scene.judge(&run).lists(&["d/film", "d/good"]).verifies();
+            }
         }
-        fs::rename(source.scene.path("aside"), &path).unwrap();
-        let run = source.copy(&["--rescue"]);
+    }
+}
+
+/// Whoever may write to the source could make it come with a file of that name.
+#[test]
+fn what_is_kept_of_a_file_gives_way_to_no_file_of_the_source() {
+    need!(Fuse);
+    for policy in ["default", "update", "always"] {
+        let source = one_bad();
+        source.copy(&["--rescue"]).assert_code(1);
+        let (path, before) = (kept(&source), fs::read(kept(&source)).unwrap());
+        source.scene.src.file("d/film.dircopy-rescue", vec![0; 2 * LARGE]);
+        source.scene.src.file("d/film.dircopy-rescue.map", "map");
+        for args in [&["--rescue"][..], &[]] {
+            let run = source.copy(&[args, &["--overwrite-policy", policy]].concat());
+            run.assert_code(1).assert_says("what they could read of another file");
+            assert!(fs::read(&path).unwrap() == before, "{policy} {args:?}");
+            source.scene.judge(&run).lacks("d/film");
+        }
+        // What can be read by now is copied, and then nothing is kept of it.
+        source.heal();
+        source.copy(&["--rescue", "--overwrite-policy", policy]).assert_code(1);
+        let run = source.copy(&["--rescue", "--overwrite-policy", policy]);
         run.assert_code(0);
         source.scene.judge(&run).complete();
     }
