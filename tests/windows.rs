@@ -287,6 +287,21 @@ fn policies_end_as_they_do_elsewhere() {
 }
 
 #[test]
+fn a_mirror_moves_away_what_has_left_the_source() {
+    let scene = Scene::new();
+    scene.file("a", "abc").file("b", "b").file("sub/c", "c").copy(&["--mirror"]).code(0);
+    for gone in ["a", "b"] {
+        fs::remove_file(scene.src().join(gone)).unwrap();
+        let run = scene.copy(&["--mirror"]);
+        run.code(0);
+        let trash = scene.dst().join(".dircopy-trash");
+        assert!(tree(&trash).keys().any(|name| name.ends_with(&format!("/{gone}"))));
+        fs::remove_dir_all(trash).unwrap();
+        scene.complete(&run);
+    }
+}
+
+#[test]
 fn a_check_tells_what_is_wrong() {
     let scene = Scene::new();
     scene.file("sub/good", "abc").file("sub/bad", "right").file("gone", "x");

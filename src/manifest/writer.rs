@@ -245,6 +245,11 @@ impl ManifestFile {
         }
     }
 
+    /// Opens it to be read while more is to be written: it stays open for that, where the system lets it.
+    pub fn open_so_far(&mut self) -> io::Result<File> {
+        self.root.open_written(&both(self.name).1).or_else(|_| self.open())
+    }
+
     fn file(&self) -> io::Result<&File> {
         self.file.as_ref().ok_or_else(is_closed)
     }

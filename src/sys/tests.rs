@@ -288,6 +288,20 @@ fn a_check_reads_every_byte() {
 }
 
 #[test]
+fn what_is_being_written_can_be_read() {
+    let (_scene, dir) = scene();
+    let mut file = dir.create_new(os("list"), true).unwrap();
+    file.write_all(b"so far").unwrap();
+    let mut content = String::new();
+    dir.open_written(os("list")).unwrap().read_to_string(&mut content).unwrap();
+    assert_eq!(content, "so far");
+    file.write_all(b", and more").unwrap();
+    assert_eq!(Dir::stat_file(&file).unwrap().size, 16);
+    drop(file);
+    assert!(dir.open_written(os("none")).is_err());
+}
+
+#[test]
 fn names_come_back_from_their_bytes() {
     for name in ["plain", "caf\u{e9} \u{65e5}\u{672c}\u{8a9e}", "\u{1f600}", "a b.c"] {
         assert_eq!(sys::name_from_bytes(name.as_bytes()).unwrap(), os(name));

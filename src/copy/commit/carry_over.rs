@@ -54,7 +54,7 @@ impl Committer<'_> {
         if let Some(manifest) = &mut self.manifest {
             let stop = self.context.control.stop;
             let named = |list| departures.named_in(list, root.handle.as_ref(), stop);
-            let named = manifest.open().and_then(named);
+            let named = manifest.open_so_far().and_then(named);
             stay = named.deed_at("read the manifest", || manifest.path())?;
         }
         let fate = |piece: RelPath| if stay.contains(&piece) { Fate::Stays } else { Fate::Goes };

@@ -80,6 +80,11 @@ impl Dir {
             .try_fold(self.try_clone()?, |dir, name| dir.open_dir(OsStr::from_bytes(name), false))
     }
 
+    /// Opens for reading a file that this process has open for writing.
+    pub fn open_written(&self, name: &OsStr) -> io::Result<File> {
+        self.open_file(name, false)
+    }
+
     /// Opens the file `name` for reading, without waiting should it be a FIFO by now, and without
     /// touching its access time where that is allowed. Unless `follow`, a symbolic link is refused.
     pub fn open_file(&self, name: &OsStr, follow: bool) -> io::Result<File> {

@@ -114,6 +114,14 @@ impl Dir {
         self.open_entry(name, follow, how, io::ErrorKind::InvalidInput).map(File::from)
     }
 
+    /// The same of a file that this process has open for writing, and which lets no other process write to it: that
+    /// handle would be in the way of one that shares nothing with writers.
+    pub fn open_written(&self, name: &OsStr) -> io::Result<File> {
+        let options = FILE_NON_DIRECTORY_FILE | FILE_SEQUENTIAL_ONLY;
+        let how = OpenHow { options, ..as_it_is(FILE_GENERIC_READ) };
+        self.open_entry(name, false, how, io::ErrorKind::InvalidInput).map(File::from)
+    }
+
     /// Opens an entry as `how`, of which the options lack whether links are followed. Unless they are,
     /// a link is `refused`.
     fn open_entry(
