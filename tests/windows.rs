@@ -302,6 +302,20 @@ fn a_mirror_moves_away_what_has_left_the_source() {
 }
 
 #[test]
+fn runs_with_nothing_to_do_keep_their_record() {
+    let scene = Scene::new();
+    scene.file("a", "abc").file("sub/b", "b");
+    for _ in 0..4 {
+        let run = scene.copy(&[]);
+        scene.complete(&run);
+        assert!(!run.err.contains("record"), "{}", run.err);
+        let bag = scene.run(program("dircopy"), ["-i", "src", "-o", "bag", "--bag"]);
+        bag.code(0);
+        assert!(!bag.err.contains("record"), "{}", bag.err);
+    }
+}
+
+#[test]
 fn a_check_tells_what_is_wrong() {
     let scene = Scene::new();
     scene.file("sub/good", "abc").file("sub/bad", "right").file("gone", "x");

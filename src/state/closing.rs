@@ -82,8 +82,8 @@ impl Body {
         manifest: &FinishedManifest,
         durable: bool,
     ) -> io::Result<()> {
-        let (mut file, _) =
-            private.dir().open_private(FINISHED.as_ref())?.ok_or(io::ErrorKind::NotFound)?;
+        let opened = private.dir().open_private(FINISHED.as_ref())?;
+        let (mut file, _) = opened.ok_or_else(|| why_not_open(private.dir()))?;
         let Self { len, rows, mut hasher } = self;
         let mut end = name_line(manifest);
         hasher.update(end.as_bytes());
@@ -93,6 +93,13 @@ impl Body {
         file.set_len(len + end.len() as u64)?;
         if durable { sys::persist_file(&file) } else { Ok(()) }
     }
+}
+
+/// Why the finished record could not be opened to be written to.
+fn why_not_open(dir: &Dir) -> io::Error {
+    let not_ours =
+        || io::Error::other("it is not this user's any more, or another program has it open");
+    dir.open_file(FINISHED.as_ref(), false).err().unwrap_or_else(not_ours)
 }
 
 impl Closed {

@@ -183,7 +183,7 @@ impl Knowledge {
         self.next = numbers.last().map_or(1, |last| last.saturating_add(1));
         let unfinished = numbers.iter().rev().map(|number| format!("{FINISHED}.{number}").into());
         for name in unfinished.chain([OsString::from(FINISHED)]) {
-            let Some((file, _)) = private.dir().open_private(&name)? else { continue };
+            let Some((file, _)) = private.dir().open_private_to_read(&name)? else { continue };
             let LoadedRecord { closed, index, body, doubted } =
                 load(file, private.mark(), is_to_stop)?;
             // That of another disk, which was mounted there. What is known of this one its manifests say.

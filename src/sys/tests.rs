@@ -302,6 +302,20 @@ fn what_is_being_written_can_be_read() {
 }
 
 #[test]
+fn what_is_read_for_long_can_be_written_to() {
+    let (scene, dir) = scene();
+    fs::write(scene.path().join("record"), "one").unwrap();
+    let (mut read, _) = dir.open_private_to_read(os("record")).unwrap().unwrap();
+    let (mut file, _) = dir.open_private(os("record")).unwrap().unwrap();
+    file.seek(SeekFrom::End(0)).unwrap();
+    file.write_all(b" and two").unwrap();
+    let mut content = String::new();
+    read.read_to_string(&mut content).unwrap();
+    assert_eq!(content, "one and two");
+    assert!(dir.open_private_to_read(os("none")).unwrap().is_none());
+}
+
+#[test]
 fn names_come_back_from_their_bytes() {
     for name in ["plain", "caf\u{e9} \u{65e5}\u{672c}\u{8a9e}", "\u{1f600}", "a b.c"] {
         assert_eq!(sys::name_from_bytes(name.as_bytes()).unwrap(), os(name));

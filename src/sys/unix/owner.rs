@@ -211,6 +211,11 @@ impl Dir {
         Ok(Some((file, stat)))
     }
 
+    /// The same of one that is only read, for as long as a run takes, and opened once more when the run writes to it.
+    pub fn open_private_to_read(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
+        self.open_private(name)
+    }
+
     /// Makes the new file `name` for writing, for its owner only if `private`, and locks it where files can be locked;
     /// an error (`AlreadyExists`) if there is something of that name.
     pub fn create_claimed(&self, name: &OsStr, private: bool) -> io::Result<File> {

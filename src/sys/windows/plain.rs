@@ -19,9 +19,10 @@ use windows_sys::Win32::Storage::FileSystem::{
 use crate::{
     sys::stat::Kind, sys::stat::Stat, sys::types::Lock, sys::types::PlainUse,
     sys::windows::dir::Dir, sys::windows::name::component, sys::windows::nt,
-    sys::windows::nt::OpenHow, sys::windows::nt::SHARE_READ, sys::windows::owner::close,
-    sys::windows::owner::is_ours, sys::windows::process::standard_input,
-    sys::windows::process::wait_readable, sys::windows::volume::persist_file,
+    sys::windows::nt::OpenHow, sys::windows::nt::SHARE_ALL, sys::windows::nt::SHARE_READ,
+    sys::windows::owner::close, sys::windows::owner::is_ours,
+    sys::windows::process::standard_input, sys::windows::process::wait_readable,
+    sys::windows::volume::persist_file,
 };
 
 /// Opens the file at `path`; one that is to be written is made if it is missing. Making links takes a
@@ -94,10 +95,18 @@ impl Dir {
 
     /// The same where only this user gets into the directory: there it may have further names.
     pub fn open_private(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
+        self.open_kept(name, FILE_GENERIC_READ | FILE_GENERIC_WRITE, SHARE_READ)
+    }
+
+    /// The same for reading alone, for as long as a run takes: it is opened once more when the run writes to it.
+    pub fn open_private_to_read(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
+        self.open_kept(name, FILE_GENERIC_READ, SHARE_ALL)
+    }
+
+    fn open_kept(&self, name: &OsStr, access: u32, share: u32) -> io::Result<Option<(File, Stat)>> {
         const NOT_OURS: [u32; 3] = [ERROR_ACCESS_DENIED, ERROR_DIRECTORY, ERROR_SHARING_VIOLATION];
-        let access = FILE_GENERIC_READ | FILE_GENERIC_WRITE;
         let options = FILE_NON_DIRECTORY_FILE | FILE_OPEN_REPARSE_POINT;
-        let how = OpenHow { access, share: SHARE_READ, disposition: FILE_OPEN, options };
+        let how = OpenHow { access, share, disposition: FILE_OPEN, options };
         let file = match nt::open(Some(self.as_handle()), &component(name)?, how) {
             Err(error)
                 if matches!(
