@@ -316,6 +316,39 @@ fn runs_with_nothing_to_do_keep_their_record() {
 }
 
 #[test]
+fn names_of_an_expected_list_are_those_of_the_source_or_gone() {
+    let scene = Scene::new();
+    scene.file("a", "abc").file("d/e", "e");
+    let list = scene.0.path().join("list");
+    let source = scene.src();
+    let source = source.to_str().unwrap();
+    let whole = format!("{source}\\a");
+    let slashes = whole.replace('\\', "/");
+    for name in [
+        "x:y",
+        "what?",
+        "D/E",
+        "d/E",
+        "D/e",
+        "d\\e",
+        "\\\\srv\\share\\x",
+        &whole,
+        &slashes,
+        "a:b/c",
+    ] {
+        fs::write(&list, format!("{ABC}  a\n{EMPTY}  {name}\n")).unwrap();
+        let run = scene.copy(&["--expect", "list", "--expect-all"]);
+        run.code(4).says(&["not in the source"]);
+        scene.copy(&["--expect", "list"]).code(0).says(&["not in the source"]);
+    }
+    fs::write(&list, format!("{ABC}  a\n")).unwrap();
+    scene.copy(&["--expect", "list", "--expect-all"]).code(0);
+    // What is left out is no less there.
+    fs::write(&list, format!("{ABC}  a\n{EMPTY}  d/e\n")).unwrap();
+    scene.copy(&["--expect", "list", "--expect-all", "--exclude", "e"]).code(0);
+}
+
+#[test]
 fn a_check_tells_what_is_wrong() {
     let scene = Scene::new();
     scene.file("sub/good", "abc").file("sub/bad", "right").file("gone", "x");

@@ -18,7 +18,7 @@ use crate::sys::stat::{Kind, Stat, Time};
 use crate::sys::{Dir, DirListing, FileRange};
 use crate::{
     manifest::archive::bag_list, manifest::archive::mhl::is_mhl, manifest::name::LIKE_SHA512,
-    path::RelPath, path::Shown, sys, tree::LastDir,
+    path::RelPath, path::Shown, sys, tree::LastDir, tree::OwnPaths,
 };
 
 /// Number of bytes that tell the kind of a file.
@@ -418,8 +418,9 @@ impl Baseline {
         Ok(())
     }
 
-    /// The listed files that this run did not come upon and that are not in `source` as regular files:
-    /// a link counts if it is to `follow` them. Nothing more is looked for once `is_to_stop` says so.
+    /// The listed files that this run did not come upon and that are not in `source` as regular files, under the very
+    /// names that are listed: a link counts if it is to `follow` them. Nothing more is looked for once `is_to_stop`
+    /// says so.
     ///
     /// Returns how many there are.
     ///
@@ -433,14 +434,16 @@ impl Baseline {
         mut tell: impl FnMut(&RelPath),
     ) -> Result<UnmetFiles> {
         let mut counts = UnmetFiles::default();
-        let mut last = LastDir::default();
+        let (mut last, mut own) = (LastDir::default(), OwnPaths::below(source));
         let mut unvisited = self.index.unvisited(is_to_stop);
         for listed in unvisited.by_ref() {
             let (path, _) = listed.map_err(|error| self.unreadable(error))?;
             let is_gone = match last.stat(source, &path, follow) {
-                Ok(stat) => stat.kind != Kind::File,
+                // What is found by a name in other letter case was held against its own name, and nothing against this.
+                Ok(stat) if stat.kind == Kind::File => !own.has(&path).unwrap_or(false),
+                Ok(_) => true,
                 // Of a directory that cannot be read the walk has told.
-                Err(error) => is_absent(&error) && !path.is_root(),
+                Err(error) => cannot_be(&error) && !path.is_root(),
             };
             match is_gone {
                 true => {
@@ -452,6 +455,11 @@ impl Baseline {
         }
         Ok(UnmetFiles { refused: unvisited.refused(), ..counts })
     }
+}
+
+/// True for the system's word that there is nothing of a name, or that there can be nothing.
+fn cannot_be(error: &io::Error) -> bool {
+    is_absent(error) || error.kind() == io::ErrorKind::InvalidFilename
 }
 
 /// Why nothing is listed in a file.

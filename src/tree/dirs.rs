@@ -549,6 +549,48 @@ impl LastDir {
     }
 }
 
+/// Tells whether paths below one root are spelled as its directories list them: some systems find an entry by other
+/// names too, in other letter case or short ones.
+#[derive(Debug)]
+pub struct OwnPaths<'a> {
+    root: &'a Dir,
+    /// The last directory, and whether its own path is spelled so.
+    last: Option<(RelPath, Dir, bool)>,
+}
+
+impl<'a> OwnPaths<'a> {
+    pub fn below(root: &'a Dir) -> Self {
+        Self { root, last: None }
+    }
+
+    /// True if the entry at `path`, which is there, is listed by that very path.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn has(&mut self, path: &RelPath) -> io::Result<bool> {
+        let Some((above, name)) = path.split() else { return Ok(true) };
+        let (above, dir, is_own) = match self.last.take() {
+            Some(last) if last.0 == above => last,
+            _ => {
+                let (mut dir, mut is_own) = (self.root.try_clone()?, true);
+                for name in above.components() {
+                    let name = sys::name_from_bytes(name)?;
+                    is_own = is_own && is_own_name(&dir, name)?;
+                    dir = dir.open_dir(name, false)?;
+                }
+                (above, dir, is_own)
+            }
+        };
+        let has = is_own && is_own_name(&dir, sys::name_from_bytes(name)?)?;
+        self.last = Some((above, dir, is_own));
+        Ok(has)
+    }
+}
+
+fn is_own_name(dir: &Dir, name: &OsStr) -> io::Result<bool> {
+    Ok(dir.listed_name(name)?.is_none_or(|own| own == name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,7 +16,7 @@ pub mod walk;
 
 pub use classify::{Classifier, Selection, Unclassified};
 pub use cleanup::{Cleanup, Leftovers, LockShare, Patience, Protected, UnknownParts};
-pub use dirs::{HeldTree, LastDir, OutputDir, SourceDir};
+pub use dirs::{HeldTree, LastDir, OutputDir, OwnPaths, SourceDir};
 pub use filter::{Filter, Inclusion, Pattern};
 pub use found::{Batch, NameCount, SourceEntry, WalkEvent, WalkItem};
 pub use hand_over::HandOver;

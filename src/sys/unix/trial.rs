@@ -498,6 +498,42 @@ impl Dir {
         })
     }
 
+    /// The name by which this directory lists what it finds by `name`, which may be in other letter case. `None` if a
+    /// look at the same name in other case tells that it takes each for a name of its own. Only letters of ASCII are
+    /// looked at.
+    ///
+    /// # Errors
+    /// There is nothing of that name, or there can be nothing ([`InvalidFilename`](io::ErrorKind::InvalidFilename)). Or
+    /// the system's.
+    pub fn listed_name(&self, name: &OsStr) -> io::Result<Option<OsString>> {
+        self.stat(name, false)?;
+        let swapped = |byte: &u8| match byte.is_ascii_lowercase() {
+            true => byte.to_ascii_uppercase(),
+            false => byte.to_ascii_lowercase(),
+        };
+        let other: Vec<u8> = name.as_bytes().iter().map(swapped).collect();
+        if other == name.as_bytes() {
+            return Ok(Some(name.to_os_string()));
+        }
+        match self.stat(OsStr::from_bytes(&other), false) {
+            // One inode number does not tell: not every file system gives an entry one, and a file has further names.
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let mut found = name.to_os_string();
+        for listed in DirListing::of(self)? {
+            let listed = listed?.name;
+            if *listed == *name {
+                return Ok(Some(name.to_os_string()));
+            }
+            if listed.as_bytes().eq_ignore_ascii_case(name.as_bytes()) {
+                found = listed.to_os_string();
+            }
+        }
+        Ok(Some(found))
+    }
+
     /// True if single directories of the file system may fold names where others do not (`chattr +F`).
     pub fn may_fold_by_directory(&self) -> bool {
         is_one_of(self, &[EXT, F2FS, TMPFS, BCACHEFS])

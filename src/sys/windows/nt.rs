@@ -305,10 +305,19 @@ pub fn control(
 }
 
 /// The next entries of a directory, as FILE_ID_BOTH_DIR_INFORMATION one behind the other; returns
-/// how many bytes of them, which is 0 at the end.
-pub fn list(dir: BorrowedHandle<'_>, room: &mut [u64]) -> io::Result<usize> {
+/// how many bytes of them, which is 0 at the end. With a `name` only what the directory finds by that, which the first
+/// call by a handle settles.
+pub fn list(dir: BorrowedHandle<'_>, name: Option<&[u16]>, room: &mut [u64]) -> io::Result<usize> {
     let (mut block, len) = (status_block(), size_of_val(room) as u32);
-    // SAFETY: the call writes at most `len` bytes, which is how large the buffer is.
+    let bytes =
+        u16::try_from(name.map_or(0, size_of_val)).map_err(|_| io::ErrorKind::InvalidFilename)?;
+    let wanted = name.map(|name| UNICODE_STRING {
+        Length: bytes,
+        MaximumLength: bytes,
+        Buffer: name.as_ptr().cast_mut(), // only read
+    });
+    // SAFETY: the call writes at most `len` bytes, which is how large the buffer is; the name is only read, and lives
+    // through the call.
     let status = unsafe {
         NtQueryDirectoryFile(
             dir.as_raw_handle(),
@@ -320,7 +329,7 @@ pub fn list(dir: BorrowedHandle<'_>, room: &mut [u64]) -> io::Result<usize> {
             len,
             FileIdBothDirectoryInformation,
             false,
-            null(),
+            wanted.as_ref().map_or(null(), |wanted| wanted),
             false,
         )
     };

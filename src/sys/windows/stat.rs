@@ -9,7 +9,7 @@ use windows_sys::Wdk::Storage::FileSystem::{
 };
 use windows_sys::Win32::Storage::FileSystem::{
     BY_HANDLE_FILE_INFORMATION, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_REPARSE_POINT,
-    FILE_TYPE_CHAR, FILE_TYPE_PIPE, GetFileInformationByHandle, GetFileType,
+    FILE_LIST_DIRECTORY, FILE_TYPE_CHAR, FILE_TYPE_PIPE, GetFileInformationByHandle, GetFileType,
 };
 use windows_sys::{
     Wdk::System::SystemServices::FILE_ATTRIBUTE_TAG_INFORMATION,
@@ -17,7 +17,10 @@ use windows_sys::{
 };
 
 use crate::sys::stat::{Identity, Inode, Kind, Stat, Time};
-use crate::{sys::types::ListedEntry, sys::windows::dir::Dir, sys::windows::nt};
+use crate::{
+    sys::types::ListedEntry, sys::windows::dir::Dir, sys::windows::name::component,
+    sys::windows::nt,
+};
 
 /// 100 ns from the start of 1601, where Windows counts from, to that of 1970.
 const EPOCH: i64 = 116_444_736_000_000_000;
@@ -161,18 +164,11 @@ impl DirReader {
         let mut batch = Vec::new();
         // A batch of nothing but the two dots is not the end.
         while batch.is_empty() {
-            let len = nt::list(dir.as_handle(), &mut self.0)?;
+            let len = nt::list(dir.as_handle(), None, &mut self.0)?;
             if len == 0 {
                 break;
             }
-            let mut rest = nt::bytes_of(&self.0, len);
-            while let Some((listed, next)) = entry(rest) {
-                batch.extend(listed);
-                match rest.get(next..) {
-                    Some(tail) if next > 0 => rest = tail,
-                    _ => break,
-                }
-            }
+            batch.extend(entries(nt::bytes_of(&self.0, len)));
         }
         Ok(batch)
     }
@@ -186,6 +182,41 @@ impl DirReader {
     pub fn passes_over(_: &Dir) -> bool {
         false
     }
+}
+
+impl Dir {
+    /// The name by which this directory lists what it finds by `name`, which may be in other letter case, or short
+    /// (8.3).
+    ///
+    /// # Errors
+    /// There is nothing of that name, or there can be nothing ([`InvalidFilename`](io::ErrorKind::InvalidFilename)). Or
+    /// the system's.
+    pub fn listed_name(&self, name: &OsStr) -> io::Result<Option<OsString>> {
+        const WILD: &[u8] = b"*?<>\"";
+        let wanted = component(name)?;
+        if name.as_encoded_bytes().iter().any(|byte| WILD.contains(byte)) {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        let mut room = vec![0; BUFFER / 8];
+        let len =
+            nt::list(self.reopen(FILE_LIST_DIRECTORY)?.as_handle(), Some(&wanted), &mut room)?;
+        let found = entries(nt::bytes_of(&room, len));
+        let own = found.iter().find(|it| *it.name == *name).or(found.first());
+        own.map(|own| Some(own.name.to_os_string())).ok_or(io::ErrorKind::NotFound.into())
+    }
+}
+
+/// All of the entries in `bytes` but the two dots.
+fn entries(bytes: &[u8]) -> Vec<ListedEntry> {
+    let (mut all, mut rest) = (Vec::new(), bytes);
+    while let Some((listed, next)) = entry(rest) {
+        all.extend(listed);
+        match rest.get(next..) {
+            Some(tail) if next > 0 => rest = tail,
+            _ => break,
+        }
+    }
+    all
 }
 
 /// The first of the entries in `bytes`, if it is not one of the two dots, and how far the next one is

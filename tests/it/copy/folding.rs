@@ -138,3 +138,23 @@ fn names_that_are_two_at_this_output_are_copied() {
     let dry = run_on(&scene, &[Habit::FoldsCase], &["--no-links", "--dry-run"]);
     dry.assert_code(0).assert_prints(&["unchanged", "7 files"]);
 }
+
+/// A source that finds a file by names in other letter case has it under one alone.
+#[test]
+fn names_in_other_letter_case_are_not_those_of_the_source() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("d/e", "e").file("7", "7");
+    let habits = &[Habit::FoldsCase];
+    let _mirror = Mirror::with_habits(scene.src.root(), &scene.path("disk"), habits, |_| Act::Pass);
+    let expect = |change: &str, args: &[&str]| {
+        shell(&scene, &format!("cd src && sha256sum a d/e 7 | sed '{change}' >../list"));
+        let all = ["-i", "disk", "-o", "dst", "--expect", "list", "--expect-all"];
+        scene.bare([&all[..], args].concat()).run()
+    };
+    for change in ["s,d/e,D/E,", "s,d/e,D/e,", "s,d/e,d/E,", "s,a$,A,"] {
+        expect(change, &[]).assert_code(4).assert_says("expected, and not in the source");
+    }
+    expect("", &[]).assert_code(0);
+    expect("", &["--exclude", "e", "--exclude", "7"]).assert_code(0);
+}

@@ -551,6 +551,17 @@ fn a_delivery_is_expected_as_its_list_came() {
     scene.copy(&["--expect-all"]).assert_code(2).assert_says("--expect-all wants --expect <LIST>");
 }
 
+/// A name that cannot be is in no source.
+#[test]
+fn a_name_that_cannot_be_is_gone() {
+    let scene = scene();
+    let long = "n".repeat(300);
+    shell(&scene, &format!("sed -n 's/other/{long}/p' list >>list"));
+    let run = expect(&scene, &["--expect-all"]);
+    run.assert_code(4).assert_says("expected, and not in the source: nnn");
+    expect(&scene, &[]).assert_code(0).assert_prints(&["1 gone"]);
+}
+
 /// What a run left because of the list keeps the time that it was given, whatever the source has by now.
 #[test]
 fn what_was_left_as_not_listed_is_copied_by_the_next_run() {
