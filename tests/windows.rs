@@ -349,6 +349,23 @@ fn names_of_an_expected_list_are_those_of_the_source_or_gone() {
 }
 
 #[test]
+fn a_list_of_names_has_them_as_the_source_has() {
+    let scene = Scene::new();
+    scene.file("a", "abc").file("d/e", "e").file("d/f", "f").file("g/h", "h");
+    fs::write(scene.0.path().join("list"), "A\nD/e\nd/E\nd/f\nG\n").unwrap();
+    let run = scene.copy(&["--files-from", "list"]);
+    run.code(1);
+    for (name, own) in [("\\A:", "as a;"), ("D:", "as d;"), ("E:", "as e;"), ("\\G:", "as g;")] {
+        run.says(&["cannot copy", name, "the source has it", own]);
+    }
+    let copied = tree(&scene.dst()).into_keys().filter(|name| !name.starts_with("dircopy-"));
+    assert_eq!(copied.collect::<Vec<_>>(), ["d", "d/f"]);
+    fs::write(scene.0.path().join("list"), "a\nd\\e\nd/f\ng\n").unwrap();
+    let run = scene.copy(&["--files-from", "list"]);
+    scene.complete(&run);
+}
+
+#[test]
 fn a_check_tells_what_is_wrong() {
     let scene = Scene::new();
     scene.file("sub/good", "abc").file("sub/bad", "right").file("gone", "x");

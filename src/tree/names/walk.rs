@@ -1,12 +1,12 @@
 //! The walk over a list of names. They come in the order of a walk, so each directory on the way is entered once, gets
 //! its attributes once, and memory does not grow with the list.
 
-use std::{collections::HashMap, ffi::OsStr, ops::ControlFlow, sync::Arc};
+use std::{collections::HashMap, ffi::OsStr, ffi::OsString, ops::ControlFlow, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Deed, error::Error, error::Result, hash::Algorithm, path::RelPath,
+    error::Deed, error::Error, error::Result, hash::Algorithm, path::RelPath, path::Shown,
     state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes, sys::ListedEntry,
     sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Batch,
     tree::ChangedFiles, tree::Classifier, tree::NameList, tree::PathRecord, tree::SourceEntry,
@@ -30,12 +30,39 @@ struct Position {
     planned: HashMap<Arc<OsStr>, PlannedStat>,
     /// Files in it that need no look, because the plan has what it would tell.
     told: Vec<SourceEntry>,
+    /// True if that directory takes each name of another letter case for one of its own.
+    is_exact: bool,
     /// A directory that was named: all that is in it is done.
     whole: Option<Vec<u8>>,
     /// A directory on the way that the walk is not in, …
     closed: Option<Vec<u8>>,
     /// … and why, if no filter leaves it out.
     why: Option<String>,
+}
+
+impl Position {
+    /// The name that the directory which the walk is in lists for the entry `name`, if it is another one.
+    fn other_name(&mut self, name: &OsStr, descent: &Descent) -> Option<OsString> {
+        if self.is_exact {
+            return None;
+        }
+        match descent.stack.last()?.source.handle.listed_name(name) {
+            Ok(Some(own)) => Some(own).filter(|own| own != name),
+            Ok(None) => {
+                self.is_exact = true;
+                None
+            }
+            // The look at it will tell.
+            Err(_) => None,
+        }
+    }
+}
+
+/// Why a name is not taken by which the source has something of another name: the copy would be called otherwise, and
+/// be copied once more under its own.
+fn is_listed_as(own: &OsStr) -> String {
+    let own = Shown::path(own.as_ref());
+    format!("the source has it as {own}; a list must have each name as it is there")
 }
 
 impl Walk<'_> {
@@ -133,6 +160,10 @@ impl Walk<'_> {
                 emit.item(WalkItem::Failed(Error::finding("copy", path(), why.clone())))
             }
             (None, _, Ok(base)) => {
+                if let Some(own) = position.other_name(base, descent) {
+                    let refused = Error::finding("copy", path(), is_listed_as(&own));
+                    return emit.item(WalkItem::Failed(refused));
+                }
                 position.waiting.push(ListedEntry { name: base.into(), kind: None, ino: 0 });
                 ControlFlow::Continue(())
             }
@@ -213,7 +244,7 @@ impl Walk<'_> {
         descent: &mut Descent,
         emit: &mut impl Emit,
     ) -> ControlFlow<()> {
-        position.dir = Some(dir.to_vec());
+        (position.dir, position.is_exact) = (Some(dir.to_vec()), false);
         if position.closed.as_ref().is_some_and(|closed| is_within(dir, closed)) {
             return ControlFlow::Continue(());
         }
@@ -257,6 +288,11 @@ impl Walk<'_> {
         if is_root && (name == NAME || name == TRASH) {
             let finding = "it is what runs keep for themselves, and no part of a source";
             return Err(Error::finding("copy", top.source.path_of(name), finding));
+        }
+        if let Ok(Some(own)) = top.source.handle.listed_name(name)
+            && own != name
+        {
+            return Err(Error::finding("copy", top.source.path_of(name), is_listed_as(&own)));
         }
         let listed = ListedEntry { name: name.into(), kind: None, ino: 0 };
         let here = Unclassified::new(&top.source, &top.output, Vec::new(), top.inclusion);

@@ -157,4 +157,18 @@ fn names_in_other_letter_case_are_not_those_of_the_source() {
     }
     expect("", &[]).assert_code(0);
     expect("", &["--exclude", "e", "--exclude", "7"]).assert_code(0);
+    let run = |names: &str| {
+        std::fs::write(scene.path("names"), names).unwrap();
+        scene.bare(["-i", "disk", "-o", "some", "--files-from", "names"]).run()
+    };
+    run("A\nD/e\nd/E\nd/e\n7\n")
+        .assert_code(1)
+        .assert_says("cannot copy disk/A: the source has it as a;")
+        .assert_says("cannot copy disk/D: the source has it as d;")
+        .assert_says("cannot copy disk/d/E: the source has it as e;");
+    assert_eq!(
+        shell(&scene, "cd some; find . -type f ! -name '*dircopy*' ! -path './.*'| sort"),
+        "./7\n./d/e\n"
+    );
+    run("a\nd/e\n7\n").assert_code(0);
 }
