@@ -366,6 +366,17 @@ fn a_list_of_names_has_them_as_the_source_has() {
 }
 
 #[test]
+fn names_with_a_drive_refuse_the_run() {
+    let scene = Scene::new();
+    scene.file("a", "abc");
+    for name in ["Z:\\x", "Z:/x", "z:x", "\\x", "/x", "\\\\srv\\share\\x", "\\\\?\\Z:\\x"] {
+        fs::write(scene.0.path().join("list"), format!("a\n{name}\n")).unwrap();
+        scene.copy(&["--files-from", "list"]).code(2).says(&["name 2", "absolute"]);
+        assert!(!scene.dst().exists());
+    }
+}
+
+#[test]
 fn a_check_tells_what_is_wrong() {
     let scene = Scene::new();
     scene.file("sub/good", "abc").file("sub/bad", "right").file("gone", "x");

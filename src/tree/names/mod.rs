@@ -4,13 +4,13 @@ pub mod sorter;
 pub mod walk;
 
 use std::{
-    cmp::Ordering, collections::BTreeMap, io, io::BufRead, io::BufReader, io::Read,
-    path::MAIN_SEPARATOR, path::Path, sync::Arc, sync::Mutex, sync::PoisonError,
+    cmp::Ordering, collections::BTreeMap, ffi::OsStr, io, io::BufRead, io::BufReader, io::Read,
+    path::Component, path::MAIN_SEPARATOR, path::Path, sync::Arc, sync::Mutex, sync::PoisonError,
 };
 
 use crate::error::{Error, Result};
 use crate::tree::{PathRecord, PlannedStat, RecordReader, SortedRecords, Sorter, by_path};
-use crate::{path::PathFault, path::RelPath, path::Shown, sys::Uninterrupted};
+use crate::{path::PathFault, path::RelPath, path::Shown, sys, sys::Uninterrupted};
 
 // The names that a copy is to take, read from a list of the user's or from one of a plan, in the order of a walk.
 
@@ -153,7 +153,16 @@ fn plain(name: &mut [u8]) -> std::result::Result<RelPath, PathFault> {
     {
         rest = shorter;
     }
+    // A drive takes the place of whatever stands before it.
+    if sys::name_from_bytes(rest).is_ok_and(has_drive) {
+        return Err(PathFault::Absolute);
+    }
     if rest == b"." { Ok(RelPath::root()) } else { RelPath::parse(rest) }
+}
+
+/// True if a path begins with a drive of Windows; elsewhere there are none.
+fn has_drive(path: &OsStr) -> bool {
+    matches!(Path::new(path).components().next(), Some(Component::Prefix(_)))
 }
 
 fn refuse(path: &Path, number: u64, name: &[u8], why: &str, separator: NameEnd) -> Error {
