@@ -377,6 +377,19 @@ fn names_with_a_drive_refuse_the_run() {
 }
 
 #[test]
+fn one_new_directory_is_not_two_outputs() {
+    let scene = Scene::new();
+    scene.file("a", "abc");
+    let whole = scene.0.path().canonicalize().unwrap().join("OUT");
+    let whole = whole.to_str().unwrap();
+    for other in ["out", "OUT", "Out.", "out ", ".\\oUt\\", whole] {
+        let run = scene.run(program("dircopy"), ["src", "out", other]);
+        run.code(2).says(&["it is the same directory as the output"]);
+        assert!(!scene.0.path().join("out").exists());
+    }
+}
+
+#[test]
 fn a_check_tells_what_is_wrong() {
     let scene = Scene::new();
     scene.file("sub/good", "abc").file("sub/bad", "right").file("gone", "x");

@@ -153,7 +153,8 @@ impl<'a> FoundOutput<'a> {
     /// True if it is the same directory as `other`.
     fn is(&self, other: &Self) -> bool {
         let same_place = self.id == other.id && self.is_there() == other.is_there();
-        same_place && (self.is_there() || self.path.file_name() == other.path.file_name())
+        let [one, two] = [self, other].map(|it| it.path.file_name().unwrap_or_default());
+        same_place && (self.is_there() || self.opened.dir().may_be_one(one, two))
     }
 
     /// True if it is inside `other`.

@@ -5,7 +5,8 @@
 
 use std::{
     ffi::OsStr, ffi::OsString, fs::File, io, io::Read, os::fd::AsFd, os::fd::BorrowedFd,
-    os::unix::ffi::OsStrExt, path::Component, path::Path, sync::Arc, time::Duration,
+    os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Component, path::Path, sync::Arc,
+    time::Duration,
 };
 
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid};
@@ -480,6 +481,18 @@ fn takes_owner(file: &File) -> bool {
 
 // Names that are one name in a directory: asked of the file system, since each folds names by tables of its own.
 
+/// So many entries of a directory are asked at most whether it folds names.
+const ASKED: usize = 100;
+
+/// A name with each letter of ASCII in the other case.
+fn in_other_case(name: &OsStr) -> OsString {
+    let swapped = |byte: &u8| match byte.is_ascii_lowercase() {
+        true => byte.to_ascii_uppercase(),
+        false => byte.to_ascii_lowercase(),
+    };
+    OsString::from_vec(name.as_bytes().iter().map(swapped).collect())
+}
+
 impl Dir {
     /// The one of `others`, by its number, that is one name with `name` here. A file of that name is made in a
     /// directory of our own, which folds names as this one does.
@@ -507,15 +520,11 @@ impl Dir {
     /// the system's.
     pub fn listed_name(&self, name: &OsStr) -> io::Result<Option<OsString>> {
         self.stat(name, false)?;
-        let swapped = |byte: &u8| match byte.is_ascii_lowercase() {
-            true => byte.to_ascii_uppercase(),
-            false => byte.to_ascii_lowercase(),
-        };
-        let other: Vec<u8> = name.as_bytes().iter().map(swapped).collect();
-        if other == name.as_bytes() {
+        let other = in_other_case(name);
+        if other == name {
             return Ok(Some(name.to_os_string()));
         }
-        match self.stat(OsStr::from_bytes(&other), false) {
+        match self.stat(&other, false) {
             // One inode number does not tell: not every file system gives an entry one, and a file has further names.
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -532,6 +541,27 @@ impl Dir {
             }
         }
         Ok(Some(found))
+    }
+
+    /// True if what is made here under one of these names may be found by the other: they differ in letter case at
+    /// most, and an entry that is there is found in either. Nothing is tried, so an empty directory tells nothing.
+    pub fn may_be_one(&self, one: &OsStr, other: &OsStr) -> bool {
+        let folds = || {
+            let mut entries = DirListing::of(self).ok()?.filter_map(Result::ok).take(ASKED);
+            entries.find_map(|entry| self.tells_case(&entry.name)).map(|tells| !tells)
+        };
+        one == other || one.eq_ignore_ascii_case(other) && folds() == Some(true)
+    }
+
+    /// True if an entry that is there is not found by its name in other letter case; `None` if the name has no letters
+    /// of ASCII, or something else stands in the way.
+    fn tells_case(&self, name: &OsStr) -> Option<bool> {
+        let other = in_other_case(name);
+        match self.stat(&other, false) {
+            _ if other == name => None,
+            Ok(_) => self.lists(&other).ok(),
+            Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(true),
+        }
     }
 
     /// True if single directories of the file system may fold names where others do not (`chattr +F`).

@@ -194,6 +194,18 @@ impl Dir {
         Ok(others.iter().position(|other| folded(other) == name))
     }
 
+    /// True if what is made here under one of these names may be found by the other: names are taken to be folded, and
+    /// dots and spaces at their ends are not part of them.
+    pub fn may_be_one(&self, one: &OsStr, other: &OsStr) -> bool {
+        let meant = |name: &OsStr| {
+            let mut units: Vec<u16> = name.encode_wide().map(folded).collect();
+            let is_end = |unit: &u16| [u16::from(b'.'), u16::from(b' ')].contains(unit);
+            while units.pop_if(|unit| is_end(unit)).is_some() {}
+            units
+        };
+        meant(one) == meant(other)
+    }
+
     /// True if single directories of the file system may fold names where others do not: it is not asked.
     pub fn may_fold_by_directory(&self) -> bool {
         false

@@ -172,3 +172,21 @@ fn names_in_other_letter_case_are_not_those_of_the_source() {
     );
     run("a\nd/e\n7\n").assert_code(0);
 }
+
+/// One new directory in two spellings was two outputs, each of which the run called complete.
+#[test]
+fn one_new_directory_is_not_two_outputs() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    let truth = scene.tree("truth");
+    truth.file("there", "x");
+    let habits = &[Habit::FoldsCase];
+    let mirror = Mirror::with_habits(truth.root(), &scene.path("disk"), habits, |_| Act::Pass);
+    let run = scene.bare(["-i", "src", "-o", "disk/out", "-o", "disk/OUT"]).run();
+    run.assert_code(2).assert_says("it is the same directory as the output");
+    assert_eq!(shell(&scene, "ls -A truth"), "there\n");
+    drop(mirror);
+    // Here they are two.
+    scene.bare(["-i", "src", "-o", "out", "-o", "OUT"]).run().assert_code(0);
+}
