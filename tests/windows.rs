@@ -390,6 +390,16 @@ fn one_new_directory_is_not_two_outputs() {
 }
 
 #[test]
+fn a_plan_is_refused_before_anything_is_made() {
+    let scene = Scene::new();
+    scene.file("a", "abc");
+    let plan = ["plan", "src", "dst", "--plan", "plan"];
+    scene.run(program("dircopy"), plan).code(2).says(&["plans need", "Unix permissions"]);
+    let made = fs::read_dir(scene.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(made.collect::<Vec<_>>(), ["src"]);
+}
+
+#[test]
 fn a_check_tells_what_is_wrong() {
     let scene = Scene::new();
     scene.file("sub/good", "abc").file("sub/bad", "right").file("gone", "x");

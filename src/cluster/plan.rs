@@ -14,7 +14,7 @@ use crate::{
     cluster::plan_dir::Seal, copy::CopyJob, copy::OutputRun, copy::Prepared, copy::Reservations,
     copy::before::open_source, error::Deed, error::Error, error::Result, event::Event,
     event::EventObserver, manifest::SummedWriter, staged::StagedFile, staged::write_whole,
-    state::Unlisted, sys::Dir, transfer::FirstRead, tree::OutputDir, tree::Patience,
+    state::Unlisted, sys, sys::Dir, transfer::FirstRead, tree::OutputDir, tree::Patience,
     tree::SortedRecords, tree::Sorter, tree::SourceEntry, tree::WalkEvent, tree::WalkItem,
 };
 
@@ -61,6 +61,9 @@ impl PlanJob {
     pub fn run(&self, observer: &EventObserver<'_>) -> Result<PlanReport> {
         let job = &self.job;
         let stop = &observer.stop.of_one();
+        if let Some(why) = sys::why_none_is_closed() {
+            return Err(Error::finding("make the plan", &self.path, why));
+        }
         job.check_options()?;
         let (source, file) = open_source(&job.source)?;
         job.finds_nothing(&source, file.is_some())?.map_or(Ok(()), Err)?;

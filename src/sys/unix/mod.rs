@@ -21,7 +21,7 @@ mod volume;
 
 pub use attributes::Attributes;
 pub use dir::{Dir, LinkTarget, name_from_bytes, names_device, swallowed_quote, unusable};
-pub use owner::{is_ours_alone, keep_locked, persist_content};
+pub use owner::{is_ours_alone, keep_locked, persist_content, why_none_is_closed};
 pub use plain::{open_plain, read_at, who_else_changes, who_else_makes_beside};
 pub use process::{
     Helper, Manager, address_space_left, data_directory, descriptors_are_wanted, heed_memory_limit,

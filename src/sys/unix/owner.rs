@@ -177,6 +177,11 @@ fn is_kept(stat: &Stat, attributes: impl FnOnce() -> io::Result<Attributes>) -> 
     Ok(Dir::is_kept_by_us(stat) && !(may_let_in && attributes()?.has_access_list()))
 }
 
+/// Why no directory can be closed to all but its owner, as that of a plan is; `None` where it can.
+pub fn why_none_is_closed() -> Option<&'static str> {
+    None
+}
+
 // The leftovers of an earlier run of the same user in a directory, opened with care: another user may have put
 // something else in their place.
 

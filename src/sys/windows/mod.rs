@@ -31,6 +31,7 @@ pub use name::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use plain::{
     StreamEnd, is_ours_alone, keep_locked, let_read, may_be_written_to, may_read, new_file_mode,
     open_plain, persist_content, read_at, touch, who_else_changes, who_else_makes_beside,
+    why_none_is_closed,
 };
 pub use process::{
     Helper, Manager, address_space_left, data_directory, descriptors_are_wanted, heed_memory_limit,

@@ -58,6 +58,13 @@ pub fn read_at(file: &File, room: &mut [u8], at: u64) -> io::Result<usize> {
     file.seek_read(room, at)
 }
 
+const NO_PLANS: &str = "plans need a system with Unix permissions";
+
+/// Why no directory can be closed to all but its owner, as that of a plan is; `None` where it can.
+pub fn why_none_is_closed() -> Option<&'static str> {
+    Some(NO_PLANS)
+}
+
 // The leftovers of an earlier run of the same user in a directory, opened with care: another user may have put
 // something else in their place.
 
@@ -78,7 +85,7 @@ impl Dir {
 
     /// Closes the directory to all but its owner: not here.
     pub fn close_to_others(&self) -> io::Result<()> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "plans need a system with Unix permissions"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, NO_PLANS))
     }
 
     /// Locks the directory together with others that share it: here a lock has one holder.

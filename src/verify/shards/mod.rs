@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Sha256,
     io::HashedFrom, manifest::SummedReader, manifest::SummedWriter, path::RelPath, path::Shown,
-    path::directory_of, staged::write_whole, sys::Dir, sys::DirListing, sys::stat::Kind,
+    path::directory_of, staged::write_whole, sys, sys::Dir, sys::DirListing, sys::stat::Kind,
     tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_words, verify::Bag,
     verify::CheckShard, verify::Checked, verify::Finding, verify::ManifestAt, verify::PartOf,
     verify::ShardCoverage, verify::Target, verify::TargetSpec, verify::Verdict,
@@ -196,6 +196,9 @@ impl ResultsDir {
     pub fn open(path: &Path, make: bool) -> Result<Self> {
         let fail = |error| Error::io("open the results in", path, error);
         let mut made_in = None;
+        if make && let Some(why) = sys::why_none_is_closed() {
+            return Err(Error::finding("open the results in", path, why));
+        }
         if make && let Some(name) = path.file_name() {
             let above = Dir::open_named(directory_of(path)).map_err(fail)?;
             let made = above.make_dir(name, true).unless_taken().map_err(fail)?;
