@@ -5,7 +5,10 @@
 //! check again. What goes to a screen or a log goes through [`Shown`], because a name may hold line
 //! feeds, terminal escapes and bytes that are not UTF-8.
 
-use std::{ffi::OsStr, ffi::OsString, fmt, path::Path, path::PathBuf, sync::Arc};
+use std::{
+    ffi::OsStr, ffi::OsString, fmt, path::Component, path::MAIN_SEPARATOR_STR, path::Path,
+    path::PathBuf, sync::Arc,
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -124,7 +127,8 @@ impl RelPath {
     /// out.
     pub fn full_path(&self, root: &Path) -> PathBuf {
         let mut full = root.to_path_buf();
-        full.extend(self.components().filter_map(|name| sys::name_from_bytes(name).ok()));
+        let names = self.components().filter_map(|name| sys::name_from_bytes(name).ok());
+        names.for_each(|name| push_name(&mut full, name));
         full
     }
 
@@ -132,6 +136,20 @@ impl RelPath {
     pub fn components(&self) -> impl Iterator<Item = &[u8]> {
         self.0.split(|&b| b == b'/').filter(|c| !c.is_empty())
     }
+}
+
+/// Appends a name, whatever is in it: to Windows `x:y` is a path by itself, which would take the place of what stands
+/// before it.
+pub fn push_name(path: &mut PathBuf, name: &OsStr) {
+    if Path::new(name).components().all(|it| matches!(it, Component::Normal(_))) {
+        return path.push(name);
+    }
+    let mut whole = std::mem::take(path).into_os_string();
+    if !whole.is_empty() && !whole.as_encoded_bytes().ends_with(MAIN_SEPARATOR_STR.as_bytes()) {
+        whole.push(MAIN_SEPARATOR_STR);
+    }
+    whole.push(name);
+    *path = whole.into();
 }
 
 /// In hexadecimal digits, because names are bytes.

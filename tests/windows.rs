@@ -400,6 +400,31 @@ fn a_plan_is_refused_before_anything_is_made() {
 }
 
 #[test]
+fn messages_show_what_is_meant() {
+    let scene = Scene::new();
+    scene.file("a", "abc").file("d/e", "e");
+    let list = scene.0.path().join("list");
+    // What Notepad and PowerShell write.
+    fs::write(&list, "a\r\nd\r\n").unwrap();
+    let run = scene.copy(&["--files-from", "list"]);
+    scene.complete(&run);
+    let utf16: Vec<u8> = "\u{feff}a\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(&list, utf16).unwrap();
+    scene.copy(&["--files-from", "list"]).code(2).says(&["it is UTF-16: save it as UTF-8"]);
+    fs::write(&list, "x:y\nd/x:y\n".replace('x', "xx")).unwrap();
+    let run = scene.copy(&["--files-from", "list"]);
+    run.code(1).says(&["src\\xx:y", "\":\""]).says(&["src\\d\\xx:y", "\":\""]);
+    fs::write(&list, format!("{ABC}  x:y\n")).unwrap();
+    scene.verify(&["-m", "list", "dst"]).code(4).says(&["missing: dst\\x:y", "\":\""]);
+    for (output, why) in
+        [("NUL", "device"), ("nul.txt", "device"), ("dst\\con", "device"), ("a?b", "? *")]
+    {
+        let run = scene.run(program("dircopy"), ["src", output]);
+        run.code(2).says(&["cannot make the output", why]);
+    }
+}
+
+#[test]
 fn a_check_tells_what_is_wrong() {
     let scene = Scene::new();
     scene.file("sub/good", "abc").file("sub/bad", "right").file("gone", "x");

@@ -148,7 +148,7 @@ impl Default for OpenWork {
 impl SourceDir {
     /// The full path of an entry here, for messages.
     pub fn path_of(&self, name: &OsStr) -> PathBuf {
-        self.rel.path().full_path(&self.root).join(name)
+        self.rel.join(name).full_path(&self.root)
     }
 
     /// The full path of this directory, for messages only: it is never opened by it.
@@ -246,7 +246,7 @@ impl OutputDir {
 
     /// The full path of an entry here, for messages.
     pub fn path_of(&self, name: &OsStr) -> PathBuf {
-        self.rel.path().full_path(&self.root).join(name)
+        self.rel.join(name).full_path(&self.root)
     }
 
     /// The full path of this directory, for messages only: it is never opened by it.

@@ -371,7 +371,12 @@ pub(crate) fn open_output(to: &Path) -> Result<Opened> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(Error::finding("copy to", to, "it is there and is not a directory"));
         }
-        Err(error) => return Err(Error::io("open the output", to, error)),
+        Err(error) => {
+            // Windows opens a device of that name, and says of it what helps nobody.
+            let why = to.file_name().and_then(sys::unusable);
+            let unknown = || Error::io("open the output", to, error);
+            return Err(why.map_or_else(unknown, |why| Error::finding("make the output", to, why)));
+        }
     }
     new_name(to)?;
     let parent = directory_of(to);

@@ -65,6 +65,7 @@ impl NameList {
             (BufReader::with_capacity(64 << 10, Uninterrupted(input)), Sorter::new(by_path));
         let end = if separator == NameEnd::Nul { 0 } else { b'\n' };
         let (mut name, mut number, mut is_empty) = (Vec::new(), 0_u64, true);
+        let mut is_utf16 = false;
         loop {
             name.clear();
             let read = (&mut input).take(MOST_PATH + 1).read_until(end, &mut name).map_err(fail)?;
@@ -75,19 +76,26 @@ impl NameList {
             if name.last() == Some(&end) {
                 name.pop();
             } else if name.len() as u64 > MOST_PATH {
-                return Err(refuse(
-                    path,
-                    number,
-                    &name[..64],
-                    "it is longer than 1 MiB",
-                    separator,
-                ));
+                return Err(refuse(path, number, &name[..64], "it is longer than 1 MiB", ""));
+            }
+            is_utf16 = is_utf16 || number == 1 && crate::manifest::read::is_utf16(&name);
+            // Programs of Windows end lines with both, and no name there ends with this one.
+            if separator == NameEnd::LineFeed && MAIN_SEPARATOR != '/' && name.ends_with(b"\r") {
+                name.pop();
             }
             if name.is_empty() {
                 continue;
             }
-            let checked = plain(&mut name)
-                .map_err(|fault| refuse(path, number, &name, &fault.to_string(), separator))?;
+            let checked = plain(&mut name).map_err(|fault| {
+                let note = match (fault, separator) {
+                    (PathFault::Nul, _) if is_utf16 => "; it is UTF-16: save it as UTF-8",
+                    (PathFault::Nul, NameEnd::LineFeed) => {
+                        "; a list whose names end with NUL needs --null"
+                    }
+                    _ => "",
+                };
+                refuse(path, number, &name, &fault.to_string(), note)
+            })?;
             sorter.add("", checked.as_bytes()).map_err(fail)?;
             is_empty = false;
         }
@@ -165,15 +173,10 @@ fn has_drive(path: &OsStr) -> bool {
     matches!(Path::new(path).components().next(), Some(Component::Prefix(_)))
 }
 
-fn refuse(path: &Path, number: u64, name: &[u8], why: &str, separator: NameEnd) -> Error {
+fn refuse(path: &Path, number: u64, name: &[u8], why: &str, note: &str) -> Error {
     let name = Shown::bytes(name);
     let error = Error::finding("take names from", path, format!("name {number}, {name}: {why}"));
-    match separator {
-        NameEnd::LineFeed if why == PathFault::Nul.to_string() => {
-            error.with_note("; a list whose names end with NUL needs --null")
-        }
-        _ => error,
-    }
+    if note.is_empty() { error } else { error.with_note(note) }
 }
 
 // The order of a walk for paths as bytes: a directory comes right before all that is below it. Bytes alone do not give
@@ -245,6 +248,21 @@ mod list_tests {
     }
 
     #[test]
+    fn a_list_in_utf_16_is_called_that() {
+        for (start, to_bytes) in
+            [(b"\xff\xfe", u16::to_le_bytes as fn(u16) -> [u8; 2]), (b"\xfe\xff", u16::to_be_bytes)]
+        {
+            for text in ["a\r\nb\r\n", "\u{e9}\u{4e2d}\nb\n"] {
+                let list = text.encode_utf16().flat_map(to_bytes);
+                let list: Vec<u8> = start.iter().copied().chain(list).collect();
+                let error = NameList::read(&*list, NameEnd::LineFeed, Path::new("list"));
+                let error = error.unwrap_err().to_string();
+                assert!(error.contains("UTF-16: save it as UTF-8"), "{error}");
+            }
+        }
+    }
+
+    #[test]
     fn what_leads_out_is_refused() {
         for (text, word) in [
             ("ok\n../x", "name 2"),
@@ -253,6 +271,7 @@ mod list_tests {
             ("a//b", "component"),
             ("/", "absolute"),
             ("a\0b\0", "--null"),
+            ("a\n\u{0}b\n", "--null"),
             (&"x".repeat(3 << 20), "longer"),
         ] {
             let error = names(text, NameEnd::LineFeed).unwrap_err().to_string();
