@@ -29,12 +29,13 @@ use std::{num::NonZero, path::PathBuf, sync::Arc};
 
 use crate::{
     copy::bag::BagOptions, copy::bag::PayloadRole, copy::bag::no_algorithm_of_bags,
-    copy::generations::Generations, copy::media::one_history::MediaRole, copy::mirror::Mirror,
-    copy::run::threads::blocks_each, copy::run::threads::most_full, copy::run::threads::most_small,
-    error::Error, error::Result, hash::Algorithm, hash::Algorithms,
-    hash::hasher::refuse_miscomputing, io::CopyOptions, io::Journaling, io::Reflink, io::Resume,
-    io::Sparse, io::States, manifest::ListFormat, manifest::ListKind, path::RelPath, state::Secret,
-    sys::Dir, sys::ShardTag, transfer::baseline::ExpectedList, transfer::small,
+    copy::before::is_inside, copy::before::open_source, copy::generations::Generations,
+    copy::media::one_history::MediaRole, copy::mirror::Mirror, copy::run::threads::blocks_each,
+    copy::run::threads::most_full, copy::run::threads::most_small, error::Deed, error::Error,
+    error::Result, hash::Algorithm, hash::Algorithms, hash::hasher::refuse_miscomputing,
+    io::CopyOptions, io::Journaling, io::Reflink, io::Resume, io::Sparse, io::States,
+    manifest::ListFormat, manifest::ListKind, path::RelPath, state::Secret, sys::Dir,
+    sys::ShardTag, transfer::baseline::ExpectedList, transfer::small,
     transfer::verifier::unverifiable, tree::Classifier, tree::HeldTree, tree::NameList,
 };
 
@@ -297,6 +298,28 @@ impl CopyJob {
         }
     }
 
+    /// Refuses private records in what is copied: a run would change its source, and copy them.
+    fn refuse_state_in_source(&self) -> Result<()> {
+        let Some(state) = &self.state else { return Ok(()) };
+        // What cannot be opened is told where it is needed.
+        let (Ok(dir), Ok((source, None))) = (Dir::open_named(state), open_source(&self.source))
+        else {
+            return Ok(());
+        };
+        let id = source.identity().deed("look at", &self.source)?;
+        let paths = [state, &self.source].map(|path| path.canonicalize().unwrap_or_default());
+        let below = paths[0].strip_prefix(&paths[1]).ok().map(|it| RelPath::of(&it.join("record")));
+        let is_left_out = below.is_some_and(|it| self.options.selection.filter.leaves_out(&it));
+        match !is_left_out && is_inside(&dir, &source, id, state)? {
+            true => {
+                let why = "it is inside the source, which a copy does not change; put them elsewhere, or leave it out with \
+                           --exclude";
+                Err(Error::finding("keep private records in", state, why))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Refuses options that cannot be had together.
     pub(crate) fn check_options(&self) -> Result<()> {
         refuse_miscomputing(self.options.backend, &self.source)?;
@@ -304,6 +327,7 @@ impl CopyJob {
         self.check_media()?;
         self.check_near_lists()?;
         self.check_state()?;
+        self.refuse_state_in_source()?;
         if self.lists().into_iter().any(ListKind::is_without_digests) {
             let why = "hashdeep knows MD5, SHA-1 and SHA-256 alone; add one of them to --hash, as in \
                        --hash sha512,md5, or leave out --format hashdeep";

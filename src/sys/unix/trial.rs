@@ -513,17 +513,17 @@ impl Dir {
 
     /// The name by which this directory lists what it finds by `name`, which may be in other letter case. `None` if a
     /// look at the same name in other case tells that it takes each for a name of its own. Only letters of ASCII are
-    /// looked at.
+    /// looked at, and of a name without any it is not asked whether it is there.
     ///
     /// # Errors
     /// There is nothing of that name, or there can be nothing ([`InvalidFilename`](io::ErrorKind::InvalidFilename)). Or
     /// the system's.
     pub fn listed_name(&self, name: &OsStr) -> io::Result<Option<OsString>> {
-        self.stat(name, false)?;
         let other = in_other_case(name);
         if other == name {
             return Ok(Some(name.to_os_string()));
         }
+        self.stat(name, false)?;
         match self.stat(&other, false) {
             // One inode number does not tell: not every file system gives an entry one, and a file has further names.
             Ok(_) => {}

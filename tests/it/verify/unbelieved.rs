@@ -109,3 +109,21 @@ fn a_directory_of_records_that_is_not_there_is_refused() {
     }
     shell(&scene, "! ls -d back bag plain catalog");
 }
+
+/// Records in the source would change it, and be copied.
+#[test]
+fn records_are_not_kept_in_the_source() {
+    let scene = Scene::new();
+    shell(&scene, "mkdir -p src/d/state; echo a > src/a; ln -s src other");
+    for state in ["src", "src/d/state", "other/d", "src/d/../d"] {
+        for args in [&["src", "dst"][..], &["src", "dst", "-n"], &["src", "dst", "--bag"]] {
+            let run = scene.ended(&[args, &["--state", state]].concat(), 2);
+            run.assert_says("it is inside the source, which a copy does not change");
+        }
+    }
+    shell(&scene, "! ls -d dst; ! ls src/dircopy-* src/d/dircopy-* src/d/state/*");
+    // What is left out is not copied.
+    let left_out = ["src", "dst", "--exclude=/d/state/", "--state", "src/d/state"];
+    scene.ended(&left_out, 0);
+    shell(&scene, "! ls -d dst/d/state");
+}
