@@ -60,7 +60,7 @@ impl Attributes {
         self.streams
             .iter_mut()
             .for_each(|stream| stream.read(|name, how| stream_at(from, name, how)));
-        self.list = self.list.map(OwnList::to_be_set);
+        self.list = self.list.map(OwnList::given_on);
         self
     }
 

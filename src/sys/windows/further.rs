@@ -166,7 +166,7 @@ impl OwnList {
     }
 
     /// The same, to be given to a copy, if it was read.
-    pub fn to_be_set(self) -> Self {
+    pub fn given_on(self) -> Self {
         Self { is_to_be_set: self.set.is_some(), ..self }
     }
 
@@ -454,7 +454,7 @@ mod access_list_tests {
             own_entries(&descriptor(SE_DACL_PROTECTED, &[(0, 0x10)])).unwrap();
         assert!(is_protected && nt::bytes_of(&list, 6)[4] == 1);
         assert!(own_entries(&[]).is_none());
-        assert!(!OwnList::told("D:".into()).to_be_set().is_to_be_set());
+        assert!(!OwnList::told("D:".into()).given_on().is_to_be_set());
         // Without a list everybody may do everything: that is no list without entries.
         let mut none = descriptor(SE_DACL_PROTECTED, &[]);
         none[16] = 0;
