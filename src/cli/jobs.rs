@@ -14,7 +14,7 @@ use crate::{
     cli::invocation::CopyInvocation, cli::progress::snapshot::Tracker, cli::record::log,
     cli::record::task::Content, cli::record::task::RecordOptions, cli::record::task::Task,
     cli::show::Console, cli::show::Detail, copy::CopyJob, copy::run::outputs::check_all,
-    error::Error, event::Progress, event::Stop, path::Shown, sys::Manager,
+    error::Error, event::Progress, event::Stop, path::Shown, state::PrivateDir, sys::Manager,
 };
 
 /// Lists the jobs that `--job` finds by name.
@@ -114,6 +114,7 @@ fn problems(invocation: &CopyInvocation) -> Vec<String> {
     let mut problems = refused;
     let names = args.files_from.as_deref().filter(|path| *path != Path::new("-"));
     problems.extend(names.and_then(|path| read_names(path, args.null).err()));
+    problems.extend(PrivateDir::look_for(args.unattended.state.as_deref()).err());
     problems.extend(args.catalog.as_deref().and_then(|path| Catalog::look_at(path).err()));
     let content = Content::of_copies(if stream.is_none() { &known } else { &[] });
     let options = RecordOptions { content, ..records.options("dircopy", Detail::Normal) };

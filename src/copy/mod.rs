@@ -25,18 +25,18 @@ pub use mirror::{MostDepartures, departures::LostNames};
 pub use report::{Counts, Ending, Lost, Report, StageTime, Stages};
 pub use run::{OutputRun, outputs::OutputJob};
 
-use std::{num::NonZero, path::PathBuf, sync::Arc};
+use std::{num::NonZero, path::Path, path::PathBuf, sync::Arc};
 
 use crate::{
     copy::bag::BagOptions, copy::bag::PayloadRole, copy::bag::no_algorithm_of_bags,
-    copy::before::is_inside, copy::before::open_source, copy::generations::Generations,
-    copy::media::one_history::MediaRole, copy::mirror::Mirror, copy::run::threads::blocks_each,
-    copy::run::threads::most_full, copy::run::threads::most_small, error::Deed, error::Error,
-    error::Result, hash::Algorithm, hash::Algorithms, hash::hasher::refuse_miscomputing,
-    io::CopyOptions, io::Journaling, io::Reflink, io::Resume, io::Sparse, io::States,
-    manifest::ListFormat, manifest::ListKind, path::RelPath, state::Secret, sys::Dir,
-    sys::ShardTag, transfer::baseline::ExpectedList, transfer::small,
-    transfer::verifier::unverifiable, tree::Classifier, tree::HeldTree, tree::NameList,
+    copy::before::is_inside, copy::generations::Generations, copy::media::one_history::MediaRole,
+    copy::mirror::Mirror, copy::run::threads::blocks_each, copy::run::threads::most_full,
+    copy::run::threads::most_small, error::Deed, error::Error, error::Result, hash::Algorithm,
+    hash::Algorithms, hash::hasher::refuse_miscomputing, io::CopyOptions, io::Journaling,
+    io::Reflink, io::Resume, io::Sparse, io::States, manifest::ListFormat, manifest::ListKind,
+    path::RelPath, state::Secret, sys::Dir, sys::ShardTag, transfer::baseline::ExpectedList,
+    transfer::small, transfer::verifier::unverifiable, tree::Classifier, tree::HeldTree,
+    tree::NameList,
 };
 
 // What is asked of a copy.
@@ -288,35 +288,33 @@ impl CopyJob {
     fn check_state(&self) -> Result<()> {
         let keeps_none = self.mirror.as_ref().is_some_and(|mirror| mirror.all);
         let Some(state) = self.state.as_ref().filter(|_| keeps_none) else { return Ok(()) };
-        let full = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-        let state = full(state);
-        match state.strip_prefix(full(&self.output)).map(RelPath::of) {
-            Ok(below) if !self.options.selection.filter.leaves_out(&below) => {
-                Err(Error::finding("keep private records in", &state, mirror::KEEPS_NONE))
-            }
-            _ => Ok(()),
+        match self.is_in(state, &self.output)? {
+            true => Err(Error::finding("keep private records in", state, mirror::KEEPS_NONE)),
+            false => Ok(()),
         }
+    }
+
+    /// True if the directory `state` is in `tree`, by whatever way it is named, and no filter leaves it out. What
+    /// cannot be opened is told where it is needed.
+    fn is_in(&self, state: &Path, tree: &Path) -> Result<bool> {
+        let (Ok(dir), Ok(root)) = (Dir::open_named(state), Dir::open_named(tree)) else {
+            return Ok(false);
+        };
+        let id = root.identity().deed("look at", tree)?;
+        let paths = [state, tree].map(|path| path.canonicalize().unwrap_or_default());
+        let below = paths[0].strip_prefix(&paths[1]).ok().map(|it| RelPath::of(&it.join("record")));
+        let is_left_out = below.is_some_and(|it| self.options.selection.filter.leaves_out(&it));
+        Ok(!is_left_out && is_inside(&dir, &root, id, state)?)
     }
 
     /// Refuses private records in what is copied: a run would change its source, and copy them.
     fn refuse_state_in_source(&self) -> Result<()> {
-        let Some(state) = &self.state else { return Ok(()) };
-        // What cannot be opened is told where it is needed.
-        let (Ok(dir), Ok((source, None))) = (Dir::open_named(state), open_source(&self.source))
-        else {
-            return Ok(());
-        };
-        let id = source.identity().deed("look at", &self.source)?;
-        let paths = [state, &self.source].map(|path| path.canonicalize().unwrap_or_default());
-        let below = paths[0].strip_prefix(&paths[1]).ok().map(|it| RelPath::of(&it.join("record")));
-        let is_left_out = below.is_some_and(|it| self.options.selection.filter.leaves_out(&it));
-        match !is_left_out && is_inside(&dir, &source, id, state)? {
-            true => {
-                let why = "it is inside the source, which a copy does not change; put them elsewhere, or leave it out with \
-                           --exclude";
+        let why = "it is inside the source, which a copy does not change; put them elsewhere, or leave it out with --exclude";
+        match &self.state {
+            Some(state) if self.is_in(state, &self.source)? => {
                 Err(Error::finding("keep private records in", state, why))
             }
-            false => Ok(()),
+            _ => Ok(()),
         }
     }
 

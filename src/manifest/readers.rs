@@ -119,6 +119,8 @@ struct EarlierManifest {
     index: Index,
     /// True if no other user can have written it.
     is_kept: bool,
+    /// True if nobody else can have given it its name either: only a run of this user's can have put it there.
+    is_sure: bool,
 }
 
 /// Says whether the lines of a name are wanted.
@@ -198,7 +200,7 @@ impl Carry {
         }
         let is_newest = |it: &&EarlierManifest| it.name.is_finished() && !it.name.is_ahead();
         let newest_finished = earlier.iter().find(is_newest);
-        let is_newer = newest_finished.is_some();
+        let is_newer = newest_finished.is_some_and(|newest| newest.is_sure);
         // Who can write to the newest has no need of the others.
         let is_open = newest_finished.is_some_and(|newest| !newest.is_kept);
         let mut older: Vec<EarlierManifest> = Vec::new();
@@ -209,6 +211,8 @@ impl Carry {
                 Err(error) => failed(name, error),
             }
         }
+        let not_sure = earlier.iter().chain(&older).filter(|it| !it.is_sure).map(|it| it.name);
+        warnings.extend(not_surely_ours(path, &not_sure.collect::<Vec<_>>()));
         (Self { is_newer, earlier, older, unfinished, newest }, warnings)
     }
 
@@ -232,10 +236,10 @@ impl Carry {
         found
     }
 
-    /// True if one of the newest manifests lists a file at `path`. What only older ones list may have left since, and
-    /// another file have its name.
+    /// True if one of the newest manifests, which surely is of this user's runs, lists a file at `path`. What only
+    /// older ones list may have left since, and another file have its name.
     pub fn lists(&self, path: &[u8]) -> bool {
-        self.earlier.iter().any(|earlier| earlier.index.lists(path))
+        self.earlier.iter().any(|earlier| earlier.is_sure && earlier.index.lists(path))
     }
 
     /// The lines of the file at `path` are settled: something else is known about it.
@@ -253,14 +257,15 @@ impl Carry {
         }
     }
 
-    /// Hands to `keep` every line that is not settled: its path, its digest, and whether a newer manifest left it out;
+    /// Hands to `keep` every line that is not settled and surely is of this user's runs: its path, its digest, and
+    /// whether a newer manifest left it out;
     /// of several lines for a path, the newest. They end early once `is_to_stop` says so.
     pub fn unasked(
         &self,
         is_to_stop: &dyn Fn() -> bool,
         mut keep: impl FnMut(&RelPath, &Digest, bool) -> Result<()>,
     ) -> Result<()> {
-        for (at, earlier) in self.all().enumerate() {
+        for (at, earlier) in self.all().enumerate().filter(|(_, earlier)| earlier.is_sure) {
             let failed =
                 |error| Error::io("read the earlier manifest", earlier.name.to_string(), error);
             for record in earlier.index.unvisited(is_to_stop) {
@@ -312,6 +317,8 @@ impl EarlierManifest {
         let Some(file) = open_regular(root, name)? else { return Ok(None) };
         let stat = Dir::stat_file(&file)?;
         let is_kept = Dir::is_file_kept(&file, &stat)?;
+        let is_alone = is_kept && stat.links == 1 && root.keeps_names()?;
+        let is_sure = is_alone || sys::may_lack_owners(root);
         if stat.kind != Kind::File || !is_kept && !may_be_open {
             return Ok(None);
         }
@@ -319,7 +326,7 @@ impl EarlierManifest {
             Some(wanted) => Index::build_of(file, wanted, is_to_stop)?,
             None => Index::build(file, is_to_stop)?,
         };
-        Ok(Some(Self { name, index, is_kept }))
+        Ok(Some(Self { name, index, is_kept, is_sure }))
     }
 }
 
@@ -346,6 +353,19 @@ fn of_strangers(path: &Path, names: &[ManifestName]) -> Option<Error> {
         if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
     let finding = format!(
         "it is of another user, whose the directory is not{others}, so nothing that it lists is believed; remove it"
+    );
+    Some(Error::finding("go by the manifest", path.join(first.to_string()), finding))
+}
+
+/// The message about manifests that others may have put there, if there are any: what the record does not have is not
+/// taken over from them.
+fn not_surely_ours(path: &Path, names: &[ManifestName]) -> Option<Error> {
+    let (first, more) = names.split_first()?;
+    let others =
+        if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
+    let finding = format!(
+        "others may have put it there{others}, and no record of yours has it: what it alone lists does not leave a mirror, and \
+         is not listed any longer; let nobody else write to the directory (chmod)"
     );
     Some(Error::finding("go by the manifest", path.join(first.to_string()), finding))
 }

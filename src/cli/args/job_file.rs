@@ -13,7 +13,9 @@ use clap::{
 use toml::{Spanned, de::DeTable, de::DeValue};
 
 use crate::error::{Deed, Error, Result};
-use crate::{path::Shown, sys, sys::DirListing, sys::PlainUse, sys::Uninterrupted};
+use crate::{
+    copy::MostDepartures, path::Shown, sys, sys::DirListing, sys::PlainUse, sys::Uninterrupted,
+};
 
 /// Long options that are no keys: those that end the program, that name the job itself, or that make a job
 /// do nothing.
@@ -289,9 +291,8 @@ fn is_number(option: &Arg) -> bool {
         ValueParser::new(|_: &str| Err::<T, String>(String::new()))
     }
     let id = option.get_value_parser().type_id();
-    [of::<u64>(), of::<i32>(), of::<usize>(), of::<std::num::NonZero<usize>>()]
-        .iter()
-        .any(|number| number.type_id() == id)
+    let number = [of::<u64>(), of::<i32>(), of::<usize>(), of::<std::num::NonZero<usize>>()];
+    number.iter().chain([&of::<MostDepartures>()]).any(|number| number.type_id() == id)
 }
 
 /// Checks an argument by itself, as the command line would.

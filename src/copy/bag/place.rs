@@ -10,7 +10,7 @@ use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
 use crate::error::Deed;
 use crate::{
     copy::CopyJob, copy::before::STATE_NEEDS_IT, copy::before::check,
-    copy::before::check::DiskDemands, copy::before::check::Opened, copy::before::check::new_name,
+    copy::before::check::DiskDemands, copy::before::check::Opened, copy::before::new_name,
     copy::list_file::ListFile, copy::list_file::ListWriting, copy::list_file::remove_all,
     error::Error, error::Result, event::Stop, hash::Algorithms, hash::Digests,
     manifest::ManifestName, manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,

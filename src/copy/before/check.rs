@@ -1,20 +1,21 @@
 //! Looking at a job before it is run.
 
-use std::{ffi::OsStr, ffi::OsString, io, path::Component, path::Path, path::PathBuf};
+use std::{ffi::OsStr, io, path::Path, path::PathBuf};
 
 use jiff::Timestamp;
 
 use crate::copy::before::exchange::Pair;
 use crate::{
     copy::CopyJob, copy::Prepared, copy::bag::PayloadRole, copy::bag::place::BagRoot,
-    copy::before::Demands, copy::before::is_inside, copy::before::open_source,
-    copy::before::prepare, error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm,
-    io::CopyOptions, io::Reflink, manifest::ManifestName, path::Shown, path::directory_of,
-    state::Missing, state::MovedTimes, state::Note, state::NotePlace, state::OtherOutputs,
-    state::PrivateDir, state::PrivatePlace, state::notes, state::private_dir::NAME, sys, sys::Dir,
-    sys::Durable, sys::NoOwnMount, sys::PartOwner, sys::stat::Identity, sys::traits::Traits,
-    transfer::baseline::Baseline, tree::Patience, tree::WalkEvent, tree::WalkItem,
-    volume::NotedTraits, volume::TriedVolume, volume::UntriedNames,
+    copy::before::Demands, copy::before::is_inside, copy::before::new_name,
+    copy::before::open_source, copy::before::prepare, error::Deed, error::Error, error::Result,
+    event::Stop, hash::Algorithm, io::CopyOptions, io::Reflink, manifest::ManifestName,
+    path::Shown, path::directory_of, state::Missing, state::MovedTimes, state::Note,
+    state::NotePlace, state::OtherOutputs, state::PrivateDir, state::PrivatePlace, state::notes,
+    state::private_dir::NAME, sys, sys::Dir, sys::Durable, sys::NoOwnMount, sys::PartOwner,
+    sys::stat::Identity, sys::traits::Traits, transfer::baseline::Baseline, tree::Patience,
+    tree::WalkEvent, tree::WalkItem, volume::NotedTraits, volume::TriedVolume,
+    volume::UntriedNames,
 };
 
 impl CopyJob {
@@ -349,6 +350,8 @@ fn refuse(dir: &Dir, to: &Path) -> Result<()> {
 
 // Opening an output as it is found, before anything is made.
 
+const LEADS_NOWHERE: &str = "it is a link that leads nowhere: make what it leads to, or remove it";
+
 /// The state of an output that was opened.
 pub(crate) enum Opened {
     There(Dir),
@@ -371,16 +374,20 @@ pub(crate) fn open_output(to: &Path) -> Result<Opened> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(Error::finding("copy to", to, "it is there and is not a directory"));
         }
+        // Windows opens a device of that name, and says of it what helps nobody.
         Err(error) => {
-            // Windows opens a device of that name, and says of it what helps nobody.
-            let why = to.file_name().and_then(sys::unusable);
-            let unknown = || Error::io("open the output", to, error);
-            return Err(why.map_or_else(unknown, |why| Error::finding("make the output", to, why)));
+            return Err(match to.file_name().and_then(sys::unusable) {
+                Some(why) => Error::finding("make the output", to, why),
+                None => Error::io("open the output", to, error),
+            });
         }
     }
-    new_name(to)?;
+    let name = new_name(to)?;
     let parent = directory_of(to);
     match Dir::open_named(parent) {
+        Ok(dir) if dir.stat(&name, false).is_ok() => {
+            Err(Error::finding("copy to", to, LEADS_NOWHERE))
+        }
         Ok(dir) => Ok(Opened::Parent(dir)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::finding(
             "copy to",
@@ -391,14 +398,6 @@ pub(crate) fn open_output(to: &Path) -> Result<Opened> {
             ),
         )),
         Err(error) => Err(Error::io("open the directory", parent, error)),
-    }
-}
-
-/// The last component of a path that is to be made.
-pub(crate) fn new_name(to: &Path) -> Result<OsString> {
-    match to.components().next_back() {
-        Some(Component::Normal(name)) => Ok(name.to_os_string()),
-        _ => Err(Error::finding("copy to", to, "there is no such directory")),
     }
 }
 

@@ -5,11 +5,11 @@ pub mod exchange;
 mod layout;
 pub mod space;
 
-use std::{io, path::Path, sync::Arc};
+use std::{ffi::OsString, io, path::Component, path::Path, sync::Arc};
 
 use crate::{
     copy::before::check::DiskDemands, copy::before::check::Opened, copy::before::check::another,
-    copy::before::check::make_output, copy::before::check::new_name, copy::before::exchange::Pair,
+    copy::before::check::make_output, copy::before::exchange::Pair,
     copy::before::exchange::is_empty, error::Deed, error::Error, error::Result, path::DirPath,
     path::directory_of, state::Missing, state::NewRoot, state::Note, state::PrivateDir,
     state::PrivatePlace, state::Secret, state::private_dir::NAME, sys, sys::Attributes, sys::Dir,
@@ -418,6 +418,14 @@ pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<SourceEntry>)> {
         return Err(Error::finding("copy", from, finding));
     }
     Ok((parent, Some(SourceEntry { name: name.into(), stat })))
+}
+
+/// The last component of a path that is to be made.
+pub(crate) fn new_name(to: &Path) -> Result<OsString> {
+    match to.components().next_back() {
+        Some(Component::Normal(name)) => Ok(name.to_os_string()),
+        _ => Err(Error::finding("copy to", to, "there is no such directory")),
+    }
 }
 
 /// True if `dir` is the source or below it: by the directories above it, and by its place in the file system, which

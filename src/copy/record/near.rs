@@ -297,7 +297,10 @@ impl NearWriting<'_, '_> {
         }
         if is_new {
             let fail = |deed, error| Error::io(deed, self.with.output.path_below(&at.rel), error);
-            if let Err(error) = Attributes::set_time(&at.handle, &at.before, &at.before) {
+            // That of another user's directory only he sets back.
+            if let Err(error) = Attributes::set_time(&at.handle, &at.before, &at.before)
+                && error.kind() != io::ErrorKind::PermissionDenied
+            {
                 (self.with.tell)(fail("set the modification time of", error));
             }
             if self.with.durability == (Durability::Grouped { at_once: false }) {

@@ -10,15 +10,17 @@ use std::{collections::BTreeSet, ffi::OsStr, fs::File, io, num::NonZero, sync::A
 
 use serde::{Deserialize, Serialize};
 
-use crate::manifest::{Entries, ListFormat, ManifestName, Parsed, Readers, readers::ours};
+use crate::manifest::{
+    Entries, ListFormat, ManifestName, Parsed, Readers, readers::is_of_stranger, readers::ours,
+};
 use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile, copy::CopyJob,
     copy::Ending, copy::Report, copy::commit::Committer, copy::media::MediaFinding,
     copy::media::MediaSeal, copy::media::one_history::HistoryRoot, error::Deed, error::Error,
     error::Result, hash::Algorithms, hash::Digest, io::Durability, path::directory_of,
     state::Knowledge, state::Note, state::PrivateDir, state::SourceMark, state::private_dir::NAME,
-    sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry, sys::stat::Kind, sys::stat::Stat,
-    tree::OutputDir, tree::SourceDir,
+    sys, sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry, sys::stat::Kind,
+    sys::stat::Stat, tree::OutputDir, tree::SourceDir,
 };
 
 /// Number of manifests that stay.
@@ -109,7 +111,8 @@ impl Rotation {
         finished.retain(|name| {
             let stat = |name: String| root.stat(name.as_ref(), false);
             let is_made_here = || stat(name.to_string()).is_ok_and(|stat| is_made_here(&stat));
-            let is_ours = || is_made_here() && !was_copied(&name.to_string());
+            let is_ours =
+                || is_made_here() && !was_copied(&name.to_string()) && !is_of_stranger(root, name);
             name.is_finished() && *name != newest && is_ours()
         });
         if finished.len() < self.keep.get() {
@@ -188,9 +191,16 @@ fn listed(
 
 /// The manifest beside which the newest list has this ending.
 pub fn newest_with(root: &Dir, suffix: &str) -> io::Result<Option<ManifestName>> {
+    // Whoever else may write to it could have it name files of others.
+    let is_kept = |list: &OsStr| {
+        let stat = root.stat(list, false);
+        stat.is_ok_and(|stat| stat.links == 1 && root.keeps(list, &stat))
+    };
+    let lacks_owners = sys::may_lack_owners(root);
     let list = |entry: &ListedEntry| {
         let name = ManifestName::of_list(&entry.name).filter(ManifestName::is_finished)?;
-        (*entry.name == *name.list(suffix)).then_some(name)
+        let is_one = *entry.name == *name.list(suffix) && (lacks_owners || is_kept(&entry.name));
+        is_one.then_some(name)
     };
     DirListing::of(root)?.try_fold(None, |newest, entry| Ok(list(&entry?).max(newest)))
 }

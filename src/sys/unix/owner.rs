@@ -90,6 +90,17 @@ impl Dir {
         is_kept(&self.stat_self()?, || Attributes::read(self))
     }
 
+    /// True if no other user can give a name in this directory to a file of this user's, or exchange two of them: it is
+    /// kept, or has the sticky bit and is this user's or root's.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn keeps_names(&self) -> io::Result<bool> {
+        let stat = self.stat_self()?;
+        let is_sticky = stat.mode & 0o1000 != 0 && [0, acting_as().0].contains(&stat.uid);
+        Ok(is_sticky || self.is_kept()?)
+    }
+
     /// The same of the file that is `stat`: no other user can write to it.
     ///
     /// # Errors

@@ -505,6 +505,14 @@ impl Dir {
         true
     }
 
+    /// The same of names in this directory.
+    ///
+    /// # Errors
+    /// None.
+    pub fn keeps_names(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
     /// The same of this directory.
     ///
     /// # Errors

@@ -6,14 +6,14 @@ use std::{collections::HashMap, ffi::OsStr, ffi::OsString, ops::ControlFlow, syn
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Deed, error::Error, error::Result, hash::Algorithm, path::RelPath, path::Shown,
-    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes, sys::ListedEntry,
-    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Batch,
-    tree::ChangedFiles, tree::Classifier, tree::NameList, tree::PathRecord, tree::SourceEntry,
-    tree::Unclassified, tree::Walk, tree::WalkEvent, tree::WalkItem, tree::classify::Subdir,
-    tree::found::Emit, tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::lets_others_in,
-    tree::names::NamedEntry, tree::names::is_within, tree::walk::Defer, tree::walk::Descent,
-    tree::walk::NotEntered,
+    error::Deed, error::Error, error::Result, error::is_absent, hash::Algorithm, path::RelPath,
+    path::Shown, state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes,
+    sys::ListedEntry, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    tree::Batch, tree::ChangedFiles, tree::Classifier, tree::LastDir, tree::NameList,
+    tree::PathRecord, tree::SourceDir, tree::SourceEntry, tree::Unclassified, tree::Walk,
+    tree::WalkEvent, tree::WalkItem, tree::classify::Subdir, tree::found::Emit,
+    tree::hand_over::OPEN_TO_OTHERS, tree::hand_over::lets_others_in, tree::names::NamedEntry,
+    tree::names::is_within, tree::walk::Defer, tree::walk::Descent, tree::walk::NotEntered,
 };
 
 /// Number of names of one directory that are looked at together.
@@ -75,7 +75,9 @@ impl Walk<'_> {
         defer: &mut Option<Defer<'_>>,
     ) -> ControlFlow<()> {
         let mut reader = names.reader();
-        let mut position = Position::default();
+        let (mut position, mut last) = (Position::default(), LastDir::default());
+        let root = descent.stack.first().map(|root| Arc::clone(&root.source));
+        let root = root.as_deref();
         self.clean_up_beside(descent, emit)?;
         loop {
             let NamedEntry { path: name, planned } = match reader.next_name() {
@@ -91,7 +93,11 @@ impl Walk<'_> {
                 }
             };
             if name.is_empty() {
-                return self.walk_down_to(0, descent, emit, defer);
+                self.walk_down_to(0, descent, emit, defer)?;
+                while let Ok(Some(NamedEntry { path: name, .. })) = reader.next_name() {
+                    self.tell_missing(root, name, &mut last, emit)?;
+                }
+                return ControlFlow::Continue(());
             }
             let (dir, base) = split(name);
             let is_other = position.dir.as_deref() != Some(dir);
@@ -99,6 +105,7 @@ impl Walk<'_> {
                 self.look_at_waiting(&mut position, names, descent, emit, defer)?;
             }
             if position.whole.as_ref().is_some_and(|whole| is_within(name, whole)) {
+                self.tell_missing(root, name, &mut last, emit)?;
                 continue;
             }
             if is_other {
@@ -130,6 +137,25 @@ impl Walk<'_> {
             self.leave(descent, emit)?;
         }
         ControlFlow::Continue(())
+    }
+
+    /// Tells of a name that is not there, in a directory that is copied as a whole.
+    fn tell_missing(
+        &self,
+        root: Option<&SourceDir>,
+        name: &[u8],
+        last: &mut LastDir,
+        emit: &mut impl Emit,
+    ) -> ControlFlow<()> {
+        let (Some(root), Ok(path)) = (root, RelPath::parse(name)) else {
+            return ControlFlow::Continue(());
+        };
+        match last.stat(&root.handle, &path, self.classifier.selection.follow_links) {
+            Err(error) if is_absent(&error) => {
+                emit.item(WalkItem::Failed(Error::io("look at", root.path_below(&path), error)))
+            }
+            _ => ControlFlow::Continue(()),
+        }
     }
 
     /// The planned metadata of a file, if it will do: the file is small, so that reading it twice costs little if it is

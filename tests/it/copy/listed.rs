@@ -82,6 +82,29 @@ fn what_is_missing_is_named() {
     judge.lists(&["top"]).verifies().no_leftovers();
 }
 
+/// Also below a directory that is listed with all that is in it.
+#[test]
+fn what_is_missing_in_a_whole_directory_is_named() {
+    for (text, name, code) in [
+        ("a\na/b/gone\n", "/a/b/gone", 1),
+        ("a/b/gone\na\n", "/a/b/gone", 1),
+        ("a\na/b/one/below\n", "/a/b/one/below", 1),
+        (".\nc/gone\ntop\n", "/c/gone", 1),
+        (".\nc/five\n", "", 0),
+        ("a\na/b/one\n", "", 0),
+    ] {
+        for dry in [&["-n"][..], &[]] {
+            let scene = scene();
+            let list = list(&scene, text);
+            let run = scene.copy(&[&["--files-from", &list], dry].concat());
+            run.assert_code(code);
+            if code == 1 {
+                run.assert_says(name);
+            }
+        }
+    }
+}
+
 #[test]
 fn names_that_lead_out_refuse_the_run() {
     let scene = scene();

@@ -313,6 +313,62 @@ fn a_list_of_another_user_is_none_of_the_runs() {
     }
 }
 
+/// Nor what another user may have put there under such a name, whosever file it is.
+#[test]
+fn a_list_that_others_may_have_put_there_decides_nothing() {
+    need!(Root);
+    let list = "printf '%064d  his\\n' 0";
+    let name = "dircopy-20991231T000000Z.sha256sum";
+    for plant in [
+        // The owner of the directory writes it.
+        format!("chown 1001 dst; {list} > dst/{name}; chown 1001 dst/{name}"),
+        // A further name of a file of root's that others may write to, where nobody may rename it.
+        format!("chmod 1777 dst; {list} > own; chmod 666 own; ln own dst/{name}"),
+        format!("chmod 1777 dst; {list} > own; ln own dst/{name}"),
+        // A copied file, which is root's, gets the name where everybody may rename it.
+        format!("chmod 777 dst; {list} > dst/{name}"),
+    ] {
+        let scene = Scene::new();
+        scene.src.file("a", "a");
+        scene.copy(&["--mirror"]).assert_code(0);
+        shell(&scene, &format!("echo his > dst/his; chown 1002 dst/his; {plant}"));
+        let _ = scene.copy(&["--mirror"]).assert_says("cannot go by the manifest");
+        assert_eq!(scene.output().read("his"), b"his\n", "{plant}");
+        assert_eq!(trash(&scene), Vec::<PathBuf>::new(), "{plant}");
+        let listed = shell(&scene, "cat $(ls dst/dircopy-*.sha256sum | grep -v 2099)");
+        assert!(!listed.contains("his"), "{plant}: {listed}");
+    }
+    // In a directory with the sticky bit what only this user may write to is his runs'.
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("b", "b");
+    shell(&scene, "mkdir st; mkdir -m 1777 dst");
+    scene.copy(&["--mirror", "--state", "st"]).assert_code(0);
+    scene.src.remove("b");
+    scene.copy(&["--mirror"]).assert_code(0);
+    assert_eq!(trash(&scene).len(), 1);
+}
+
+/// A list of lists that another user wrote lets no file of a third give way, and his are not removed as old ones.
+#[test]
+fn lists_of_another_user_give_no_right_and_stay() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("d/f", "f");
+    scene.copy(&[]).assert_code(0);
+    shell(
+        &scene,
+        "chmod 1777 dst dst/d; echo third > dst/d/SHA256SUMS; chown 1002 dst/d/SHA256SUMS; cd dst
+         list=dircopy-20250101T000000Z; sha256sum d/SHA256SUMS > $list.dirs; sha256sum d/f > $list.sha256sum
+         chown 1001 $list.*; touch -d 2025-01-01 $list.*",
+    );
+    for _ in 0..2 {
+        let run = scene.copy(&["--format", "dirs", "--keep-manifests", "1"]);
+        run.assert_code(1).assert_says("was not written by the last run");
+        assert_eq!(scene.output().read("d/SHA256SUMS"), b"third\n");
+        shell(&scene, "ls dst/dircopy-20250101T000000Z.sha256sum");
+    }
+}
+
 #[test]
 fn half_of_a_source_without_permission_removes_nothing() {
     need!(Setpriv);

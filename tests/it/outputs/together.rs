@@ -422,6 +422,11 @@ fn outputs_that_are_not_apart_are_refused() {
     run.assert_code(1).assert_says("dircopy: cannot copy to ");
     is_complete(&scene, "b", &run);
     command(&scene, &["missing/x", "missing/y"], &[]).run().assert_code(2);
+    // What a link that leads nowhere leads to may be one of them.
+    shell(&scene, "ln -s later dangling");
+    let run = command(&scene, &["dangling", "later"], &[]).run();
+    run.assert_code(1).assert_says("dangling: it is a link that leads nowhere");
+    is_complete(&scene, "later", &run);
 }
 
 #[test]

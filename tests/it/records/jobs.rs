@@ -183,6 +183,8 @@ fn a_check_of_a_job_refuses_what_the_run_would() {
             "cannot sign with",
         ),
         ("input = '{}/src/a'\noutput = '{}/dst'\nlog = '{}/src/a'", "it is what is to be copied"),
+        ("input = '{}/src'\noutput = '{}/dst'\nstate = '{}/none'", "for private records"),
+        ("input = '{}/src'\noutput = '{}/dst'\nstate = '{}/src'", "is inside the source"),
     ] {
         let text = ends.replace("{}", &scene.root().display().to_string());
         scene.tree(".").file("job.toml", text);

@@ -1,6 +1,6 @@
 //! A private record that is there and is not believed: whatever would have gone by it says so, and why.
 
-use crate::harness::{Scene, need, shell};
+use crate::harness::{Mount, Scene, need, shell};
 
 /// A copy whose private directory is made of no use so.
 fn scene(spoil: &str) -> Scene {
@@ -126,4 +126,19 @@ fn records_are_not_kept_in_the_source() {
     let left_out = ["src", "dst", "--exclude=/d/state/", "--state", "src/d/state"];
     scene.ended(&left_out, 0);
     shell(&scene, "! ls -d dst/d/state");
+}
+
+/// However the directory is reached.
+#[test]
+fn records_are_not_kept_in_what_a_mirror_clears() {
+    need!(Root, Mount);
+    Mount::privately();
+    let scene = Scene::new();
+    shell(&scene, "echo a > src/a; mkdir -p dst/st bound");
+    let _bound = Mount::bind(&scene.path("dst/st"), &scene.path("bound"));
+    for state in ["dst/st", "bound"] {
+        let run = scene.copy(&["--mirror=all", "--state", state]);
+        run.assert_code(2).assert_says("it would be moved to the trash");
+    }
+    scene.copy(&["--mirror", "--state", "bound"]).assert_code(0);
 }
