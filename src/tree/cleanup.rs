@@ -71,17 +71,12 @@ impl Cleanup<'_> {
         matches!(self, Cleanup::OfAttempts(_)) && DirListing::is_empty(dir).unwrap_or(false)
     }
 
-    /// True if the part file `name` in `dir` is removed. Whoever sees the names of parts can give one to a file of his:
-    /// that stays.
-    fn concerns(self, dir: &Dir, name: &OsStr) -> bool {
-        let is_strangers = || {
-            let both = dir.stat(name, false).and_then(|it| Ok((it, dir.stat_self()?)));
-            both.is_ok_and(|(stat, above)| Dir::is_strange(&stat, &above))
-        };
+    /// True if a part file of this name is removed.
+    fn concerns(self, name: &OsStr) -> bool {
         match self {
             Cleanup::Nothing | Cleanup::Unknown => false,
             Cleanup::OfTree(_) => true,
-            Cleanup::OfRuns(secret) => secret.of_parts().is_in(name) && !is_strangers(),
+            Cleanup::OfRuns(secret) => secret.of_parts().is_in(name),
             Cleanup::OfAttempts(dead) => shard_of_part(name).is_some_and(|tag| dead.contains(&tag)),
             Cleanup::OfPlan(plan) => shard_of_part(name).is_some_and(|tag| tag.plan == plan),
         }
@@ -193,7 +188,7 @@ pub fn clean_up(
             let name = &*listed.name;
             let kind = || listed.kind_in(dir).ok();
             let names = match () {
-                () if is_part_name(name) && cleanup.concerns(dir, name) => match kind() {
+                () if is_part_name(name) && cleanup.concerns(name) => match kind() {
                     Some(Kind::Dir) => &mut trials,
                     _ => &mut parts,
                 },
