@@ -274,6 +274,9 @@ const MOST: Duration = Duration::from_secs(60);
 /// not this process that has them all.
 const MOST_IN_DOUBT: Duration = Duration::from_secs(1);
 
+/// So many looks in a row must find that this process does not have them all.
+const LOOKS: u32 = 10;
+
 /// With fewer, threads soon hold what others of them wait for.
 const ENOUGH: u64 = 24;
 
@@ -303,14 +306,19 @@ pub(super) fn patiently<T>(open: impl Fn() -> Result<T, Errno>) -> Result<T, Err
 fn wait_for_descriptor<T>(open: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     let started = Instant::now();
     WAITING.fetch_add(1, Relaxed);
-    let is_in_doubt = WAS_IN_VAIN.load(Relaxed) || open_file_limit() < ENOUGH || !all_are_taken();
-    let most = if is_in_doubt { MOST_IN_DOUBT } else { MOST };
+    let is_in_doubt = WAS_IN_VAIN.load(Relaxed) || open_file_limit() < ENOUGH;
+    let mut looks = 0;
     let opened = loop {
         sleep(AGAIN);
-        match open() {
-            Err(Errno::MFILE | Errno::NFILE)
-                if !IN_VAIN.load(Relaxed) && !is_interrupted() && started.elapsed() < most => {}
-            opened => break opened,
+        let opened = open();
+        if !matches!(opened, Err(Errno::MFILE | Errno::NFILE)) {
+            break opened;
+        }
+        // One look may come right after another thread closed one.
+        looks = if all_are_taken() { 0 } else { looks + 1 };
+        let most = if is_in_doubt || looks > LOOKS { MOST_IN_DOUBT } else { MOST };
+        if IN_VAIN.load(Relaxed) || is_interrupted() || started.elapsed() >= most {
+            break opened;
         }
     };
     WAITING.fetch_sub(1, Relaxed);
