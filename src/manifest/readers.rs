@@ -162,7 +162,7 @@ impl Carry {
         // What came from a source is known by the record; what came later, or without one, by being listed here.
         names.retain(|name| Some(*name) > covered);
         let strange: Vec<_> = names.iter().copied().filter(|it| is_of_stranger(root, it)).collect();
-        warnings.extend(of_strangers(path, &strange));
+        warnings.extend(not_gone_by(path, &strange, OF_STRANGER));
         names.retain(|name| !strange.contains(name));
         unfinished.retain(|name| !is_of_stranger(root, name));
         let listed = listed_by_others(root, &names, is_to_stop);
@@ -212,7 +212,7 @@ impl Carry {
             }
         }
         let not_sure = earlier.iter().chain(&older).filter(|it| !it.is_sure).map(|it| it.name);
-        warnings.extend(not_surely_ours(path, &not_sure.collect::<Vec<_>>()));
+        warnings.extend(not_gone_by(path, &not_sure.collect::<Vec<_>>(), NOT_SURE));
         (Self { is_newer, earlier, older, unfinished, newest }, warnings)
     }
 
@@ -346,29 +346,27 @@ pub fn is_of_stranger(root: &Dir, name: &ManifestName) -> bool {
     root.stat_self().is_ok_and(|root| there.is_ok_and(|there| Dir::is_strange(&there, &root)))
 }
 
-/// The message about such manifests, if there are any.
-fn of_strangers(path: &Path, names: &[ManifestName]) -> Option<Error> {
+/// The message about manifests that do not count, if there are any: `who` may have put them there, and what follows.
+fn not_gone_by(path: &Path, names: &[ManifestName], [who, then]: [&str; 2]) -> Option<Error> {
     let (first, more) = names.split_first()?;
     let others =
         if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
-    let finding = format!(
-        "it is of another user, whose the directory is not{others}, so nothing that it lists is believed; remove it"
-    );
-    Some(Error::finding("go by the manifest", path.join(first.to_string()), finding))
+    let path = path.join(first.to_string());
+    Some(Error::finding("go by the manifest", path, format!("{who}{others}{then}")))
 }
 
-/// The message about manifests that others may have put there, if there are any: what the record does not have is not
-/// taken over from them.
-fn not_surely_ours(path: &Path, names: &[ManifestName]) -> Option<Error> {
-    let (first, more) = names.split_first()?;
-    let others =
-        if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
-    let finding = format!(
-        "others may have put it there{others}, and no record of yours has it: what it alone lists does not leave a mirror, and \
-         is not listed any longer; let nobody else write to the directory (chmod)"
-    );
-    Some(Error::finding("go by the manifest", path.join(first.to_string()), finding))
-}
+/// … which are another user's.
+const OF_STRANGER: [&str; 2] = [
+    "it is of another user, whose the directory is not",
+    ", so nothing that it lists is believed; remove it",
+];
+
+/// … which others may have put there: what the record does not have is not taken over from them.
+const NOT_SURE: [&str; 2] = [
+    "others may have put it there",
+    ", and no record of yours has it: what it alone lists does not leave a mirror, and is not listed any longer; let \
+     nobody else write to the directory (chmod)",
+];
 
 /// The message that a manifest has a name that sorts behind those of all runs.
 fn of_the_future(path: &Path, name: &ManifestName) -> Error {

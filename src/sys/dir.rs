@@ -9,7 +9,7 @@ use std::{
 use crate::sys::{Attributes, Dir, DirReader, close_file};
 use crate::{
     error::is_absent, sys::part_name::PartOwner, sys::part_name::under_part_name, sys::stat::Kind,
-    sys::stat::Stat, sys::types::ListedEntry,
+    sys::stat::Time, sys::types::ListedEntry,
 };
 
 /// The error of what is used as a regular file and is none.
@@ -197,8 +197,8 @@ impl Iterator for DirListing {
 /// looked at again what else is there.
 #[derive(Default)]
 pub struct SteadyListing {
-    /// The directory before its last reading, and whether it may have changed after that without another time.
-    before: Option<(Stat, bool)>,
+    /// The times of the directory before its last reading, and whether it may have changed since without another one.
+    before: Option<([Time; 2], bool)>,
     /// Hashes of the names that were listed; in order, once it is read again.
     names: Vec<u64>,
     hashing: RandomState,
@@ -245,7 +245,7 @@ impl SteadyListing {
         let stat = dir.stat_self()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let changed = Duration::new(stat.ctime.secs.try_into().unwrap_or(0), stat.ctime.nanos);
-        self.before = Some((stat, now.abs_diff(changed) < Self::TICK));
+        self.before = Some(([stat.mtime, stat.ctime], now.abs_diff(changed) < Self::TICK));
         DirReader::begin_anew(dir)
     }
 
@@ -253,7 +253,7 @@ impl SteadyListing {
     fn may_lack_some(&mut self, dir: &Dir) -> io::Result<bool> {
         let Some((before, in_doubt)) = &self.before else { return Ok(false) };
         let now = dir.stat_self()?;
-        let is_changed = (now.mtime, now.ctime) != (before.mtime, before.ctime);
+        let is_changed = [now.mtime, now.ctime] != *before;
         if !is_changed && !in_doubt {
             return Ok(false);
         }

@@ -13,8 +13,8 @@ use crate::{
     path::Shown, path::directory_of, state::Missing, state::MovedTimes, state::Note,
     state::NotePlace, state::OtherOutputs, state::PrivateDir, state::PrivatePlace, state::notes,
     state::private_dir::NAME, sys, sys::Dir, sys::Durable, sys::NoOwnMount, sys::PartOwner,
-    sys::stat::Identity, sys::traits::Traits, transfer::baseline::Baseline, tree::Patience,
-    tree::WalkEvent, tree::WalkItem, volume::NotedTraits, volume::TriedVolume,
+    sys::stat::Identity, sys::stat::Kind, sys::traits::Traits, transfer::baseline::Baseline,
+    tree::Patience, tree::WalkEvent, tree::WalkItem, volume::NotedTraits, volume::TriedVolume,
     volume::UntriedNames,
 };
 
@@ -385,7 +385,7 @@ pub(crate) fn open_output(to: &Path) -> Result<Opened> {
     let name = new_name(to)?;
     let parent = directory_of(to);
     match Dir::open_named(parent) {
-        Ok(dir) if dir.stat(&name, false).is_ok() => {
+        Ok(dir) if dir.stat(&name, false).is_ok_and(|it| it.kind == Kind::Symlink) => {
             Err(Error::finding("copy to", to, LEADS_NOWHERE))
         }
         Ok(dir) => Ok(Opened::Parent(dir)),

@@ -94,10 +94,8 @@ impl Walk<'_> {
             };
             if name.is_empty() {
                 self.walk_down_to(0, descent, emit, defer)?;
-                while let Ok(Some(NamedEntry { path: name, .. })) = reader.next_name() {
-                    self.tell_missing(root, name, &mut last, emit)?;
-                }
-                return ControlFlow::Continue(());
+                position.whole = Some(Vec::new());
+                continue;
             }
             let (dir, base) = split(name);
             let is_other = position.dir.as_deref() != Some(dir);
