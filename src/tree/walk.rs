@@ -9,11 +9,11 @@ use std::{ffi::OsStr, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use crate::{
     error::Deed, error::Error, event::Gate, event::Stop, manifest::LONGEST_DIR, path::RelPath,
-    state::Knowledge, state::private_dir::NAME, state::private_dir::TRASH, sys, sys::Attributes,
-    sys::Dir, sys::DirReader, sys::ListedEntry, sys::SteadyListing, sys::stat::Identity,
-    sys::stat::Kind, sys::stat::Stat, tree::Classifier, tree::Cleanup, tree::Inclusion,
-    tree::Leftovers, tree::NameCount, tree::NameList, tree::OutputDir, tree::Protected,
-    tree::SourceDir, tree::Unclassified, tree::UnknownParts, tree::WalkItem,
+    state::Knowledge, state::private_dir, state::private_dir::NAME, state::private_dir::TRASH, sys,
+    sys::Attributes, sys::Dir, sys::DirReader, sys::ListedEntry, sys::SteadyListing,
+    sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, tree::Classifier, tree::Cleanup,
+    tree::Inclusion, tree::Leftovers, tree::NameCount, tree::NameList, tree::OutputDir,
+    tree::Protected, tree::SourceDir, tree::Unclassified, tree::UnknownParts, tree::WalkItem,
     tree::classify::DirMemory, tree::classify::PendingLinks, tree::classify::Subdir, tree::cleanup,
     tree::dirs::LiveDirs, tree::dirs::OTHERS_MAY_WRITE, tree::found::Emit,
 };
@@ -24,6 +24,9 @@ const TOO_LONG: &str = "its path is longer than a list can have (127 KiB)";
 /// Why a link is not followed to a directory or file of such a file system.
 pub const MADE_UP: &str = "its files are made up by the kernel as they are read (/proc, /sys and the like), and \
                            links into it are not followed";
+
+/// Why something in the root of a source is not copied that is called like what runs keep there.
+const CALLED_AS_KEPT: &str = "runs keep what is called so for themselves, and this is nothing that they made: give it another name";
 
 /// Why a directory of the output stays closed whose counterpart was.
 pub const CLOSED_MEANWHILE: &str = "it was moved, or its owner or permissions were changed, meanwhile, so its copy is closed to others where that \
@@ -347,7 +350,7 @@ impl Walk<'_> {
     }
 
     /// Passes over the private directories of another output's runs, which are no part of the source; in silence, if a
-    /// pattern leaves them out. What is called so and is no directory is the user's, and has no place at an output.
+    /// pattern leaves them out. What is only called so is the user's, and has no place at an output.
     pub(crate) fn pass_over_private(
         &self,
         source: &Arc<SourceDir>,
@@ -370,13 +373,20 @@ impl Walk<'_> {
                     continue;
                 }
             };
-            if kind == Kind::Dir {
-                emit.item(WalkItem::Special(Arc::clone(source), listed, Kind::Dir))?;
-            } else {
-                let finding = "runs keep what is called so for themselves: give it another name";
-                let path = source.path_of(&listed.name);
-                emit.item(WalkItem::Failed(Error::finding("copy", path, finding)))?;
-            }
+            let is_kept = match kind {
+                Kind::Dir => private_dir::is_kept_by_runs(&source.handle, &listed.name),
+                _ => Ok(false),
+            };
+            let path = || source.path_of(&listed.name);
+            let failed = match is_kept {
+                Ok(true) => {
+                    emit.item(WalkItem::Special(Arc::clone(source), listed, Kind::Dir))?;
+                    continue;
+                }
+                Ok(false) => Error::finding("copy", path(), CALLED_AS_KEPT),
+                Err(error) => Error::io("look through", path(), error),
+            };
+            emit.item(WalkItem::Failed(failed))?;
         }
         ControlFlow::Continue(())
     }

@@ -17,9 +17,10 @@ use crate::{
     manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name,
     manifest::readers::ours, path::RelPath, path::Shown, state::DatedName, state::Missing,
     state::Mounts, state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark,
-    state::private_dir::NAME, sys, sys::Attributes, sys::Cloned, sys::Dir, sys::DirListing,
-    sys::ListedEntry, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::LastDir,
-    tree::Policy, tree::SourceDir, tree::hand_over::is_open_to_strangers,
+    state::private_dir::NAME, state::private_dir::has_only_what_runs_keep, sys, sys::Attributes,
+    sys::Cloned, sys::Dir, sys::DirListing, sys::ListedEntry, sys::name_from_bytes,
+    sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::Policy, tree::SourceDir,
+    tree::hand_over::is_open_to_strangers,
 };
 
 /// Number of lines of a manifest that are looked for at the output: one that is there is enough.
@@ -503,7 +504,7 @@ impl CopyJob {
     pub(crate) fn finds_nothing(&self, source: &Dir, is_file: bool) -> Result<Option<Error>> {
         if self.options.allow_empty
             || is_file
-            || !DirListing::is_empty(source).deed("list", &self.source)?
+            || !has_only_what_runs_keep(source).deed("list", &self.source)?
         {
             return Ok(None);
         }

@@ -14,9 +14,10 @@ use crate::{
     event::EventListener, event::Stop, path::RelPath, path::Shown, state::Departing,
     state::FinishedManifest, state::Knowledge, state::Missing, state::Mounts, state::Note,
     state::PrivateDir, state::Rescues, state::SourceMark, state::closing::FINISHED,
-    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::DirListing, sys::ListedEntry,
-    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Classifier, tree::Inclusion,
-    tree::Step, tree::TreePass, tree::walk::most_levels, volume::alike::form_of,
+    state::private_dir::NAME, state::private_dir::TRASH,
+    state::private_dir::has_only_what_runs_keep, sys, sys::ListedEntry, sys::stat::Kind,
+    sys::stat::Stat, sys::stat::Time, tree::Classifier, tree::Inclusion, tree::Step,
+    tree::TreePass, tree::walk::most_levels, volume::alike::form_of,
 };
 
 /// The inputs of the look.
@@ -324,7 +325,7 @@ impl DepartureLook<'_> {
         }
         let Self { job, mirror, prepared, .. } = self;
         let refuse = |finding: String| Err(Error::finding(self.deed(), &job.source, finding));
-        if DirListing::is_empty(&prepared.source.handle).deed("list", &job.source)? {
+        if has_only_what_runs_keep(&prepared.source.handle).deed("list", &job.source)? {
             let entries = found.entries;
             return refuse(format!(
                 "it is empty, and the output has {entries} files and links that would go: is its disk not mounted? \

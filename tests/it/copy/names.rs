@@ -4,7 +4,7 @@
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
-use crate::harness::{Scene, content, leftover_name};
+use crate::harness::{Scene, content, leftover_name, shell};
 
 /// Each of these broke some copier or some manifest.
 fn odd_names() -> Vec<Vec<u8>> {
@@ -192,4 +192,29 @@ fn a_file_called_as_a_private_directory_is_named() {
     run.assert_code(1).assert_says("src/.dircopy: runs keep what is called so for themselves");
     run.assert_says("src/.dircopy-trash: runs keep");
     scene.copy(&["-q", "--exclude", "/.dircopy*"]).assert_code(0);
+}
+
+/// A directory of the user's that somebody gave the name of what runs keep was hidden from every run, and a mirror moved
+/// its copy away.
+#[test]
+fn a_directory_called_as_a_private_one_is_named() {
+    for name in [".dircopy", ".dircopy-trash"] {
+        let scene = Scene::new();
+        scene.src.file("theirs/film", "the only one").file("a", "a");
+        scene.copy(&["--mirror"]).assert_code(0);
+        shell(&scene, &format!("mv src/theirs src/{name}"));
+        let run = scene.copy(&["-q", "--mirror", "--max-delete=100%", "--keep-trash=1s"]);
+        run.assert_code(1)
+            .assert_says(&format!("src/{name}: runs keep what is called so for themselves"));
+        run.assert_says("nothing was moved");
+        assert!(scene.dst.join("theirs/film").exists());
+        let plan = scene.bare(["plan", "src", "other", "--plan", "plan"]).run();
+        plan.assert_code(1).assert_says(&format!("src/{name}: runs keep"));
+        // What runs keep there is passed over, whoever's they are.
+        shell(&scene, &format!("mv src/{name} aside; cp -a dst/.dircopy src/.dircopy"));
+        scene.src.file(".dircopy-trash/2026-11-21T020000Z/old", "old");
+        let run = scene.copy(&["--mirror", "--max-delete=100%"]);
+        run.assert_code(0)
+            .assert_says("skipped .dircopy-trash: it is what runs to another output keep");
+    }
 }

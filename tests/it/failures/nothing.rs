@@ -50,6 +50,24 @@ fn an_empty_source_is_no_copy() {
     scene.copy(&[]).assert_code(0);
 }
 
+/// What runs keep in an output is no content: a mount point into which one went by mistake has nothing else.
+#[test]
+fn a_source_with_nothing_but_what_runs_keep_is_empty() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    scene.copy(&["--mirror"]).assert_code(0);
+    shell(&scene, "rm src/a; mkdir -m 700 src/.dircopy");
+    let run = scene.copy(&["--mirror", "--max-delete=100%"]);
+    run.assert_code(2).assert_says("src: it is empty, and the output has 1 files");
+    assert!(scene.dst.join("a").exists());
+    shell(&scene, "cp -a dst/.dircopy src/; mkdir -p src/.dircopy-trash/2026-11-21T020000Z");
+    let run = scene.copy(&[]);
+    run.assert_code(1).assert_prints(&["NOTHING COPIED (exit 1): ", EMPTY]);
+    let run = scene.bare(["src", "new"]).run();
+    run.assert_code(1).assert_prints(&["NOTHING COPIED (exit 1): ", EMPTY]);
+    assert!(!scene.path("new").exists());
+}
+
 const NO_FILE: &str = "done: no file was copied, as none was found in the source";
 
 /// A mirror, too, makes nothing; where there is something that would go it is refused.
