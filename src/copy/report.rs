@@ -167,7 +167,13 @@ impl Counts {
         self.symlinks.saturating_add(self.unchanged_links)
     }
 
-    /// True if nothing is amiss: everything is at the output, and everything that is expected was of use.
+    /// True if what earlier runs left may go: everything is at the output, and nothing there has rotted, of which an
+    /// older list or the trash may have what is needed.
+    pub(crate) fn has_nothing_amiss(&self) -> bool {
+        self.is_whole() && self.decayed == 0
+    }
+
+    /// True if everything is at the output, and everything that is expected was of use.
     pub(crate) fn is_whole(&self) -> bool {
         let missing = self.failed + self.left + self.unusable_lines + self.lost;
         missing + self.not_departed + self.closed + self.unlisted + self.unheld == 0

@@ -3,8 +3,8 @@
 
 use crate::manifest::{LinePlace, OpenDigest};
 use crate::{
-    hash::Digest, hash::Digests, state::Origin, state::Row, state::Trace, sys::stat::Stat,
-    sys::stat::Time,
+    hash::Digest, hash::Digests, state::Origin, state::Row, state::SeenAt, state::Trace,
+    sys::stat::Stat, sys::stat::Time,
 };
 
 /// The belief about a file that is at the output.
@@ -65,6 +65,14 @@ impl Belief {
 }
 
 impl Remembered {
+    /// A row by which later runs read the file; as what `trace` says if no record has one.
+    pub fn row_in_doubt(self, trace: Trace) -> Row {
+        let Self { digest, origin, late, row, .. } = self;
+        let (given, sure, labelled, seen, epoch) = (None, false, true, SeenAt::default(), 0);
+        let fresh = Row { digest, origin, trace, given, sure, late, labelled, seen, epoch };
+        row.map_or(fresh, |row| Row { sure: false, ..row })
+    }
+
     pub fn by_record(row: Row, newer: Option<Digest>) -> Self {
         let Row { digest, origin, late, .. } = row;
         Self { digest, newer, origin, late, row: Some(row), place: None }

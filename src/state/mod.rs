@@ -43,7 +43,7 @@ pub use notes::{
 };
 pub use private_dir::{KeptPayload, Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptSequence};
-pub use record::RecordFile;
+pub use record::{RecordFile, RowWriter};
 pub use rescues::{Rescue, Rescues};
 pub use row::{Origin, RecordedAt, Row, SeenAt, Trace};
 pub use sizes::{RecordedSizes, RecordedTree};

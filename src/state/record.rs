@@ -10,10 +10,10 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::state::closing::{Body, Closed, FINISHED, HEAD, later_line, name_line, sum_line};
 use crate::state::row::strip;
 use crate::{
-    error::Deed, hash::Algorithm, hash::Hasher, hash::Sha256, manifest::Index,
+    error::Deed, hash::Algorithm, hash::Digest, hash::Hasher, hash::Sha256, manifest::Index,
     manifest::IndexBuilder, manifest::ManifestName, manifest::Scanner, manifest::Text,
-    state::FinishedManifest, state::Mark, state::PrivateDir, state::row, sys, sys::Dir,
-    sys::DirListing, sys::FileRange,
+    path::RelPath, state::FinishedManifest, state::Mark, state::PrivateDir, state::Row, state::row,
+    sys, sys::Dir, sys::DirListing, sys::FileRange,
 };
 
 // The private record as a file: rows appended while a run goes on, closed by sums.
@@ -132,6 +132,44 @@ impl RecordFile {
         let written = sys::write_all(&self.file, bytes);
         self.torn = written.is_err();
         written
+    }
+}
+
+/// Number of bytes of rows that wait for their sum.
+const ROWS: usize = 1 << 20;
+
+/// A record that is written row by row.
+pub struct RowWriter {
+    record: RecordFile,
+    rows: Vec<u8>,
+    number: u64,
+}
+
+impl RowWriter {
+    /// Begins a record, number `number` of those on their way.
+    pub fn create(private: &PrivateDir, number: u64) -> io::Result<Self> {
+        Ok(Self { record: RecordFile::create(private, number)?, rows: Vec::new(), number: 0 })
+    }
+
+    /// Adds the row of the file at `path`.
+    pub fn add(&mut self, row: &Row, further: &[Digest], path: &RelPath) -> io::Result<()> {
+        row.write(&mut self.rows, further, path.as_bytes());
+        self.number += 1;
+        if self.rows.len() < ROWS {
+            return Ok(());
+        }
+        self.close()
+    }
+
+    /// Writes what waits.
+    pub fn finish(mut self) -> io::Result<RecordFile> {
+        self.close()?;
+        Ok(self.record)
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        let number = std::mem::take(&mut self.number);
+        self.record.append(&std::mem::take(&mut self.rows), number)
     }
 }
 

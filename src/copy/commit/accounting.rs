@@ -468,7 +468,7 @@ impl<'a> Accounting<'a> {
 
     /// Removes old manifests after a run in which nothing was amiss; `newest` is that of the run.
     pub fn rotate(&mut self, rotation: &Rotation, newest: &Path) {
-        if !self.counts.is_whole() || self.is_broken() {
+        if !self.counts.has_nothing_amiss() || self.is_broken() {
             return;
         }
         let (removed, error) = rotation.run(&self.root, newest, self.context.shared.known);

@@ -7,18 +7,18 @@
 //! digest, also one that was known from a manifest in the open, so that every later run says it again until the file
 //! is what it was, or is gone.
 
-use std::{collections::HashSet, io, sync::Arc};
+use std::{cell::OnceCell, collections::HashSet, io, sync::Arc};
 
 use crate::{
-    copy::commit::Committer, copy::commit::accounting::copy_of,
-    copy::mirror::departures::Departures, copy::record::PendingRows, copy::record::Recording,
-    copy::record::row_of, error::Deed, error::Error, error::Result, error::is_absent,
-    hash::Algorithms, hash::Digest, hash::Digests, io::ReadBack, io::WatchedFile,
+    copy::commit::Committer, copy::mirror::departures::Departures, copy::record::PendingRows,
+    copy::record::Recording, copy::record::row_of, error::Deed, error::Error, error::Result,
+    error::is_absent, hash::Algorithms, hash::Digest, hash::Digests, io::ReadBack, io::WatchedFile,
     manifest::Readers, manifest::archive::mhl::is_chain, manifest::lists,
-    part::content::CopyTarget, path::RelPath, state::Origin, state::Remembered, state::Row,
-    state::SeenAt, state::Trace, state::Unsettled, sys, sys::Dir, sys::Medium, sys::stat::Kind,
-    sys::stat::Stat, transfer::Context, transfer::UnmetFiles, tree::LastDir, tree::OutputDir,
-    tree::SourceDir, volume::OtherSpellings, volume::alike::sameness, volume::times::TimeMatch,
+    part::content::CopyTarget, path::RelPath, state::Departing, state::Origin, state::PrivateDir,
+    state::Remembered, state::Row, state::Trace, state::Unsettled, sys, sys::Dir, sys::Medium,
+    sys::stat::Kind, sys::stat::Stat, transfer::Context, transfer::UnmetFiles, tree::LastDir,
+    tree::OutputDir, tree::SourceDir, volume::OtherSpellings, volume::alike::sameness,
+    volume::times::TimeMatch,
 };
 
 /// Number of bytes of lines that are written at a time.
@@ -77,6 +77,7 @@ impl Committer<'_> {
         let root = Arc::clone(self.root());
         let mut carried = CarriedLines::new(self.context, &root, source);
         carried.is_all_listed = self.accounting.counts.is_whole();
+        carried.private = self.recording.as_ref().map(Recording::private);
         known.unsettled(&|| stop.is_requested(), |path, unsettled| {
             let Some(fate) = fate(path) else { return Ok(()) };
             // The run goes on with the chain of a history, and does not list it.
@@ -97,6 +98,7 @@ impl Committer<'_> {
                     self.accounting.counts.dropped_lines += 1;
                 }
                 CarryResult::Dropped(warning) => self.accounting.warn(&warning),
+                CarryResult::Unread(error) => self.accounting.failed(&error),
                 CarryResult::Decayed(warning) => {
                     self.record_refuted();
                     self.accounting.counts.decayed += 1;
@@ -149,6 +151,9 @@ struct CarriedLines<'a> {
     is_all_listed: bool,
     /// True if the present file is about to leave the output: it is held against the record, and not listed.
     goes: bool,
+    /// What an earlier run was about to move, read where it is asked for.
+    private: Option<&'a PrivateDir>,
+    departing: OnceCell<Departing>,
     /// Who may read what is carried over, and the directory of which that is known.
     readers: Readers,
     way: Option<Vec<u8>>,
@@ -164,6 +169,14 @@ enum CarryResult {
     Dropped(Error),
     /// The same, because the file has rotted.
     Decayed(Error),
+    /// The same, because it is there and could not be read.
+    Unread(Error),
+}
+
+impl CarryResult {
+    fn unread(error: Error) -> Self {
+        Self::Unread(error.with_note("; it is not listed until it can be read and is as recorded"))
+    }
 }
 
 impl<'a> CarriedLines<'a> {
@@ -184,6 +197,8 @@ impl<'a> CarriedLines<'a> {
             spellings,
             is_all_listed: false,
             goes: false,
+            private: None,
+            departing: OnceCell::new(),
             readers: Readers::default(),
             way: None,
         }
@@ -193,12 +208,12 @@ impl<'a> CarriedLines<'a> {
     fn carry(&mut self, path: &RelPath, unsettled: Unsettled) -> CarryResult {
         let Unsettled { mut remembered, trusted, further, listed, was_left_out } = unsettled;
         let goes = self.goes;
-        let error = |finding: &'static str| {
-            Error::finding("list any longer", self.root.path_below(path), finding)
-        };
-        let dropped = |finding| match goes || was_left_out {
+        let dropped = |finding: &'static str| match goes || was_left_out {
             true => CarryResult::Gone,
-            false => CarryResult::Dropped(error(finding)),
+            false => {
+                let path = self.root.path_below(path);
+                CarryResult::Dropped(Error::finding("list any longer", path, finding))
+            }
         };
         let there = match self.stat(path) {
             Ok(there) if there.kind == Kind::File => there,
@@ -206,10 +221,20 @@ impl<'a> CarriedLines<'a> {
             Err(error) if is_absent(&error) && self.context.options.pruned => {
                 return CarryResult::Gone;
             }
+            Err(error) if is_absent(&error) && self.was_departing(path) => {
+                return CarryResult::Gone;
+            }
             Err(error) if is_absent(&error) => {
                 return dropped("an earlier run recorded it, and it is no longer there");
             }
-            Err(error) => return CarryResult::Dropped(self.kept_in_mind(path, remembered, &error)),
+            Err(error) => {
+                self.remember(path, remembered, Trace::UNKNOWN);
+                return CarryResult::unread(Error::io(
+                    "look at",
+                    self.root.path_below(path),
+                    error,
+                ));
+            }
         };
         if self.is_all_listed && self.is_respelled(path, &there) {
             return CarryResult::Gone;
@@ -249,25 +274,26 @@ impl<'a> CarriedLines<'a> {
                 CarryResult::Settled
             }
             Ok(Some(_)) if self.is_respelled(path, &there) => CarryResult::Gone,
-            Ok(Some(_)) => {
-                // Nothing more is said: the size and time that it had are not always known.
-                let why =
-                    "its content is not what an earlier run recorded, and this run did not copy it";
-                let known = self.context.shared.known;
-                known.iter().for_each(|known| known.refute(path.as_bytes(), &there));
-                let error = error(why);
-                self.remember(path, remembered, Trace::of(&there));
-                let note =
-                    if goes { "; it leaves the output, as it has left the source" } else { "" };
-                CarryResult::Decayed(error.with_note(note))
-            }
+            Ok(Some(_)) => self.decayed(path, remembered, &there),
             // The run is to stop.
             Ok(None) => CarryResult::Settled,
             Err(error) => {
                 self.remember(path, remembered, Trace::of(&there));
-                CarryResult::Dropped(error)
+                CarryResult::unread(error)
             }
         }
+    }
+
+    /// A file that was read, is `there` and has another content than is remembered.
+    fn decayed(&mut self, path: &RelPath, remembered: Remembered, there: &Stat) -> CarryResult {
+        let known = self.context.shared.known;
+        known.iter().for_each(|known| known.refute(path.as_bytes(), there));
+        self.remember(path, remembered, Trace::of(there));
+        // Nothing more is said: the size and time that it had are not always known.
+        let why = "its content is not what an earlier run recorded, and this run did not copy it";
+        let error = Error::finding("list any longer", self.root.path_below(path), why);
+        let note = if self.goes { "; it leaves the output, as it has left the source" } else { "" };
+        CarryResult::Decayed(error.with_note(note))
     }
 
     /// The row of a file that was read, has this digest and is as it is remembered.
@@ -281,7 +307,7 @@ impl<'a> CarriedLines<'a> {
             row.given.or(is_other.then_some(row.trace.mtime))
         });
         let (labelled, epoch) = (remembered.is_labelled(), remembered.epoch(digest, &trace));
-        let seen = remembered.row.map_or_else(SeenAt::default, |row| row.seen);
+        let seen = remembered.row.map(|row| row.seen).unwrap_or_default();
         Row { digest, origin, trace, given, sure, late, labelled, seen, epoch }
     }
 
@@ -366,16 +392,14 @@ impl<'a> CarriedLines<'a> {
         if self.goes {
             return;
         }
-        let Remembered { digest, origin, late, row, .. } = remembered;
-        let (given, sure, labelled, seen, epoch) = (None, false, true, SeenAt::default(), 0);
-        let fresh = Row { digest, origin, trace, given, sure, late, labelled, seen, epoch };
-        let row = row.map_or(fresh, |row| Row { sure: false, ..row });
+        let row = remembered.row_in_doubt(trace);
         self.rows.push(&row, &[], path.as_bytes(), false);
     }
 
-    fn kept_in_mind(&mut self, path: &RelPath, remembered: Remembered, error: &io::Error) -> Error {
-        self.remember(path, remembered, Trace::UNKNOWN);
-        Error::io("look at", self.root.path_below(path), copy_of(error))
+    /// True if an earlier run was about to move it, and did, but did not come to its end.
+    fn was_departing(&self, path: &RelPath) -> bool {
+        let departing = || self.private.map(Departing::read).unwrap_or_default();
+        self.departing.get_or_init(departing).piece_over(path.as_bytes()).is_some()
     }
 
     fn stat(&mut self, path: &RelPath) -> io::Result<Stat> {
@@ -484,7 +508,12 @@ impl Committer<'_> {
         };
         self.will_be_synced(output);
         let row = row_of(output, entry, &stands, digest, Origin::There);
-        let row = row.map(|row| Row { origin, ..row });
+        // One of another size than the source's has a row too: without that no later run knew what it is to be.
+        let row = row.unwrap_or_else(|| Row {
+            late: true,
+            ..Remembered::in_the_open(digest).row_in_doubt(Trace::of(&stands))
+        });
+        let row = Some(Row { origin, ..row });
         self.accounting.list(output, entry, &digest, row);
         let stands = self.look_again(target, &stands);
         self.done(target, Some(digest), stands.as_ref());

@@ -51,8 +51,8 @@ impl Committer<'_> {
         let root = Arc::clone(self.root());
         let cut_short = self.is_cut_short();
         let removal = removal.filter(|removal| !cut_short && self.may_remove(removal));
-        let departures = removal.map(|removal| removal.departures);
-        let carried = (!cut_short).then(|| self.carry_over(departures, source));
+        let carried =
+            (!cut_short).then(|| self.carry_over(removal.map(|it| it.departures), source));
         let listed = carried.unwrap_or_else(|| Ok(HashSet::new())).unwrap_or_else(|error| {
             self.accounting.give_up(error);
             HashSet::new()
@@ -108,7 +108,8 @@ impl Committer<'_> {
             (Some(seal), Some(kept), Some(manifest)) => self.write_media(seal, kept, manifest),
             _ => None,
         };
-        let removal = removal.filter(|_| !self.is_cut_short());
+        // Some of what was to go may be what could not be read.
+        let removal = removal.filter(|it| !self.is_cut_short() && !self.refuses_removal(it));
         let trash = removal.and_then(|removal| removal.run(&listed, &mut self.accounting));
         self.finish_late_dirs();
         // Only now: the root may be to be read-only, and publishing changes its time.
@@ -287,28 +288,32 @@ impl Committer<'_> {
         }
     }
 
-    /// True if the entries that have left the source may leave the output: not where anything went wrong, because an
-    /// entry that could not be read looks like one that is not there.
+    /// True if the entries that have left the source may leave the output.
     fn may_remove(&mut self, removal: &Removal<'_>) -> bool {
-        if removal.departures.is_empty() {
-            return true;
+        if self.refuses_removal(removal) {
+            return false;
         }
-        let refuse = |why: String| {
-            let finding = format!("{why}; nothing was moved");
-            Error::finding("move what has left the source from", &*removal.output.root, finding)
+        let noted = removal.note();
+        noted.inspect_err(|error| self.keeps_departed(removal, error)).is_ok()
+    }
+
+    /// True if nothing goes because anything went wrong: an entry that could not be read looks like one that is not
+    /// there.
+    fn refuses_removal(&mut self, removal: &Removal<'_>) -> bool {
+        let why = match (self.accounting.counts.failed, self.accounting.counts.lost) {
+            _ if removal.departures.is_empty() => return false,
+            (0, 0) => return false,
+            (0, lost) => format!("of the files that are expected {lost} are not in it"),
+            (failed, _) => format!("{failed} entries failed, so it is not certain what has left"),
         };
-        let warning = match (self.accounting.counts.failed, self.accounting.counts.lost) {
-            (0, 0) => match removal.note() {
-                Ok(()) => return true,
-                Err(error) => error,
-            },
-            (0, lost) => refuse(format!("of the files that are expected {lost} are not in it")),
-            (failed, _) => {
-                refuse(format!("{failed} entries failed, so it is not certain what has left"))
-            }
-        };
-        self.accounting.not_departed(removal.departures.items, &warning);
-        false
+        let finding = format!("{why}; nothing was moved");
+        let deed = "move what has left the source from";
+        self.keeps_departed(removal, &Error::finding(deed, &*removal.output.root, finding));
+        true
+    }
+
+    fn keeps_departed(&mut self, removal: &Removal<'_>, error: &Error) {
+        self.accounting.not_departed(removal.departures.items, error);
     }
 
     /// The manifest is complete, and gets its name next: so is the private record. Returns the manifest's digest.

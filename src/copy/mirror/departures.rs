@@ -10,10 +10,10 @@ use std::{
 use crate::{
     error::Error, error::Result, event::Stop, hash::Algorithm, hash::Digest, hash::Sha256,
     hash::hex, io::ReadBack, manifest::Entries, manifest::Parsed, path::RelPath, state::Knowledge,
-    state::PrivateDir, state::RecordFile, state::Row, state::Trace, state::Unsettled, sys,
-    sys::Dir, sys::ListedEntry, sys::Medium, sys::name_from_bytes, sys::stat::Identity,
-    sys::stat::Kind, sys::stat::Stat, tree::Classifier, tree::Inclusion, tree::LastDir, tree::Step,
-    tree::TreePass, tree::dirs::open_source_below, tree::pass::each_below, volume::alike::form_of,
+    state::PrivateDir, state::Row, state::RowWriter, state::Trace, state::Unsettled, sys, sys::Dir,
+    sys::ListedEntry, sys::Medium, sys::name_from_bytes, sys::stat::Identity, sys::stat::Kind,
+    sys::stat::Stat, tree::Classifier, tree::Inclusion, tree::LastDir, tree::Step, tree::TreePass,
+    tree::dirs::open_source_below, tree::pass::each_below, volume::alike::form_of,
     volume::alike::sameness,
 };
 
@@ -291,9 +291,6 @@ const MOST_LOST: usize = 1 << 20;
 /// Longer than a step of any file system's clock: what changes later shows.
 const STEP: Duration = Duration::from_millis(25);
 
-/// Number of bytes of rows that are recorded at a time.
-const ROWS: usize = 1 << 20;
-
 /// Files that lost a name and have another.
 #[derive(Debug, Default)]
 pub struct LostNames {
@@ -353,23 +350,17 @@ impl LostNames {
         let is_to_stop = || stop.is_requested();
         let (known, _) = Knowledge::load(Some(private), root, path, &|_| false, &is_to_stop);
         let known = known.proving_with(proof);
-        let mut record = RecordFile::create(private, known.next_number()).map_err(fail)?;
-        let (mut rows, mut number, mut last) = (Vec::new(), 0, LastDir::default());
+        let mut record = RowWriter::create(private, known.next_number()).map_err(fail)?;
+        let mut last = LastDir::default();
         known.unsettled(&is_to_stop, |path, Unsettled { remembered, trusted, further, .. }| {
             let there = last.stat(root, path, false).ok().filter(|_| trusted && !remembered.late);
             let row = there.zip(remembered.row);
-            let Some(row) = row.and_then(|(there, row)| self.renewed(row, &there)) else {
-                return Ok(());
-            };
-            row.write(&mut rows, &further, path.as_bytes());
-            number += 1;
-            if rows.len() >= ROWS {
-                record.append(&rows, number).map_err(fail)?;
-                (rows, number) = (Vec::new(), 0);
+            match row.and_then(|(there, row)| self.renewed(row, &there)) {
+                Some(row) => record.add(&row, &further, path).map_err(fail),
+                None => Ok(()),
             }
-            Ok(())
         })?;
-        record.append(&rows, number).map_err(fail)
+        record.finish().map(drop).map_err(fail)
     }
 }
 

@@ -67,6 +67,11 @@ impl<'a> Recording<'a> {
         Self { private, number, file, doubts, sealed, is_given_up, durable, epoch }
     }
 
+    /// Where it is.
+    pub fn private(&self) -> &'a PrivateDir {
+        self.private
+    }
+
     /// Makes its file now, which else comes with the first row: what waits for a descriptor then holds others.
     pub fn begin(&mut self) -> Option<Error> {
         let begun = self.file().map(drop);

@@ -15,6 +15,7 @@ mod rot;
 mod snapshots;
 mod source_changes;
 mod spelling;
+mod stays_known;
 mod strict;
 mod trash;
 mod unchanged;
