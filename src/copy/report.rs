@@ -371,8 +371,8 @@ impl Report {
         Self { ending, counts, elapsed, ..Self::default() }
     }
 
-    /// What the run lost, if that is why it was given up.
-    pub fn lost(&self) -> Option<Lost<'_>> {
+    /// What the run to `output` lost, if that is why it was given up. What it keeps elsewhere is named by its error.
+    pub fn lost(&self, output: &Path) -> Option<Lost<'_>> {
         let Counts { failed, without_room, left, .. } = self.counts;
         let error = match &self.ending {
             Ending::Incomplete if without_room > 0 && without_room == failed && left == 0 => {
@@ -382,7 +382,9 @@ impl Report {
             _ => return None,
         };
         match (error.cause(), error.deed()) {
-            (Cause::Io(cause), _) if sys::is_disk_full(cause) => Some(Lost::Room),
+            (Cause::Io(cause), _) if sys::is_disk_full(cause) => {
+                error.path().starts_with(output).then_some(Lost::Room)
+            }
             (Cause::Finding(_), GO_ON_READING | GO_ON_WRITING) => {
                 Some(Lost::Disk(error.path(), "gone"))
             }

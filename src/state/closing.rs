@@ -82,7 +82,7 @@ impl Body {
         manifest: &FinishedManifest,
         durable: bool,
     ) -> io::Result<()> {
-        let opened = private.dir().open_private(FINISHED.as_ref())?;
+        let opened = private.dir().open_private_to_write(FINISHED.as_ref())?;
         let (mut file, _) = opened.ok_or_else(|| why_not_open(private.dir()))?;
         let Self { len, rows, mut hasher } = self;
         let mut end = name_line(manifest);

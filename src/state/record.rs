@@ -265,7 +265,9 @@ fn append_later(
     manifest: &FinishedManifest,
     durable: bool,
 ) -> io::Result<bool> {
-    let Some((mut file, _)) = private.open_private(FINISHED.as_ref())? else { return Ok(false) };
+    let Some((mut file, _)) = private.open_private_to_write(FINISHED.as_ref())? else {
+        return Ok(false);
+    };
     let (closed, _, mut hasher) = read(&file, mark, &|| false, is_row)?;
     if closed.len == 0 {
         return Ok(false);

@@ -278,7 +278,9 @@ impl CopySummary<'_> {
 
     fn ended(&self, report: &Report, output: &Path, called: &str) -> Ended {
         let (title, text) = ending(report, self.args.expect_all);
-        let Some(lost) = report.lost() else { return Ended { title, text, names_output: false } };
+        let Some(lost) = report.lost(output) else {
+            return Ended { title, text, names_output: false };
+        };
         let others = report.counts.links() + report.counts.all_specials();
         let there = report.counts.files() + others;
         let noun = if others == 0 { "file" } else { "entry" };

@@ -207,11 +207,20 @@ impl Dir {
     /// The same where only this user gets into the directory: a snapshot of hard links may have given it further names.
     /// On a file system that is mounted read-only it is opened for reading.
     pub fn open_private(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
+        self.open_kept(name, true)
+    }
+
+    /// The same of one that is written to now: one that can only be read is an error.
+    pub fn open_private_to_write(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
+        self.open_kept(name, false)
+    }
+
+    fn open_kept(&self, name: &OsStr, or_reads: bool) -> io::Result<Option<(File, Stat)>> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let open = |access| rustix::fs::openat(&self.0, name, access | flags, Mode::empty());
         let file = match open(OFlags::RDWR) {
             // Nobody writes to it there.
-            Err(Errno::ROFS) => File::from(open(OFlags::RDONLY)?),
+            Err(Errno::ROFS) if or_reads => File::from(open(OFlags::RDONLY)?),
             Err(Errno::NOENT | Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS) => {
                 return Ok(None);
             }

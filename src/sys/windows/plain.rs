@@ -105,6 +105,11 @@ impl Dir {
         self.open_kept(name, FILE_GENERIC_READ | FILE_GENERIC_WRITE, SHARE_READ)
     }
 
+    /// The same of one that is written to now.
+    pub fn open_private_to_write(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
+        self.open_private(name)
+    }
+
     /// The same for reading alone, for as long as a run takes: it is opened once more when the run writes to it.
     pub fn open_private_to_read(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
         self.open_kept(name, FILE_GENERIC_READ, SHARE_ALL)

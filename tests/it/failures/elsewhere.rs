@@ -347,3 +347,25 @@ fn a_file_that_is_exchanged_for_a_link_is_not_followed() {
     assert_ne!(run.code, Some(0));
     assert_eq!(shell(&scene, "grep -rs SECRET out || true"), "");
 }
+
+/// The disk of the records is named when it is full or cannot be written to, and not the output's.
+#[test]
+fn a_full_or_read_only_disk_of_the_records_is_named() {
+    need!(Mount);
+    let scene = Scene::new();
+    for number in 0..300 {
+        scene.src.file(format!("a file with a name that is not short {number}"), "x");
+    }
+    std::fs::create_dir(scene.path("state")).unwrap();
+    let full = Mount::tmpfs(&scene.path("state"), "32k");
+    let run = scene.copy(&["--state", "state"]);
+    run.assert_code(3).assert_prints(&["STOPPED EARLY (exit 3): cannot write the private record"]);
+    run.assert_says("No space left on device");
+    drop(full);
+    scene.copy(&["--state", "state"]).assert_code(0);
+    scene.src.file("new", "new");
+    let _closed = Mount::read_only(&scene.path("state"), &scene.path("state"));
+    let run = scene.copy(&["--state", "state"]);
+    run.assert_code(3)
+        .assert_prints(&["(exit 3): cannot write the private record", "Read-only file system"]);
+}
