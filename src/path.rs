@@ -376,6 +376,15 @@ pub fn directory_of(path: &Path) -> &Path {
     }
 }
 
+/// A number with the noun it counts: "1 file", "2 files", "3 entries".
+pub fn count(number: u64, noun: &str) -> String {
+    match (number, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{number} {stem}ies"),
+        (_, None) => format!("{number} {noun}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -478,5 +487,12 @@ mod tests {
         for seen in "aäя中한ア\u{301}\u{600}😀⠿".chars() {
             assert!(!is_deceptive(seen), "{seen}");
         }
+    }
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!(count(1, "file"), "1 file");
+        assert_eq!(count(0, "file"), "0 files");
+        assert_eq!(count(2, "entry"), "2 entries");
     }
 }

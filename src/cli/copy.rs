@@ -11,7 +11,7 @@ use crate::{
     cli::catalog::add_copied, cli::exit::Exit, cli::invocation::CopyInvocation,
     cli::progress::CountTotal, cli::progress::View, cli::record::log, cli::record::task::Content,
     cli::record::task::RecordOptions, cli::record::task::RunResult, cli::record::task::Task,
-    cli::session::Session, cli::session::Setup, cli::show, cli::show::Console, cli::show::Detail,
+    cli::session::Session, cli::session::Setup, cli::show::Console, cli::show::Detail,
     cli::show::Reporter, cli::show::copy_messages::Gathered, cli::show::copy_summary::CopySummary,
     cli::show::rows::files, cli::show::rows::size, cli::show::stream_summary::summary,
     cli::show::stream_summary::verdict, cli::span::SpanCopy, cli::verify::protect_copied,
@@ -19,7 +19,7 @@ use crate::{
     copy::Report, copy::generations::set::HeldGenerations, copy::generations::set::hold,
     copy::generations::set::path_of, copy::run::means::count, copy::run::outputs::copy_to_all,
     error::Deed, error::Error, error::Result, event::Event, event::Progress, event::Stop,
-    heal::ProtectJob, path::Shown, state::DatedName, state::GenerationNote, stream::Endpoint,
+    heal::ProtectJob, path, path::Shown, state::DatedName, state::GenerationNote, stream::Endpoint,
     stream::StreamEnding, stream::StreamJob, sys, sys::Dir, sys::PlainUse, tree::NameEnd,
     tree::NameList, verify::VerifyReport, verify::near,
 };
@@ -374,7 +374,7 @@ fn list(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), (E
     for (after, number, hours) in missed {
         let (before, later) = rest.split_at(rest.partition_point(|name| seconds(name) <= after));
         each(before, "complete");
-        let what = show::count(number, "generation");
+        let what = path::count(number, "generation");
         console.out(&format!("{:18}  {:<10}  {what}: one came every {hours} h", "", "missed"));
         rest = later;
     }

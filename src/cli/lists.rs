@@ -6,8 +6,8 @@ use clap::Parser;
 
 use crate::{
     cli::args::values::VerbosityArgs, cli::cluster::plan::Follower, cli::covered::trees_of,
-    cli::exit::Exit, cli::show::count, cluster::MergeLists, cluster::MergedLists, hash::Algorithm,
-    path::Shown, verify::DiffJob, verify::DiffReport, verify::Difference,
+    cli::exit::Exit, cluster::MergeLists, cluster::MergedLists, hash::Algorithm, path::Shown,
+    path::count, verify::DiffJob, verify::DiffReport, verify::Difference,
 };
 
 const MERGE_CODES: &str = "\

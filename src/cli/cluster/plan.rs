@@ -6,14 +6,14 @@ use humansize::{BINARY, format_size};
 
 use crate::{
     cli::args::values::VerbosityArgs, cli::cluster::FinishArgs, cli::cluster::PlanArgs,
-    cli::cluster::ShardArgs, cli::exit::Exit, cli::session::Session, cli::show, cli::show::Detail,
+    cli::cluster::ShardArgs, cli::exit::Exit, cli::session::Session, cli::show::Detail,
     cli::show::copy_messages::Gathered, cli::show::rows::typed, cli::words, cluster::Departed,
     cluster::FinishJob, cluster::FinishReport, cluster::PlanDir, cluster::PlanEnd,
     cluster::PlanJob, cluster::PlanReport, cluster::PlanStatus, cluster::RewalkJob,
     cluster::Rewalked, cluster::ShardJob, cluster::ShardReport, cluster::ShardSize,
     cluster::ShardState, cluster::attempt, cluster::attempt::ShardEnd, cluster::done,
     cluster::plan_dir::LOST_MANIFEST, cluster::plan_dir::status, copy::CopyJob, error::Error,
-    error::Result, event::Event, event::EventObserver, event::Observer, path::Shown,
+    error::Result, event::Event, event::EventObserver, event::Observer, path::Shown, path::count,
     verify::CheckShard, verify::ShardOfCheck,
 };
 
@@ -49,7 +49,7 @@ pub fn plan(args: &PlanArgs, job: Option<CopyJob>) -> Exit {
          {plan}"
     ));
     if seal.failed > 0 {
-        follower.err(&format!("{} could not be planned", show::count(seal.failed, "entry")));
+        follower.err(&format!("{} could not be planned", count(seal.failed, "entry")));
     }
     follower.exit(if seal.failed == 0 { Exit::Complete } else { Exit::Incomplete })
 }
@@ -94,7 +94,8 @@ pub fn finish(args: &FinishArgs) -> Exit {
     }
     if missing > 0 {
         follower.err(&format!(
-            "{missing} entries are not at the output: once they can be, run it again"
+            "{} not at the output: once they can be, run it again",
+            entries_are(missing)
         ));
     }
     let whole = if missing > 0 { Exit::Incomplete } else { Exit::Complete };
@@ -129,12 +130,14 @@ fn rewalk(job: &RewalkJob, finished: Exit, follower: &Follower) -> Exit {
     follower.err(&format!(
         "since the plan {} new, {changed} changed and {left} left the source{unknown}: plan anew onto \
          the same output, with --overwrite-policy update for what changed; what left stays there",
-        match new {
-            1 => "1 entry is".to_owned(),
-            new => format!("{new} entries are"),
-        }
+        entries_are(new)
     ));
     Exit::Incomplete
+}
+
+/// So many entries, as the beginning of a sentence.
+fn entries_are(number: u64) -> String {
+    format!("{} {}", count(number, "entry"), if number == 1 { "is" } else { "are" })
 }
 
 // The options of a check that several machines share.
@@ -259,7 +262,8 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
             return follower.exit(Exit::Complete);
         }
         (Some(PlanEnd { missing, .. }), _) => follower.say(&format!(
-            "finished, but {missing} entries are not at the output: run `dircopy finish` again when they can be"
+            "finished, but {} not at the output: run `dircopy finish` again when they can be",
+            entries_are(missing)
         )),
         (None, Some(abandoned)) => follower.err(&abandoned.to_string()),
         (None, None) => {

@@ -5,7 +5,7 @@ use crate::{
     cli::progress::snapshot::FileSnapshot, cli::progress::snapshot::OutputSnapshot,
     cli::progress::snapshot::RunSnapshot, cli::progress::snapshot::amount,
     cli::progress::snapshot::end_note, cli::progress::snapshot::most_of,
-    cli::progress::snapshot::percent, cli::progress::snapshot::short_size, cli::show::count,
+    cli::progress::snapshot::percent, cli::progress::snapshot::short_size, path::count,
 };
 
 /// A name has at least so many columns, …

@@ -4,7 +4,7 @@ use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration, time::Inst
 
 use humansize::{BINARY, format_size};
 
-use crate::{cli::show::count, event::EndState, event::Progress, event::RunEnd, path::Shown};
+use crate::{event::EndState, event::Progress, event::RunEnd, path::Shown, path::count};
 
 /// A number of bytes, with one digit behind the point: what changes ten times a second is read at a glance.
 pub fn short_size(bytes: u64) -> String {

@@ -21,7 +21,7 @@ use crate::{
     cli::args::values::ReportArgs, cli::exit::Exit, cli::record::files::Destination,
     cli::record::files::RecordKind, cli::record::log::JsonName, cli::report::charts::MOST_RUNS,
     cli::report::charts::RunFigures, cli::report::receipt_read::Receipt, cli::show::Console,
-    cli::show::count, error::Error, error::Result, hash::hex, path::Shown, sys,
+    error::Error, error::Result, hash::hex, path::Shown, path::count, sys,
 };
 
 // `dircopy report`, from its arguments to its exit code.

@@ -13,7 +13,7 @@ use crate::{
     cli::args::values::ReportArgs, cli::exit::Exit, cli::record::sign::signer_of,
     cli::report::moment, cli::report::receipt_read::Receipt,
     cli::report::receipt_read::ReceiptOutput, cli::report::receipt_read::ReceiptSequencePlace,
-    cli::show::Console, cli::show::count, error::Deed, error::Error, hash::Sha256, path::Shown,
+    cli::show::Console, error::Deed, error::Error, hash::Sha256, path::Shown, path::count,
     state::KnownReceipt, sys, sys::PlainUse,
 };
 

@@ -4,15 +4,15 @@ use std::{path::Path, path::PathBuf, time::Duration};
 
 use crate::{
     cli::args::copy::CopyArgs, cli::copy::ProtectedTree, cli::copy::begin_of_named,
-    cli::exit::Exit, cli::record::proof::Proof, cli::show::Console, cli::show::count,
-    cli::show::rows::Counted, cli::show::rows::Rows, cli::show::rows::brief,
-    cli::show::rows::contents, cli::show::rows::files, cli::show::rows::per_second,
-    cli::show::rows::proven, cli::show::rows::size, cli::show::rows::span, cli::show::rows::typed,
+    cli::exit::Exit, cli::record::proof::Proof, cli::show::Console, cli::show::rows::Counted,
+    cli::show::rows::Rows, cli::show::rows::brief, cli::show::rows::contents,
+    cli::show::rows::files, cli::show::rows::per_second, cli::show::rows::proven,
+    cli::show::rows::size, cli::show::rows::span, cli::show::rows::typed,
     cli::show::stream_summary::busy, cli::show::stream_summary::limit,
     cli::show::stream_summary::waiting, cli::show::verify_messages::tell_parity, copy::Counts,
     copy::Ending, copy::Report, error::Error, error::Result, io::HashedFrom,
     manifest::ManifestName, manifest::archive::bag::DECLARATION, part::Tally,
-    part::content::Method, path::Shown, sys::Dir, sys::ResidentBytes, tree::Policy,
+    part::content::Method, path::Shown, path::count, sys::Dir, sys::ResidentBytes, tree::Policy,
     verify::lists_by_name,
 };
 

@@ -3,10 +3,10 @@
 use std::{collections::BTreeSet, path::Path};
 
 use crate::{
-    cli::exit::Exit, cli::exit::TIME_IS_UP, cli::show::copy_summary::CopySummary, cli::show::count,
+    cli::exit::Exit, cli::exit::TIME_IS_UP, cli::show::copy_summary::CopySummary,
     cli::show::rows::contents, cli::show::rows::warn, copy::Counts, copy::Ending, copy::Lost,
-    copy::Report, copy::before::check::lacks_disk, error::Result, path::Shown, state::DatedName,
-    sys::Dir,
+    copy::Report, copy::before::check::lacks_disk, error::Result, path::Shown, path::count,
+    state::DatedName, sys::Dir,
 };
 
 const INTERRUPTED: &str = "INTERRUPTED";

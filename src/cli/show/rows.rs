@@ -6,8 +6,8 @@ use humansize::{BINARY, format_size};
 
 use crate::cli::progress::{Charset, columns as width, path_end};
 use crate::{
-    chain::Damage, cli::exit::Exit, cli::show::count, io::HashedFrom, path::Shown,
-    state::SinceRecorded, state::TAGS_CHANGED, verify::Comparison, verify::Witness,
+    chain::Damage, cli::exit::Exit, io::HashedFrom, path::Shown, path::count, state::SinceRecorded,
+    state::TAGS_CHANGED, verify::Comparison, verify::Witness,
 };
 
 /// The room for the name of a row; characters.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::cli::show::rows::{Counted, Rows, cut, proven, size, time, warn};
 use crate::{
-    chain::Damage, cli::exit::Exit, cli::show::count, copy::Report, copy::StageTime, event,
-    hash::Digests, path::Shown, stream::OutputOutcome, stream::StreamEnding, stream::StreamReport,
+    chain::Damage, cli::exit::Exit, copy::Report, copy::StageTime, event, hash::Digests,
+    path::Shown, path::count, stream::OutputOutcome, stream::StreamEnding, stream::StreamReport,
     verify::Mend,
 };
 

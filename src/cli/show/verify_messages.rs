@@ -8,12 +8,12 @@ use crate::cli::show::rows::{
     Counted, Rows, compared, contradiction, cut, files, other_size, size, time, typed, warn,
 };
 use crate::{
-    cli::exit::Exit, cli::show::Detail, cli::show::ScreenLine, cli::show::count,
+    cli::exit::Exit, cli::show::Detail, cli::show::ScreenLine,
     cli::show::stream_summary::not_healed, cli::show::stream_summary::taken, io::HashedFrom,
-    manifest::OtherName, parity::ParityReport, path::RelPath, path::Shown, sys, verify::Checked,
-    verify::Coverage, verify::Finding, verify::ManifestAt, verify::Rival, verify::ShardCoverage,
-    verify::Target, verify::TreeVerdict, verify::Verdict, verify::VerifyJob, verify::VerifyReport,
-    verify::Witness, verify::has_own_manifest,
+    manifest::OtherName, parity::ParityReport, path::RelPath, path::Shown, path::count, sys,
+    verify::Checked, verify::Coverage, verify::Finding, verify::ManifestAt, verify::Rival,
+    verify::ShardCoverage, verify::Target, verify::TreeVerdict, verify::Verdict, verify::VerifyJob,
+    verify::VerifyReport, verify::Witness, verify::has_own_manifest,
 };
 
 /// The remark on a name that trees list differently.

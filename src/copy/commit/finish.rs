@@ -7,8 +7,8 @@ use crate::{
     copy::mirror::Removal, copy::record::DEED, copy::record::Recording, copy::record::rotation,
     copy::record::rotation::Rotation, error::Deed, error::Error, error::Result, hash::Sha256,
     io::Durability, io::read_back::is_proven, manifest::ManifestFile, path::RelPath, path::Shown,
-    state::FinishedManifest, sys, sys::Attributes, sys::Dir, sys::stat::Stat, tree::HandOver,
-    tree::OutputDir, tree::SourceDir, tree::walk::CLOSED_MEANWHILE,
+    path::count, state::FinishedManifest, sys, sys::Attributes, sys::Dir, sys::stat::Stat,
+    tree::HandOver, tree::OutputDir, tree::SourceDir, tree::walk::CLOSED_MEANWHILE,
 };
 
 /// The deed in errors about a directory that stays closed.
@@ -304,7 +304,9 @@ impl Committer<'_> {
             _ if removal.departures.is_empty() => return false,
             (0, 0) => return false,
             (0, lost) => format!("of the files that are expected {lost} are not in it"),
-            (failed, _) => format!("{failed} entries failed, so it is not certain what has left"),
+            (failed, _) => {
+                format!("{} failed, so it is not certain what has left", count(failed, "entry"))
+            }
         };
         let finding = format!("{why}; nothing was moved");
         let deed = "move what has left the source from";

@@ -11,7 +11,7 @@ use crate::{
     copy::mirror::Mirror, copy::mirror::departures::Departures,
     copy::mirror::departures::MovedFiles, copy::mirror::departures::trace_of,
     copy::mirror::search::DepartureSearch, error::Deed, error::Error, error::Result, event::Event,
-    event::EventListener, event::Stop, path::RelPath, path::Shown, state::Departing,
+    event::EventListener, event::Stop, path::RelPath, path::Shown, path::count, state::Departing,
     state::FinishedManifest, state::Knowledge, state::Missing, state::Mounts, state::Note,
     state::PrivateDir, state::Rescues, state::SourceMark, state::closing::FINISHED,
     state::private_dir::NAME, state::private_dir::TRASH,
@@ -249,9 +249,9 @@ impl DepartureLook<'_> {
         }
         let names = found.planted_first.iter().map(|path| Shown::bytes(path.as_bytes()));
         let finding = format!(
-            "it has {} entries that no run made: {}; they are not in the new one, and do not count as what has left the \
+            "it has {} that no run made: {}; they are not in the new one, and do not count as what has left the \
              source; let nobody else write there (chmod)",
-            found.planted,
+            count(found.planted, "entry"),
             Shown::first_of(found.planted, names)
         );
         let error = Error::finding("keep as it was the last generation", self.noted_at, finding);

@@ -33,7 +33,10 @@ fn what_stood_in_the_way_of_the_end_is_made_once_it_is_gone() {
         cluster.finish().assert_code(1).assert_says("d0/link").assert_says("run it again");
         cluster.status().assert_code(1).assert_prints(&["finished, but 2 entries"]);
     }
-    ways.iter().for_each(|way| fs::remove_dir(way).unwrap());
+    fs::remove_dir(&ways[0]).unwrap();
+    cluster.finish().assert_code(1).assert_says("1 entry is not at the output");
+    cluster.status().assert_code(1).assert_prints(&["finished, but 1 entry is not"]);
+    fs::remove_dir(&ways[1]).unwrap();
     cluster.finish().assert_code(0).assert_prints(&["finished: "]);
     cluster.status().assert_code(0);
     cluster.finish().assert_code(0).assert_prints(&["finished before"]);

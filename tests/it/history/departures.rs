@@ -216,7 +216,7 @@ fn a_source_that_cannot_be_seen_removes_nothing() {
             .exactly_on(scene.path("src/keep/new"));
         let run = strace.run(scene.command(all));
         strace.fired(&run);
-        run.assert_code(1).assert_says("1 entries failed");
+        run.assert_code(1).assert_says("1 entry failed");
         nothing_left(&scene, &before, &run);
     }
     scene.copy(&all).assert_code(0);
