@@ -65,6 +65,7 @@ impl PlanJob {
             return Err(Error::finding("make the plan", &self.path, why));
         }
         job.check_options()?;
+        job.refuse_in_source("make the plan", &self.path)?;
         let (source, file) = open_source(&job.source)?;
         job.finds_nothing(&source, file.is_some())?.map_or(Ok(()), Err)?;
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));

@@ -34,9 +34,9 @@ use crate::{
     copy::run::threads::most_small, error::Deed, error::Error, error::Result, hash::Algorithm,
     hash::Algorithms, hash::hasher::refuse_miscomputing, io::CopyOptions, io::Journaling,
     io::Reflink, io::Resume, io::Sparse, io::States, manifest::ListFormat, manifest::ListKind,
-    path::RelPath, state::Secret, sys::Dir, sys::ShardTag, transfer::baseline::ExpectedList,
-    transfer::small, transfer::verifier::unverifiable, tree::Classifier, tree::HeldTree,
-    tree::NameList,
+    path::RelPath, path::directory_of, state::Secret, sys::Dir, sys::ShardTag,
+    transfer::baseline::ExpectedList, transfer::small, transfer::verifier::unverifiable,
+    tree::Classifier, tree::HeldTree, tree::NameList,
 };
 
 // What is asked of a copy.
@@ -294,27 +294,29 @@ impl CopyJob {
         }
     }
 
-    /// True if the directory `state` is in `tree`, by whatever way it is named, and no filter leaves it out. What
-    /// cannot be opened is told where it is needed.
-    fn is_in(&self, state: &Path, tree: &Path) -> Result<bool> {
-        let (Ok(dir), Ok(root)) = (Dir::open_named(state), Dir::open_named(tree)) else {
-            return Ok(false);
-        };
+    /// True if the directory at `path` is in `tree`, or would be made in it, by whatever way it is named, and no filter
+    /// leaves it out. What cannot be opened is told where it is needed.
+    fn is_in(&self, path: &Path, tree: &Path) -> Result<bool> {
+        let above = directory_of(path);
+        let opened = Dir::open_named(path).or_else(|_| Dir::open_named(above));
+        let (Ok(dir), Ok(root)) = (opened, Dir::open_named(tree)) else { return Ok(false) };
         let id = root.identity().deed("look at", tree)?;
-        let paths = [state, tree].map(|path| path.canonicalize().unwrap_or_default());
-        let below = paths[0].strip_prefix(&paths[1]).ok().map(|it| RelPath::of(&it.join("record")));
+        let to_be_made = |above: PathBuf| above.join(path.file_name().unwrap_or_default());
+        let whole = path.canonicalize().or_else(|_| above.canonicalize().map(to_be_made));
+        let whole = whole.unwrap_or_default();
+        let below = whole.strip_prefix(tree.canonicalize().unwrap_or_default());
+        let below = below.ok().map(|it| RelPath::of(&it.join("record")));
         let is_left_out = below.is_some_and(|it| self.options.selection.filter.leaves_out(&it));
-        Ok(!is_left_out && is_inside(&dir, &root, id, state)?)
+        Ok(!is_left_out && is_inside(&dir, &root, id, path)?)
     }
 
-    /// Refuses private records in what is copied: a run would change its source, and copy them.
-    fn refuse_state_in_source(&self) -> Result<()> {
-        let why = "it is inside the source, which a copy does not change; put them elsewhere, or leave it out with --exclude";
-        match &self.state {
-            Some(state) if self.is_in(state, &self.source)? => {
-                Err(Error::finding("keep private records in", state, why))
-            }
-            _ => Ok(()),
+    /// Refuses a directory of the run's own, for which `deed` is done, in what is copied: a run would change its
+    /// source, and copy it.
+    pub(crate) fn refuse_in_source(&self, deed: &'static str, path: &Path) -> Result<()> {
+        let why = "it is inside the source, which a copy does not change; put it elsewhere, or leave it out with --exclude";
+        match self.is_in(path, &self.source)? {
+            true => Err(Error::finding(deed, path, why)),
+            false => Ok(()),
         }
     }
 
@@ -325,7 +327,8 @@ impl CopyJob {
         self.check_media()?;
         self.check_near_lists()?;
         self.check_state()?;
-        self.refuse_state_in_source()?;
+        let state = self.state.as_deref();
+        state.map_or(Ok(()), |it| self.refuse_in_source("keep private records in", it))?;
         if self.lists().into_iter().any(ListKind::is_without_digests) {
             let why = "hashdeep knows MD5, SHA-1 and SHA-256 alone; add one of them to --hash, as in \
                        --hash sha512,md5, or leave out --format hashdeep";

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::Cluster;
-use crate::harness::{Act, Deed, Mirror, Scene, Strace, names_below, need, shell};
+use crate::harness::{Act, Deed, Mirror, Mount, Scene, Strace, names_below, need, shell};
 
 #[test]
 fn names_of_a_file_in_one_directory_are_kept() {
@@ -264,4 +264,36 @@ fn a_shard_that_could_not_be_begun_is_not_at_work() {
         cluster.is_as_a_single_run();
     }
     assert!(begun > 0);
+}
+
+/// Its own files were planned, and were gone when it was finished.
+#[test]
+fn a_plan_is_not_made_in_the_source() {
+    let scene = Scene::new();
+    scene.src.file("a", "a").dir("d");
+    shell(&scene, "ln -s src other; ln -s src/d linked");
+    let before = names_below(scene.src.root(), "f");
+    for plan in ["src/plan", "src/d", "src/d/plan", "other/plan", "linked", "src/d/../plan"] {
+        let run = scene.ended(&["plan", "src", "dst", "--plan", plan], 2);
+        run.assert_says("it is inside the source, which a copy does not change");
+        assert!(!scene.dst.exists(), "{plan}");
+    }
+    assert_eq!(names_below(scene.src.root(), "f"), before);
+    // What is left out is not planned.
+    scene.ended(&["plan", "src", "dst", "--plan", "src/plan", "--exclude", "/plan/"], 0);
+    scene.ended(&["shard", "--plan", "src/plan", "--claim"], 0);
+    scene.ended(&["finish", "--plan", "src/plan"], 0);
+    assert!(!scene.output().has("plan"));
+}
+
+#[test]
+fn a_plan_is_not_made_in_a_bound_source() {
+    need!(Root, Mount);
+    Mount::privately();
+    let scene = Scene::new();
+    scene.src.file("d/a", "a");
+    let bound = scene.path("bound");
+    let _mount = Mount::bind(&scene.path("src/d"), &bound);
+    let run = scene.ended(&["plan", "src", "dst", "--plan", "bound/plan"], 2);
+    run.assert_says("it is inside the source");
 }
