@@ -284,6 +284,8 @@ fn with_job(
     file: &JobFile,
     mut args: Vec<OsString>,
 ) -> Result<(Box<CopyInvocation>, ArgMatches), UsageError> {
+    // A job that says it each night would empty the output when the disk of its source is missing.
+    let was_emptied = args.iter().any(|word| word == "--allow-empty");
     let at = args.len().min(1);
     args.splice(at..at, file.words());
     let mut command = args::dircopy();
@@ -294,7 +296,11 @@ fn with_job(
     });
     let matches =
         matches.and_then(|matches| refuse_tilde(&matches, &mut command).map(|()| matches));
-    let read = matches.and_then(|matches| Ok((Box::new(copy(&matches, &mut command)?), matches)));
+    let mut read =
+        matches.and_then(|matches| Ok((Box::new(copy(&matches, &mut command)?), matches)));
+    if let Ok((copy, _)) = &mut read {
+        copy.jobs.iter_mut().for_each(|job| job.was_emptied &= was_emptied);
+    }
     read.map_err(|error| UsageError::WithJob(file.path.clone(), error))
 }
 

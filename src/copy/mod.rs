@@ -83,6 +83,9 @@ pub struct CopyJob {
     pub mirror: Option<Mirror>,
     /// The output has a tree for each run, which shares what did not change with the one before.
     pub generations: Option<Generations>,
+    /// The source was emptied on purpose: with [`allow_empty`](CopyOptions::allow_empty), what was in it may leave a
+    /// mirror, as far as the limit goes. That is said of one run, and never of all to come.
+    pub was_emptied: bool,
     /// The output is a bag (BagIt 1.0), with the source as its payload.
     pub bag: Option<BagOptions>,
     /// Workers; at least 1. Without a number as many as suit both devices.

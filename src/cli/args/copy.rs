@@ -142,7 +142,7 @@ pub struct CopyArgs {
     /// Take a source in which there is nothing to copy for a good one
     ///
     /// Without this the run says that nothing was copied, and exits with 1: an empty directory may be where a disk is
-    /// not mounted.
+    /// not mounted. With --mirror and --generations it counts if it is typed and not in a job, and --max-delete holds.
     #[arg(long, hide_short_help = true, help_heading = "What is copied")]
     pub allow_empty: bool,
 
@@ -394,6 +394,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
         rescue: args.rescue,
         parity: args.parity,
         bag: args.bag.options(),
+        was_emptied: args.allow_empty,
         workers: args.workers.map(|workers| workers as usize),
         ..CopyJob::new(input, PathBuf::new())
     };

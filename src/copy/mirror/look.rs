@@ -325,11 +325,19 @@ impl DepartureLook<'_> {
         }
         let Self { job, mirror, prepared, .. } = self;
         let refuse = |finding: String| Err(Error::finding(self.deed(), &job.source, finding));
-        if has_only_what_runs_keep(&prepared.source.handle).deed("list", &job.source)? {
-            let entries = found.entries;
+        let gone = found.entries.saturating_sub(found.planted);
+        let all = gone + found.present;
+        if !job.was_emptied
+            && has_only_what_runs_keep(&prepared.source.handle).deed("list", &job.source)?
+        {
+            let limit = match mirror.most.allows(gone, all) {
+                true => String::new(),
+                false => format!(" and --max-delete {gone}"),
+            };
+            let entries = files_and_links(found.entries);
             return refuse(format!(
-                "it is empty, and the output has {entries} files and links that would go: is its disk not mounted? \
-                 nothing was touched"
+                "it is empty, and the output has {entries} that would go: is its disk not mounted? nothing was touched; \
+                 if it was emptied on purpose, give --allow-empty{limit} by hand, for this run"
             ));
         }
         let mark = SourceMark::of(&prepared.source.handle, Mounts::default());
@@ -350,14 +358,11 @@ impl DepartureLook<'_> {
         missed.map_or(Ok(()), Err)?;
         let filtered = !job.options.allow_empty && !job.options.selection.filter.is_empty();
         if found.present == 0 && filtered && !self.selects_any()? {
-            let entries = found.entries;
+            let entries = files_and_links(found.entries);
             return refuse(format!(
-                "nothing in it matches --include and --exclude, and the output has {entries} files and links that would \
-                 go; nothing was touched; if that is meant, give --allow-empty"
+                "nothing in it matches --include and --exclude, and the output has {entries} that would go; nothing was touched; if that is meant, give --allow-empty"
             ));
         }
-        let gone = found.entries.saturating_sub(found.planted);
-        let all = gone + found.present;
         if mirror.most.allows(gone, all) {
             return Ok(());
         }
@@ -380,6 +385,10 @@ impl DepartureLook<'_> {
              nothing was touched; if they are to go, give --max-delete {left}"
         ))
     }
+}
+
+fn files_and_links(number: u64) -> String {
+    if number == 1 { "1 file or link".into() } else { format!("{number} files and links") }
 }
 
 // The look before a mirror run, made beside the copy where earlier runs were.

@@ -672,3 +672,41 @@ fn rot_does_not_leave_in_silence() {
     assert!(trash(&scene)[0].join("loose").exists());
     scene.copy(&["--mirror"]).assert_code(0);
 }
+
+/// Its disk may not be mounted, and only a person knows better.
+#[test]
+fn a_source_that_was_emptied_is_mirrored_by_hand_alone() {
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("b", "b");
+    scene.copy(&["--mirror"]).assert_code(0);
+    shell(&scene, "rm src/*");
+    let run = touches_nothing(&scene, 2, || scene.copy(&["--mirror"]));
+    run.assert_says("it is empty, and the output has 2 files and links that would go");
+    run.assert_says("give --allow-empty and --max-delete 2 by hand");
+    // The limit holds.
+    let run = touches_nothing(&scene, 2, || scene.copy(&["--mirror", "--allow-empty"]));
+    run.assert_says("2 of the 2 files and links at the output have left it, more than 50 %");
+    let by_hand = ["--mirror", "--allow-empty", "--max-delete", "2"];
+    let run = touches_nothing(&scene, 2, || scene.copy(&[&by_hand[..3], &["1"]].concat()));
+    run.assert_says("give --max-delete 2");
+    touches_nothing(&scene, 2, || scene.copy(&["--mirror", "--max-delete", "2"]))
+        .assert_says("give --allow-empty by hand");
+    // A job says it every night.
+    let root = scene.root().display();
+    let job = format!(
+        "input = '{root}/src'\noutput = '{root}/dst'\nmirror = true\nallow-empty = true\nmax-delete = '100%'"
+    );
+    std::fs::write(scene.path("job.toml"), job).unwrap();
+    let nightly = |more: &[&str]| scene.bare([&["--job", "job.toml"], more].concat()).run();
+    touches_nothing(&scene, 2, || nightly(&[])).assert_says("give --allow-empty by hand");
+    touches_nothing(&scene, 0, || scene.copy(&[&by_hand[..], &["-n"]].concat()));
+    scene.copy(&by_hand).assert_code(0);
+    assert_eq!(of_users(&scene), inventory(scene.src.root()));
+    assert_eq!(trash(&scene).len(), 1);
+    scene.src.file("c", "c");
+    scene.copy(&["--mirror"]).assert_code(0);
+    scene.src.remove("c");
+    nightly(&[]).assert_code(2);
+    nightly(&["--allow-empty"]).assert_code(0);
+    assert_eq!(of_users(&scene), inventory(scene.src.root()));
+}

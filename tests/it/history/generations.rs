@@ -435,3 +435,18 @@ fn a_latest_that_cannot_be_renewed_is_not_made_a_file() {
     run.assert_code(1).assert_says("latest");
     assert_eq!(shell(&scene, "readlink dst/latest"), before);
 }
+
+#[test]
+fn a_source_that_was_emptied_is_a_generation_by_hand_alone() {
+    let (scene, _) = super::nights(&["one"]);
+    scene.src.remove("file");
+    let run = scene.copy(&["--generations"]);
+    run.assert_code(2).assert_says("the output has 1 file or link that would go");
+    run.assert_says("give --allow-empty and --max-delete 1 by hand");
+    scene.copy(&["--generations", "--allow-empty"]).assert_code(2);
+    assert_eq!(super::names(&scene).len(), 1);
+    scene.copy(&["--generations", "--allow-empty", "--max-delete", "1"]).assert_code(0);
+    let names = super::names(&scene);
+    assert_eq!(names.len(), 2);
+    assert!(!scene.dst.join(&names[1]).join("file").exists());
+}
