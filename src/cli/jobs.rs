@@ -13,8 +13,9 @@ use crate::{
     cli::args::job_file::is_key, cli::copy::read_names, cli::exit::Exit, cli::exit::TIME_IS_UP,
     cli::invocation::CopyInvocation, cli::progress::snapshot::Tracker, cli::record::log,
     cli::record::task::Content, cli::record::task::RecordOptions, cli::record::task::Task,
-    cli::show::Console, cli::show::Detail, copy::CopyJob, copy::run::outputs::check_all,
-    error::Error, event::Progress, event::Stop, path::Shown, state::PrivateDir, sys::Manager,
+    cli::show::Console, cli::show::Detail, cli::show::rows::typed, copy::CopyJob,
+    copy::run::outputs::check_all, error::Error, event::Progress, event::Stop, path::Shown,
+    state::PrivateDir, sys::Manager,
 };
 
 /// Lists the jobs that `--job` finds by name.
@@ -83,7 +84,11 @@ pub fn check(
         console.err(&format!("dircopy: {problem}"));
     }
     if problems.is_empty() {
-        console.out("# nothing is in its way");
+        // Whether there is room takes a walk of the source.
+        let job = typed(&file.path);
+        console.out(&format!(
+            "# nothing is in its way; whether there is room says a dry run: dircopy --job {job} --dry-run"
+        ));
     }
     if problems.is_empty() && console.all_written() { Exit::Complete } else { Exit::Incomplete }
 }

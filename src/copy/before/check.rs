@@ -33,7 +33,9 @@ impl CopyJob {
         if self.bag.is_some() {
             BagRoot::find(self, self.options.further.with(self.options.algorithm))?;
         }
-        self.prepare(true, patience).map(drop)
+        // As in a dry run: what is looked at beside a run, or after it, need not be written to.
+        let dry = Self { dry_run: true, ..self.clone() };
+        dry.prepare(true, patience).map(drop)
     }
 
     /// Where the output's private directory is.
@@ -61,7 +63,7 @@ impl CopyJob {
         let demands = Demands {
             must_clone: self.options.reflink == Reflink::Always,
             // A shard is tried again where its output cannot be written to for a while.
-            disk: DiskDemands::of_run(&self.options, dry || self.shard.is_some()),
+            disk: DiskDemands::of_run(&self.options, dry && !self.dry_run || self.shard.is_some()),
             restore: self.options.restore,
             longest_name: match (self.options.algorithm, &self.payload) {
                 (Algorithm::None, _) | (_, Some(_)) => 0,
@@ -142,7 +144,7 @@ struct FoundOutput<'a> {
 impl<'a> FoundOutput<'a> {
     fn look(job: &'a CopyJob) -> Result<Self> {
         let path = &*job.output;
-        let opened = open(path, DiskDemands::of_run(&job.options, job.dry_run))?;
+        let opened = open(path, DiskDemands::of_run(&job.options, false))?;
         let id = opened.dir().identity().deed("look at", path)?;
         Ok(Self { path, opened, id })
     }
@@ -222,7 +224,7 @@ pub struct DiskDemands {
     pub mounted: bool,
     /// It must be a device of this machine whose syncs are worth what they say.
     pub durable: bool,
-    /// Files can be made in the output's root.
+    /// Files can be made in the output's root, or the root itself.
     pub writable: bool,
 }
 
@@ -233,9 +235,10 @@ impl DiskDemands {
         Self { mounted, durable, writable: false }
     }
 
-    /// Those of a run with these options. Without a manifest files may go where the root takes none.
-    pub fn of_run(options: &CopyOptions, dry: bool) -> Self {
-        Self { writable: !dry && options.algorithm != Algorithm::None, ..Self::of(options) }
+    /// Those of a run with these options, or a dry one, or of what only `looks`. Without a manifest files may go where
+    /// the root takes none.
+    pub fn of_run(options: &CopyOptions, looks: bool) -> Self {
+        Self { writable: !looks && options.algorithm != Algorithm::None, ..Self::of(options) }
     }
 }
 
@@ -251,20 +254,19 @@ pub fn open(to: &Path, demands: DiskDemands) -> Result<Opened> {
     Ok(opened)
 }
 
-/// Refuses an output that is there and in which nothing can be made, not even the manifest.
+/// Refuses an output that cannot be made, or in which nothing can, not even the manifest.
 fn refuse_unwritable(opened: &Opened, to: &Path) -> Result<()> {
-    let Opened::There(dir) = opened else { return Ok(()) };
-    let Err(error) = dir.check_writable() else { return Ok(()) };
-    let remedy = match error.kind() {
+    let Err(error) = opened.dir().check_writable() else { return Ok(()) };
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+    let is_closed = |dir: &Dir| dir.stat_self().is_ok_and(|stat| Dir::is_closed(&stat));
+    let deed = match opened {
         // The run makes it writable for a time.
-        io::ErrorKind::PermissionDenied
-            if dir.stat_self().is_ok_and(|stat| Dir::is_closed(&stat)) =>
-        {
-            return Ok(());
-        }
-        kind => remedy(kind),
+        Opened::There(dir) if is_denied && is_closed(dir) => return Ok(()),
+        Opened::There(_) => "write to",
+        Opened::Parent(_) => "make the output",
     };
-    Err(Error::io("write to", to, error).with_note(remedy))
+    let remedy = remedy(error.kind());
+    Err(Error::io(deed, to, error).with_note(remedy))
 }
 
 /// What helps where nothing can be made.

@@ -351,8 +351,20 @@ fn a_read_only_output() {
     run.assert_code(2).assert_says("ead-only").assert_says("mount it for writing");
     assert_eq!(std::fs::read_dir(&scene.dst).unwrap().count(), 0);
     assert_eq!(run.err().lines().count(), 1, "{}", run.err());
-    // Looking is no writing; and of two the other goes on.
-    scene.copy(&["-n"]).assert_code(0);
+    // A dry run, and the check of a job, say what the run would; and of two the other goes on.
+    scene.copy(&["-n"]).assert_code(2).assert_says("mount it for writing");
+    let (root, dst) = (scene.root().display(), ["dst", "dst/new"]);
+    for output in dst {
+        let job = format!("input = '{root}/src'\noutput = '{root}/{output}'\n");
+        std::fs::write(scene.path("job.toml"), job).unwrap();
+        let run = scene.bare(["jobs", "check", "job.toml"]).run();
+        run.assert_code(1).assert_says("mount it for writing");
+        assert!(!run.out().contains("nothing is in its way"), "{}", run.out());
+        for more in [&["-n"][..], &[]] {
+            let run = scene.bare([&["--job", "job.toml"], more].concat()).run();
+            run.assert_code(2).assert_says("mount it for writing");
+        }
+    }
     let both = ["src", "dst", "other"];
     scene.bare(both).run().assert_code(1).assert_says("ead-only");
     assert!(scene.path("other/a").exists() || scene.path("other").read_dir().unwrap().count() > 2);

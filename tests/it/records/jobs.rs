@@ -122,6 +122,7 @@ fn a_check_of_a_job_tells_what_it_would_run_and_touches_nothing() {
     let before = names_below(scene.root(), "f");
     let good = run(&scene, &["jobs", "check", "job.toml"]);
     good.assert_code(0).assert_prints(&["# nothing is in its way"]);
+    good.assert_prints(&["whether there is room says a dry run: dircopy --job "]);
     assert_eq!(names_below(scene.root(), "f"), before);
     assert!(!scene.dst.exists());
     let said = good.out();
