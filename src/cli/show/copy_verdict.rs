@@ -102,7 +102,7 @@ impl CopySummary<'_> {
         }
     }
 
-    /// What to do when the disk is there again. Of several outputs the others know that one is absent.
+    /// What to do when the disk of an output is there again. Of several outputs the others know that one is absent.
     fn again(&self, report: &Report) -> &'static str {
         let root = Dir::open(Path::new("/")).and_then(|root| root.stat_self());
         let is_of_system = root.is_ok_and(|root| root.id.dev == report.output_device);
@@ -302,7 +302,7 @@ impl CopySummary<'_> {
                 text: format!(
                     "the disk of {} is {how}: {there}; connect it and {}",
                     if is_output { called.to_owned() } else { Shown::path(path).to_string() },
-                    self.again(report)
+                    if is_output { self.again(report) } else { SOURCE_AGAIN }
                 ),
                 names_output: is_output,
             },
@@ -363,6 +363,10 @@ impl CopySummary<'_> {
         }
     }
 }
+
+/// What to do when the disk of the source is there again. Nothing else tells its directory from the one below its mount
+/// point.
+const SOURCE_AGAIN: &str = "run the same command; a source that is named by LABEL=NAME or UUID=ID is refused without its disk";
 
 /// The end of an incomplete copy to an output, as a title and a sentence.
 struct Ended {

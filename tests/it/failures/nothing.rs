@@ -245,6 +245,27 @@ fn a_single_disk_that_was_pulled_is_to_be_asked_for() {
     assert!(last.ends_with("; connect it and run the same command"), "{last}");
 }
 
+/// `--require-mount` looks at outputs alone.
+#[test]
+fn the_disk_of_a_source_that_was_pulled_is_asked_for_by_its_name() {
+    need!(Root, Strace);
+    Mount::privately();
+    let scene = Scene::new();
+    let other = Mount::tmpfs(scene.src.root(), "4M");
+    scene.src.file("a", content(5000)).file("b", content(5000));
+    let strace = Strace::inject(&scene, "close", "signal=STOP:when=1");
+    let command = scene.bare(["src", "dst", "-j1"]);
+    let run = strace.exactly_on(scene.src.path("a")).run_stopped(command, || drop(other));
+    run.assert_code(3);
+    let out = run.out();
+    let last = out.lines().last().unwrap_or_default();
+    assert!(last.contains("the disk of src is gone: "), "{last}");
+    assert!(!last.contains("--require-mount"), "{last}");
+    let end = "; connect it and run the same command; a source that is named by LABEL=NAME or UUID=ID is refused without \
+               its disk";
+    assert!(last.ends_with(end), "{last}");
+}
+
 #[test]
 fn outputs_on_one_device_are_one_place() {
     let scene = Scene::new();
