@@ -9,8 +9,9 @@ use crate::{
     io::HashedFrom, manifest::Fault, manifest::ManifestName, manifest::OtherName,
     parity::ParityReport, path::RelPath, state::SinceRecorded, state::Trace,
     state::plugs::Replugged, sys::stat::Kind, tree::LastDir, verify::Coverage, verify::ManifestAt,
-    verify::ManifestLines, verify::Rival, verify::Target, verify::TargetSpec, verify::VerifyJob,
-    verify::expand, verify::lines::manifest_lines::converted, verify::lines::shards::LinesWanted,
+    verify::ManifestLines, verify::Rival, verify::ShardCoverage, verify::Target,
+    verify::TargetSpec, verify::VerifyJob, verify::expand,
+    verify::lines::manifest_lines::converted, verify::lines::shards::LinesWanted,
     verify::lines::shards::WantedLines, verify::target::OpenTarget,
 };
 
@@ -538,21 +539,6 @@ impl Checked {
     }
 }
 
-/// The coverage of the shards of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShardCoverage {
-    /// The shard that was checked; `None` if the results of all were merged.
-    pub index: Option<u32>,
-    /// Number of shards in all.
-    pub of: u32,
-    /// Lines whose files were looked for.
-    pub lines: u64,
-    /// When the first of the shards began, by the clock of its machine: seconds since 1970.
-    pub began: i64,
-    /// When the last of them ended.
-    pub ended: i64,
-}
-
 /// The report of a check.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
@@ -560,6 +546,8 @@ pub struct VerifyReport {
     pub counts: Checked,
     /// The coverage of a scrub.
     pub covered: Option<Coverage>,
+    /// What a scrub verified could not be noted.
+    pub unnoted: bool,
     /// The coverage of one of the shards of a check, or of their merged results.
     pub shard: Option<ShardCoverage>,
     /// The files that were read back after the device was away, if there are any.

@@ -38,8 +38,8 @@ pub(crate) use covered::{Recorded, Tree, is_enough, refuse_index, time_of_list};
 pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
 pub use finding::{
-    BagVerdict, Checked, Comparison, Finding, FindingListener, FindingObserver, Mend,
-    ShardCoverage, TreeVerdict, Verdict, VerifyReport, Witness,
+    BagVerdict, Checked, Comparison, Finding, FindingListener, FindingObserver, Mend, TreeVerdict,
+    Verdict, VerifyReport, Witness,
 };
 pub use history::PartOf;
 pub use lines::{
@@ -51,7 +51,7 @@ pub(crate) use nearby::near;
 pub use nearby::output_near;
 pub use rival::Rival;
 pub use scrub::Coverage;
-pub use shards::{ShardOfCheck, merge::MergeJob};
+pub use shards::{ShardCoverage, ShardOfCheck, merge::MergeJob};
 pub use target::{ManifestAt, Target, TargetSpec};
 pub(crate) use unlisted::lists_by_name;
 pub use work::{ReadFrom, threads::ReadOrder};
@@ -216,6 +216,7 @@ impl VerifyJob {
             parity: None,
             counts: collector.counts,
             covered: scrub.as_ref().and_then(Scrub::coverage),
+            unnoted: scrub.as_ref().is_some_and(Scrub::is_lost),
             shard,
             interrupted: stop.requested(),
             elapsed: started.elapsed(),

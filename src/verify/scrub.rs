@@ -43,6 +43,8 @@ struct ScrubRecord {
     /// Not before the manifest was read.
     place: Option<(PrivateDir, OsString)>,
     saved: Option<Instant>,
+    /// True if it could not be written.
+    is_lost: bool,
 }
 
 impl Scrub {
@@ -136,7 +138,8 @@ impl Scrub {
             }
             record.place = Some((private, name));
         }
-        self.save()?;
+        // Nothing is read then, and nothing more is to be written.
+        self.save().inspect_err(|_| self.record().place = None)?;
         Ok(useless)
     }
 
@@ -180,14 +183,20 @@ impl Scrub {
     /// It cannot be written; the earlier record still stands.
     pub fn save(&self) -> Result<()> {
         let mut record = self.record();
-        let ScrubRecord { verified, place: Some((private, name)), saved } = &mut *record else {
+        let ScrubRecord { verified, place: Some((private, name)), saved, is_lost } = &mut *record
+        else {
             return Ok(());
         };
         // Also if it fails: a failure is told once a minute, not for each file.
         *saved = Some(Instant::now());
-        private
-            .write(name, true, |file| verified.write(file, private.mark()))
-            .deed_at("write what was verified to", || private.path().join(name))
+        let written = private.write(name, true, |file| verified.write(file, private.mark()));
+        *is_lost = written.is_err();
+        written.deed_at("write what was verified to", || private.path().join(name))
+    }
+
+    /// True if what was verified could not be noted.
+    pub fn is_lost(&self) -> bool {
+        self.record().is_lost
     }
 
     /// The coverage of the scrub; `None` if the manifest could not be read to its end.

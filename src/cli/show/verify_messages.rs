@@ -507,6 +507,11 @@ pub fn verdict(report: &VerifyReport, check: &VerifyJob, exit: Exit, amiss: &str
             _ if counts.unreadable + counts.broken == 0 => {
                 ("NOT PROVEN", "not every listed file has a digest that can be checked")
             }
+            _ if report.unnoted && counts.unreadable == 0 => {
+                let text = "what was verified when cannot be noted: check without --budget, --max-bytes and --not-since, or \
+                            keep it elsewhere (--state DIR)";
+                ("NOT PROVEN", text)
+            }
             _ => ("NOT PROVEN", "not everything could be read"),
         }
     } else if exit != Exit::Complete {

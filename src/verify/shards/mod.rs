@@ -14,8 +14,7 @@ use crate::{
     path::directory_of, staged::write_whole, sys, sys::Dir, sys::DirListing, sys::stat::Kind,
     tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_words, verify::Bag,
     verify::CheckShard, verify::Checked, verify::Finding, verify::ManifestAt, verify::PartOf,
-    verify::ShardCoverage, verify::Target, verify::TargetSpec, verify::Verdict,
-    verify::lines::shards::LineSum,
+    verify::Target, verify::TargetSpec, verify::Verdict, verify::lines::shards::LineSum,
 };
 
 // A shard of a check from its refusals to its result.
@@ -148,6 +147,21 @@ const HEADER: &str = "# dircopy checked 3";
 const ENDING: &str = "checked";
 
 const READ: &str = "read the result";
+
+/// The coverage of the shards of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardCoverage {
+    /// The shard that was checked; `None` if the results of all were merged.
+    pub index: Option<u32>,
+    /// Number of shards in all.
+    pub of: u32,
+    /// Lines whose files were looked for.
+    pub lines: u64,
+    /// When the first of the shards began, by the clock of its machine: seconds since 1970.
+    pub began: i64,
+    /// When the last of them ended.
+    pub ended: i64,
+}
 
 /// The result of a shard as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -260,6 +260,12 @@ fn a_state_that_is_of_no_use_is_told() {
     shell(&scene, "rm dst/.dircopy/dircopy.cached; mkdir dst/.dircopy/dircopy.cached");
     let run = portion(&scene, &["--max-bytes", "5KB"]);
     run.assert_code(1).assert_says("cannot write what was verified to dst/.dircopy/dircopy.cached");
+    // Once, and that is why nothing was read.
+    assert_eq!(run.err().matches("cannot write what was verified").count(), 1, "{}", run.err());
+    let last =
+        "NOT PROVEN (exit 1): what was verified when cannot be noted: check without --budget";
+    run.assert_prints(&[last]);
+    assert!(!run.out().contains("0 files verified"), "{}", run.out());
 }
 
 #[test]
