@@ -31,7 +31,7 @@ pub const CONSULT: &str = "go by the private record in";
 const OPEN_ABOVE: &str = "open the directory for private records";
 
 /// The file with the secret.
-const SECRET: &str = "secret";
+pub const SECRET: &str = "secret";
 
 /// More is not read of a secret, in bytes: 64 of the number, and when its file was made.
 const MOST_SECRET: u64 = 200;

@@ -17,9 +17,10 @@ use crate::{
     manifest::lists, manifest::readers::is_of_stranger, path::RelPath, path::Shown, state::BagNote,
     state::GenerationNote, state::LastReceipt, state::NotAll, state::Note, state::PrivateDir,
     state::SourceMark, state::Unlisted, state::closing::FINISHED, state::private_dir::CONSULT,
-    state::private_dir::NAME, state::record::FIRST, state::record::measure,
-    state::record::newest_sealed, sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind,
-    tree::LastDir, verify::nearby::at_work, verify::nearby::remedy, verify::rival::Rival,
+    state::private_dir::NAME, state::private_dir::SECRET, state::record::FIRST,
+    state::record::measure, state::record::newest_sealed, sys::Dir, sys::DirListing, sys::Medium,
+    sys::stat::Kind, tree::LastDir, verify::nearby::at_work, verify::nearby::remedy,
+    verify::rival::Rival,
 };
 
 /// Number of bytes of earlier manifests that are looked through, the newest first.
@@ -59,7 +60,8 @@ pub struct OwnManifests {
     /// True if it is that of plain copies.
     is_plain: bool,
     /// Why there may be no finished manifest, and what to do then.
-    why_none: &'static str,
+    /// None where no copy began.
+    why_none: Option<&'static str>,
     /// The error if it is a generation that was given the name of another one.
     pub misnamed: Option<Error>,
     /// The error if a private record is there and is not believed.
@@ -122,7 +124,7 @@ impl OwnManifests {
                 .is_ok_and(|it| it.kind == Kind::File),
             is_bag: false,
             is_plain: false,
-            why_none: MADE_NONE,
+            why_none: Some(MADE_NONE),
             misnamed: None,
             unbelieved: None,
         };
@@ -406,10 +408,14 @@ impl OwnManifests {
                 "no run of yours to it has come to its end, and {other} is not theirs; run the copy again, or give that \
                  one with --manifest"
             ),
-            (_, _, None) if dir.join(NAME).is_dir() => format!(
-                "dircopy was here, and there is no finished manifest (dircopy-<UTC time>.sha256sum): {}",
-                self.why_none
-            ),
+            (_, _, None)
+                if let Some(why) = self.why_none
+                    && dir.join(NAME).is_dir() =>
+            {
+                format!(
+                    "dircopy was here, and there is no finished manifest (dircopy-<UTC time>.sha256sum): {why}"
+                )
+            }
             (_, _, None) => {
                 let no =
                     "it is no output of dircopy: it has no manifest (dircopy-<UTC time>.sha256sum)";
@@ -425,20 +431,22 @@ impl OwnManifests {
 }
 
 /// Why runs with this private directory may have left no manifest, and what to do.
-fn why_none(private: &PrivateDir) -> &'static str {
+fn why_none(private: &PrivateDir) -> Option<&'static str> {
     let has = |name: &str| private.dir().stat(name.as_ref(), false).is_ok();
-    match () {
+    Some(match () {
         () if BagNote::read(private).is_some() => {
             "it is a bag that is not finished; run the same copy again: what that names as left keeps it so, until it is \
              moved away or healed"
         }
         () if has(FIRST) => "the last run did not come to its end; run the same copy again",
+        // A check, or what made a stream's copy whole, keeps its notes there too.
+        () if !has(LastReceipt::FILE) && !has(SECRET) => return None,
         () if !has(LastReceipt::FILE) => {
             "no run has come to its end; a copy goes on by the same command, and a plan wants its shards and then \
              dircopy finish"
         }
         () => MADE_NONE,
-    }
+    })
 }
 
 /// Hands the names to `see` that are on the lines of a manifest of which `is_new` holds.

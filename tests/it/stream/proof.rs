@@ -116,3 +116,16 @@ fn what_cannot_be_proven_is_refused() {
         assert!(!scene.path("x").exists());
     }
 }
+
+/// What made it whole leaves its private directory there, and no copy of a directory began.
+#[test]
+fn a_stream_that_was_healed_is_checked_by_its_list() {
+    let scene = Scene::new();
+    shell(&scene, "mkdir a b");
+    let copy = scene.bare(["-q", "-i", "-", "-o", "a/t", "-o", "b/t"]);
+    copy.in_shell("echo x | \"$@\"").run().assert_code(0);
+    scene.ended(&["heal", "-q", "-m", "a/t.sha256sum", "a", "b"], 0);
+    let run = scene.ended(&["verify", "a"], 5);
+    run.assert_says("it is no output of dircopy").assert_says("--manifest a/t.sha256sum");
+    assert!(!run.err().contains("no run has come to its end"), "{}", run.err());
+}
