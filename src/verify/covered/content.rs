@@ -385,6 +385,10 @@ impl<'a> Tree<'a> {
             match self.ours(entry, stat) {
                 Some(ours) => see(path, stat.size, Some(&self.recorded(ours, entry)))?,
                 None if self.is_own(path) => {}
+                // Another file than the record has.
+                None if self.was_ours(path) => {
+                    see(path, stat.size, Some(&Recorded { digests: Vec::new(), found: None }))?;
+                }
                 None => see(path, stat.size, None)?,
             }
             Ok(())
@@ -407,6 +411,13 @@ impl<'a> Tree<'a> {
     fn is_own(&self, path: &[u8]) -> bool {
         let is_bag = || self.known.iter().any(|known| known.below == BELOW_PAYLOAD);
         is_own(path) || bag::is_text_file(path) && is_bag()
+    }
+
+    /// True if this user's runs copied a file of this name.
+    fn was_ours(&self, path: &[u8]) -> bool {
+        self.known.iter().any(|known| {
+            path.strip_prefix(known.below).is_some_and(|it| known.knowledge.has_heard_of(it))
+        })
     }
 
     /// What this user's runs know of a file.

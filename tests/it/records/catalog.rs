@@ -589,3 +589,15 @@ fn a_million_files_are_added_and_found() {
     timed(&["add", "million.sha256sum"], 0);
     timed(&["forget", "million.sha256sum"], 0);
 }
+
+/// The record has it: it is not what the record has.
+#[test]
+fn a_file_that_was_edited_is_not_one_of_which_nothing_is_known() {
+    let scene = Scene::new();
+    scene.src.file("a", "one").file("dir/b", "two");
+    scene.copy(&[]).assert_code(0);
+    scene.output().append("dir/b", b"edited").file("new", "");
+    let run = catalog(&scene, &["add", "dst"], 1);
+    run.assert_says("left out 1 file that may have changed since they were copied: dir/b");
+    run.assert_says("left out 1 file of which no record of yours says anything: new");
+}
