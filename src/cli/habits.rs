@@ -220,6 +220,11 @@ pub fn explain_habit(error: clap::Error, args: &[OsString], command: &mut Comman
             };
             format!("there is no policy {value}\n\n  tip: --overwrite-policy {policy}")
         }
+        ErrorKind::ArgumentConflict if is_of_memory(&error) && args.iter().any(|it| it == "--span") => {
+            let is_mirror = |it: &OsString| it.as_encoded_bytes().starts_with(b"--mirror");
+            let given = if args.iter().any(is_mirror) { "--mirror" } else { "--generations" };
+            format!("a span keeps what was copied to each disk, and {given} does not go with --span\n\n  tip: leave one of them out")
+        }
         ErrorKind::ArgumentConflict if is_of_memory(&error) => {
             "--mirror and --generations are two ways to remember, and one is to be chosen\n\n  tip: --mirror keeps one tree as \
              the source is, with a trash; --generations keeps a tree of each run, in which all stays that has left the source"

@@ -363,3 +363,14 @@ fn paths_that_are_something_else_are_told_as_that() {
     run.assert_code(5).assert_says("there is one in top/out: name that");
     assert!(!run.err().contains("dircopy verify"), "{}", run.err());
 }
+
+#[test]
+fn what_a_span_does_not_go_with_is_named_as_it_was_given() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    for (given, other) in [("--mirror", "--generations"), ("--generations", "--mirror")] {
+        let run = scene.ended(&["--span", given, "src", "one", "two"], 2);
+        run.assert_says(given).assert_says("--span");
+        assert!(!run.err().contains(other), "{}", run.err());
+    }
+}
