@@ -15,8 +15,9 @@ use crate::{
     cli::habits::refuse_loose_value, cli::habits::refuse_new_name,
     cli::habits::refuse_second_source, cli::lists::DiffArgs, cli::lists::MergeArgs,
     cli::restore::ProvenTree, cli::restore::named_paths, cli::restore::refuse_others,
-    cli::words::OutputName, cli::words::located, copy::CopyJob, error::Error, path::Shown,
-    stream::StreamJob, stream::input::is_stream, sys, tree::Filter, tree::NameEnd, tree::NameList,
+    cli::show::rows::typed, cli::words::OutputName, cli::words::located, copy::CopyJob,
+    error::Error, path::Shown, stream::StreamJob, stream::input::is_stream, sys, tree::Filter,
+    tree::NameEnd, tree::NameList,
 };
 
 /// The command that a command line gives.
@@ -386,6 +387,10 @@ fn take_positionals(
     let (input, output) = (args.input.first(), args.output.first());
     let shown = |path: &PathBuf| Shown::path(path).to_string();
     let verb = if is_restore { "restore " } else { "" };
+    let job = args
+        .job
+        .as_deref()
+        .map_or(String::new(), |job| format!("--job {} ", typed(Path::new(job))));
     match (&args.source, &*args.destinations) {
         (Some(source), [others @ .., last]) if input.is_none() && output.is_none() => {
             refuse_second_source(source, others, last, verb)?;
@@ -394,11 +399,12 @@ fn take_positionals(
         }
         (Some(source), []) if input.is_none() && output.is_none() => {
             let source = shown(source);
-            if let Some(swallowed) = swallowed() {
+            // The values of a job's options were not typed.
+            if let Some(swallowed) = swallowed().filter(|_| args.job.is_none()) {
                 return Err(format!("SRC or DST is missing: {swallowed}, and {source} is left"));
             }
             return Err(format!(
-                "there is no output\n\n  tip: name it after the source: dircopy {verb}{source} DST"
+                "there is no output\n\n  tip: name it after the source: dircopy {verb}{job}{source} DST"
             ));
         }
         (Some(stray), _) => {

@@ -327,6 +327,11 @@ fn an_option_that_took_a_path_is_named() {
         .run()
         .assert_code(2)
         .assert_says("SRC or DST is missing: --exclude took src as its value, and dst is left");
+    // What a job says took nothing.
+    let job = format!("log = '{}/src'", scene.root().display());
+    std::fs::write(scene.path("job.toml"), job).unwrap();
+    let run = scene.bare(["--job", "job.toml", "src"]).run();
+    run.assert_code(2).assert_says("there is no output").assert_says("--job job.toml src DST");
     // What is no path was meant as the value.
     scene.bare(["--exclude", "*.tmp", "src"]).run().assert_code(2).assert_says("dircopy src DST");
 }
