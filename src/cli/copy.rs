@@ -1,6 +1,6 @@
 //! A copy by `dircopy`, from its arguments to its exit code.
 
-use std::{ffi::OsStr, ffi::OsString, path::Path, path::PathBuf, sync::Arc, thread::Builder};
+use std::{ffi::OsString, path::Path, path::PathBuf, sync::Arc, thread::Builder};
 
 use crossbeam_channel::bounded;
 use jiff::Timestamp;
@@ -78,7 +78,6 @@ pub fn copy(
         }
     };
     let restored = jobs.first().filter(|job| job.options.restore).map(|_| source);
-    let restored = restored.filter(|path| is_generation(path));
     let requires_mounts = jobs.iter().all(|job| job.options.require_mount);
     let summary = CopySummary {
         args: &args,
@@ -107,11 +106,6 @@ pub fn copy(
     session.end(&RunResult::Copied(&reports), exit, is_quiet, |exit, amiss| {
         summary.verdict(exit, amiss)
     })
-}
-
-/// True if it is called as a generation: which of several trees was taken is not in the command.
-fn is_generation(path: &Path) -> bool {
-    path.file_name().and_then(OsStr::to_str).and_then(DatedName::parse).is_some()
 }
 
 /// One for what is of all outputs, and one for each.

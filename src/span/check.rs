@@ -7,10 +7,10 @@
 use std::{io, path::Path, path::PathBuf};
 
 use crate::{
-    error::Deed, error::Error, error::Result, path::Examples, path::RelPath, span::called,
-    span::disks::Member, span::disks::SpanNote, span::disks::is_called, span::disks::lists_in,
-    span::disks::name_of, span::in_words, span::index::read_list, span::memory::Memory,
-    state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
+    error::Deed, error::Error, error::Result, path::Examples, path::RelPath, path::count,
+    span::called, span::disks::Member, span::disks::SpanNote, span::disks::is_called,
+    span::disks::lists_in, span::disks::name_of, span::in_words, span::index::read_list,
+    span::memory::Memory, state::FinishedManifest, state::Missing, state::Note, state::PrivateDir,
     state::record::numbers, sys::Dir, tree::JoinReader, tree::PathRecord, tree::SortedRecords,
     tree::Sorter, tree::by_path,
 };
@@ -71,6 +71,17 @@ pub fn is_empty_disk(dir: &Path, state: Option<&Path>) -> Option<bool> {
     let disk = HereDisk::open(dir, state).ok()??;
     let own = disk.note.as_ref()?.members.iter().find(|it| disk.name.as_ref() == Some(&it.name))?;
     Some(own.files == 0 && disk.is_untouched())
+}
+
+/// Which disk of a span the directory is, in words, where others have files too: by this user's record there.
+pub fn one_of_several(dir: &Path, state: Option<&Path>) -> Option<String> {
+    let disk = HereDisk::open(dir, state).ok()??;
+    let all = &disk.note.as_ref()?.members;
+    let is_it = |it: &Member| disk.name.as_ref() == Some(&it.name);
+    let number = all.iter().position(is_it)? + 1;
+    let elsewhere: u64 = all.iter().filter(|it| !is_it(it)).map(|it| it.files).sum();
+    let (of, files) = (all.len(), count(elsewhere, "file"));
+    (elsewhere > 0).then(|| format!("disk {number} of {of} of a span, whose others have {files}"))
 }
 
 impl SpanCheck {

@@ -13,7 +13,7 @@ mod memory;
 mod place;
 mod plan;
 
-pub use check::{FoundInIndex, OpenSpan, SpanCheck, is_empty_disk};
+pub use check::{FoundInIndex, OpenSpan, SpanCheck, is_empty_disk, one_of_several};
 pub use place::SpanOrder;
 
 use std::{

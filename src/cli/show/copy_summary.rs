@@ -1,6 +1,6 @@
 //! The closing summary of a copy: what happened at each output, and a line for each. The verdict over all is beside it.
 
-use std::{path::Path, path::PathBuf, time::Duration};
+use std::{ffi::OsStr, path::Path, path::PathBuf, time::Duration};
 
 use crate::{
     cli::args::copy::CopyArgs, cli::copy::ProtectedTree, cli::copy::begin_of_named,
@@ -12,8 +12,8 @@ use crate::{
     cli::show::stream_summary::waiting, cli::show::verify_messages::tell_parity, copy::Counts,
     copy::Ending, copy::Report, error::Error, error::Result, io::HashedFrom,
     manifest::ManifestName, manifest::archive::bag::DECLARATION, part::Tally,
-    part::content::Method, path::Shown, path::count, sys::Dir, sys::ResidentBytes, tree::Policy,
-    verify::lists_by_name,
+    part::content::Method, path::Shown, path::count, state::DatedName, sys::Dir,
+    sys::ResidentBytes, tree::Policy, verify::lists_by_name,
 };
 
 /// Below this, the shares of the stages say nothing.
@@ -39,6 +39,11 @@ pub struct CopySummary<'a> {
     pub is_any_absent: bool,
     /// For each disk of a span whether it was not here at all.
     pub away: &'a [bool],
+}
+
+/// True if it is called as a generation: which of several trees was taken is not in the command.
+fn is_generation(path: &Path) -> bool {
+    path.file_name().and_then(OsStr::to_str).and_then(DatedName::parse).is_some()
 }
 
 impl CopySummary<'_> {
@@ -102,7 +107,8 @@ impl CopySummary<'_> {
             [Ok(report)] => self.output_rows(report),
             _ => self.rows_of_several(),
         };
-        self.restored.iter().for_each(|tree| rows.row("from", Shown::path(tree)));
+        let generation = self.restored.filter(|tree| is_generation(tree));
+        generation.iter().for_each(|tree| rows.row("from", Shown::path(tree)));
         let lists = self.reports.iter().flatten().filter_map(|report| report.media_list.as_ref());
         lists.for_each(|path| rows.row("media list", Shown::path(path)));
         for report in self.protected.iter().filter_map(|(_, ran)| ran.as_ref().ok()) {

@@ -6,7 +6,7 @@ use crate::{
     cli::exit::Exit, cli::exit::TIME_IS_UP, cli::show::copy_summary::CopySummary,
     cli::show::rows::contents, cli::show::rows::warn, copy::Counts, copy::Ending, copy::Lost,
     copy::Report, copy::before::check::lacks_disk, error::Result, path::Shown, path::count,
-    state::DatedName, sys::Dir,
+    span::one_of_several, state::DatedName, sys::Dir,
 };
 
 const INTERRUPTED: &str = "INTERRUPTED";
@@ -137,13 +137,22 @@ impl CopySummary<'_> {
             _ => "everything".to_owned(),
         };
         format!(
-            "{what} at {}{}{}{}{}",
+            "{what} at {}{}{}{}{}{}",
             self.place(),
             self.proof_of_all(),
             self.places(),
             self.unlike_listed(),
-            self.copied_anew()
+            self.copied_anew(),
+            self.lacks_disks()
         )
+    }
+
+    /// The remark that what was brought back is only a part of what was copied.
+    fn lacks_disks(&self) -> String {
+        let state = self.args.unattended.state.as_deref();
+        let disk = self.restored.and_then(|tree| one_of_several(tree, state));
+        let told = |of| format!("; it was {of}: restore each of them to the same DST");
+        disk.map(told).unwrap_or_default()
     }
 
     fn place(&self) -> String {

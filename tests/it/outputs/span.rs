@@ -552,3 +552,22 @@ fn a_full_disk_is_told_with_its_files() {
     let run = span(&scene, &["d1", "--overwrite-policy", "always"]);
     run.assert_code(1).assert_prints(&["d1 is full: ", " of 6 files are done"]);
 }
+
+/// One disk has only its part of what was copied.
+#[test]
+fn what_is_brought_back_from_one_disk_is_said_to_be_a_part() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, _mounts) = disks(2);
+    (0..9).for_each(|file| _ = scene.src.file(format!("{file}"), content(500_000)));
+    span(&scene, &["d1", "d2"]).assert_code(0);
+    let all: Vec<usize> = ["d1", "d2"].iter().map(|disk| has(&scene, disk).len()).collect();
+    assert!(all[0] > 0 && all[1] > 0, "{all:?}");
+    for (number, others) in [(1, all[1]), (2, all[0])] {
+        let disk = format!("d{number}");
+        let run = scene.bare(["restore", &disk, "back"]).run();
+        let part = format!("it was disk {number} of 2 of a span, whose others have {others} file");
+        run.assert_code(0).assert_prints(&["done: ", &part]);
+    }
+    shell(&scene, "for n in $(seq 0 8); do cmp src/$n back/$n; done");
+}
