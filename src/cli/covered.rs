@@ -492,7 +492,10 @@ fn verdict(job: &CoveredJob, report: &CoveredReport, amiss: u64) -> (Exit, Strin
                 count(report.failed, "entry")
             ),
         ),
-        () => (Exit::Incomplete, "something changed at a place meanwhile".to_owned()),
+        () => (
+            Exit::Incomplete,
+            "something changed at a place meanwhile, or could not be read twice".to_owned(),
+        ),
     };
     (verdict.0, format!("not covered: {}; do not erase {}", verdict.1, Shown::path(&job.source)))
 }

@@ -19,7 +19,7 @@ use crate::{
     tree::pass::each_below,
     verify::covered::lists::Known,
     verify::covered::places::is_private,
-    verify::covered::{Contents, CoveredJob, CoveredReport, Found, Proof, Standing},
+    verify::covered::{Contents, CoveredJob, CoveredReport, Found, Proof, Standing, changed},
     verify::list_diff::{is_own, is_passing},
     verify::scrub::Verified,
     verify::target::BELOW_PAYLOAD,
@@ -188,14 +188,6 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The error about a directory that changed while it was read, or others were.
-pub fn changed(path: &Path, what: &str) -> Error {
-    let finding = format!(
-        "something was changed, added or removed {what}: run it again when nothing writes there"
-    );
-    Error::finding(DEED, path, finding)
-}
-
 fn sum_of_entry(path: &RelPath, stat: &Stat) -> u64 {
     let mut hasher = DefaultHasher::new();
     (path, stat.id, stat.size, stat.mtime, stat.ctime).hash(&mut hasher);
@@ -259,7 +251,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Adds its files to `contents`, but for those of `inodes`, which were read; returns the number of those of which
-    /// nothing is known, and the sum over what all are.
+    /// nothing is known, and the sum over what all are. `warn` hears what cannot be looked at.
     ///
     /// # Errors
     /// What is sorted cannot be kept.
@@ -268,12 +260,12 @@ impl<'a> Tree<'a> {
         place: usize,
         inodes: &mut HashSet<Identity>,
         observer: &EventObserver<'_>,
+        warn: &dyn Fn(Error),
         contents: &mut Contents<'_>,
     ) -> Result<(u64, u64)> {
         let mut reader = FileReader::new(observer, Algorithms::default().with(Algorithm::Sha256));
         let mut unknown = 0;
-        let warn = |error: Error| (observer.listen)(&Event::Warning(&error));
-        let sum = Self::each(self.path, observer, &warn, &mut |entry, stat| {
+        let sum = Self::each(self.path, observer, warn, &mut |entry, stat| {
             let is_again = self.job.read && stat.links > 1 && !inodes.insert(stat.id);
             if !is_again
                 && !self.add(place, entry, stat, &mut reader, contents)?
@@ -290,8 +282,8 @@ impl<'a> Tree<'a> {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn sum_of(path: &Path, observer: &EventObserver<'_>) -> Result<u64> {
-        Self::each(path, observer, &|_| (), &mut |_, _| Ok(()))
+    pub fn sum_of(path: &Path, observer: &EventObserver<'_>, warn: &dyn Fn(Error)) -> Result<u64> {
+        Self::each(path, observer, warn, &mut |_, _| Ok(()))
     }
 
     /// The names of given lists that a file of a tree has, whatever it is called. What cannot be looked at has none, as

@@ -13,6 +13,7 @@ pub use content::{Recorded, Tree};
 pub use lists::{refuse_index, time_of_list};
 
 use std::{
+    cell::RefCell,
     collections::{BTreeSet, HashSet},
     io,
     path::Path,
@@ -307,6 +308,14 @@ impl Contents<'_> {
     }
 }
 
+/// The error about a directory that changed while it was read, or others were.
+fn changed(path: &Path, what: &str) -> Error {
+    let finding = format!(
+        "something was changed, added or removed {what}: run it again when nothing writes there"
+    );
+    Error::finding(content::DEED, path, finding)
+}
+
 impl CoveredJob {
     /// The paths of the places.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
@@ -345,18 +354,29 @@ impl CoveredJob {
             place.trees.first().filter(|_| !self.read).map_or(Ok(()), |tree| make_durable(tree))?;
             for tree in &place.trees {
                 let opened = Tree::open(tree, self, observer)?;
-                let read = opened.read(number, &mut inodes, observer, &mut contents)?;
+                let unread = RefCell::new(None);
+                let warn = |error| {
+                    (observer.listen)(&Event::Warning(&error));
+                    unread.borrow_mut().get_or_insert(error);
+                };
+                let read = opened.read(number, &mut inodes, observer, &warn, &mut contents)?;
                 report.places[number].unknown += read.0;
-                sums.push((tree, read.1));
+                sums.push((tree, read.1, unread));
             }
         }
         report.unusable = self.read_lists(observer, &prefixes, &mut contents, &mut report)?;
         source.read(observer, &mut contents, &mut report)?;
         // Other places, and the source, may have been read for hours since.
-        for (tree, sum) in sums {
-            if Tree::sum_of(tree, observer)? != sum && !observer.stop.is_requested() {
+        for (tree, sum, unread) in sums {
+            let warn = |error| _ = unread.borrow_mut().get_or_insert(error);
+            if Tree::sum_of(tree, observer, &warn)? != sum && !observer.stop.is_requested() {
                 report.changed += 1;
-                let error = content::changed(tree, "since it was looked at");
+                // What could be looked at only once may be the difference.
+                let unread = unread.take().filter(|error| error.kind().is_some());
+                let error = match unread {
+                    Some(error) => error.of_deed(content::DEED),
+                    None => changed(tree, "since it was looked at"),
+                };
                 (observer.listen)(&Event::Failed(&error));
             }
         }

@@ -846,3 +846,21 @@ fn trash_and_what_is_not_finished_do_not_count_in_a_list() {
         assert_eq!(run.code, Some(code), "{name}: {}{}", run.out(), run.err());
     }
 }
+
+/// What could be looked at only once of two times was called a change.
+#[test]
+fn too_few_descriptors_are_the_cause_that_is_named() {
+    let scene = Scene::new();
+    scene.src.file("x/1", "1").file("y/z/2", "2");
+    copied(&scene, &["a"]);
+    let mut told = 0;
+    for limit in 5..12 {
+        let covered = scene.bare(["covered", "src", "a"]);
+        let run = covered.after(&format!("ulimit -n {limit}")).run();
+        if run.err().contains("cannot look for copies in") {
+            assert!(!run.err().contains("something was changed, added"), "{}", run.err());
+            told += u32::from(run.err().contains("cannot take for covered a/"));
+        }
+    }
+    assert!(told > 0);
+}
