@@ -223,7 +223,7 @@ impl Committer<'_> {
             // A list that came with the source belongs to the source.
             let is_copied = known.has_heard_of(list.as_bytes());
             let is_ours = handle.stat(list.as_ref(), false).is_ok_and(|stat| is_made_here(&stat));
-            if is_of_run || is_copied || !is_ours {
+            if is_of_run || is_copied || !is_ours || is_listed(handle, name, &list) {
                 continue;
             }
             let finding = format!(
@@ -246,6 +246,13 @@ impl Committer<'_> {
 /// copied is made durable. One whose entry was changed later was copied here, with the time of the original, or touched
 /// for a reason that is not known.
 const MADE_HERE: i64 = 3600;
+
+/// True if the `manifest` lists the file `name`: this run copied it. What cannot be read is not told of.
+fn is_listed(root: &Dir, manifest: &OsStr, name: &str) -> bool {
+    let look =
+        || each_name(Entries::of_all(root.open_file(manifest, false)?), |it| it == name.as_bytes());
+    look().unwrap_or(true)
+}
 
 /// True if a file was made where it is, and neither copied there nor touched since.
 pub fn is_made_here(stat: &Stat) -> bool {

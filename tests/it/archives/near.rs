@@ -268,3 +268,19 @@ fn a_list_that_cannot_be_written_is_named() {
         assert_eq!(shell(&scene, "find dst -name SHA256SUMS -printf x"), "xxxx");
     }
 }
+
+/// A file of the user that is called like a list of lists is none.
+#[test]
+fn a_file_of_the_source_is_no_list_of_an_earlier_run() {
+    for args in [&[][..], &["--generations"], &["--bag"]] {
+        let scene = Scene::new();
+        scene.src.file("dircopy-20200101T000000Z.dirs", "bob").file("a", "a");
+        scene.src.file("dircopy-20200101T000000Z.sides", "bob");
+        for night in ["first", "second"] {
+            let run = scene.copy(args);
+            run.assert_code(0);
+            assert!(!run.err().contains("vouch for"), "{args:?}: {}", run.err());
+            scene.src.file(night, "x");
+        }
+    }
+}
