@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::state::{
-    Knowledge, Missing, Note, OpenedDir, Origin, PrivateDir, Trace, private_dir::NAME,
+    Knowledge, Missing, Note, OpenedDir, Origin, PrivateDir, Row, Trace, private_dir::NAME,
 };
 use crate::{
     chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
@@ -381,6 +381,38 @@ impl Tree {
         let (digest, _) = known.digest(path, bad.digest.algorithm())?;
         let trace = known.recorded_trace(path, &mut NextLine::default());
         trace.filter(|trace| digest == bad.digest && *trace != Trace::UNKNOWN)
+    }
+
+    /// Hands to `see` each file that no manifest lists any more, because a run found it to be something else than
+    /// recorded or could not read it, and its row. Nothing of a record that a later run did not go on with.
+    ///
+    /// # Errors
+    /// A manifest or a record cannot be read.
+    pub fn each_dropped(
+        &self,
+        stop: &Stop,
+        mut see: impl FnMut(&RelPath, &Row) -> Result<()>,
+    ) -> Result<()> {
+        let known = self.known();
+        if !known.has_records() || known.is_behind() {
+            return Ok(());
+        }
+        for (target, manifest) in self.targets.iter().zip(&self.manifests) {
+            let fail = |error| Error::io("read the manifest", &target.manifest, error);
+            let mut manifest = manifest.try_clone().map_err(fail)?;
+            manifest.rewind().map_err(fail)?;
+            let mut lines = ManifestLines::new(target, manifest);
+            while let Some(line) = lines.next_file().map_err(fail)? {
+                known.settle(line.path.as_bytes());
+                if line.number.is_multiple_of(ASK) && stop.is_requested() {
+                    return Ok(());
+                }
+            }
+        }
+        known.unsettled(&|| stop.is_requested(), |path, unsettled| {
+            let row = unsettled.remembered.row.filter(|row| !row.sure);
+            row.map_or(Ok(()), |row| see(path, &row))
+        })
     }
 
     fn known(&self) -> &Knowledge {

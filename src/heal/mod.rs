@@ -6,6 +6,7 @@
 //! is written in place, no digest is ever new, and a file is the old one or the right one at any moment.
 
 mod bad;
+mod dropped;
 mod from_parity;
 mod from_rescue;
 mod mend;
@@ -22,13 +23,13 @@ use crate::{
     error::Error, error::Result, event::Observer, event::Stop, hash::Digest, hash::Stream,
     heal::bad::BadFile, heal::bad::BadFiles, heal::bad::Conflicts, heal::bad::Harm,
     heal::bad::Keeping, heal::bad::ListedTree, heal::bad::Tree, heal::bad::Unhealed,
-    heal::bad::Unmended, heal::from_parity::TreeParity, heal::from_rescue::note_unlisted,
-    heal::mend::Mender, io::AlignedBuffer, io::ChainedContent, parity::ParityDir, path::RelPath,
-    staged::refuse_moved, state::Missing, sys::ALIGNMENT, sys::Dir, sys::Medium, sys::stat::Stat,
-    tree::LastDir, tree::Patience, verify::Bag, verify::Expanded, verify::Finding,
-    verify::FindingListener, verify::FindingObserver, verify::Findings, verify::ManifestAt,
-    verify::Mend, verify::PartOf, verify::Target, verify::VerifyJob, verify::VerifyReport,
-    verify::expand,
+    heal::bad::Unmended, heal::dropped::note_dropped, heal::from_parity::TreeParity,
+    heal::from_rescue::note_unlisted, heal::mend::Mender, io::AlignedBuffer, io::ChainedContent,
+    parity::ParityDir, path::RelPath, staged::refuse_moved, state::Missing, sys::ALIGNMENT,
+    sys::Dir, sys::Medium, sys::stat::Stat, tree::LastDir, tree::Patience, verify::Bag,
+    verify::Expanded, verify::Finding, verify::FindingListener, verify::FindingObserver,
+    verify::Findings, verify::ManifestAt, verify::Mend, verify::PartOf, verify::Target,
+    verify::VerifyJob, verify::VerifyReport, verify::expand,
 };
 
 // A run from beginning to end: the check, and then what it found bad.
@@ -107,6 +108,9 @@ impl HealJob {
         let mut bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
         let warn = |error: Error| listen(&Target::none(), &Finding::Warning(error));
         let healed = trees.get(..self.check.dirs.len().max(1)).unwrap_or(&trees);
+        if self.check.manifests.is_empty() {
+            note_dropped(healed, &mut bad, &mut report.counts, stop, listen);
+        }
         note_unlisted(healed, &mut bad, &mut report.counts, listen);
         let mender = Mender {
             parity: TreeParity::open_all(healed, self.dry_run, stop, &warn),

@@ -2,9 +2,9 @@
 //!
 //! Lines of the manifest are gathered by the sizes of their files. Once there are enough of one size, their parity is
 //! made. A file that is not as it is listed is named and left out: parity of rot would keep the rot. Sets that are
-//! whole and of what is listed stay, and of their files only those are read that have another size or time by now. One
-//! that is not goes only when each of its files that is still listed so has parity elsewhere: until then it may be all
-//! that there is.
+//! whole and of what is listed or on record stay, and of their files only those are read that have another size or time
+//! by now. One that is not goes only when each of its files that is still listed so has parity elsewhere: until then it
+//! may be all that there is.
 
 use std::{ffi::OsString, fs::File, io, io::Seek, path::PathBuf, sync::Arc, time::Instant};
 
@@ -134,7 +134,7 @@ struct Run<'a> {
     means: Means<'a>,
     dir: &'a ParityDir,
     index: ParityIndex,
-    /// Of the entries of the index, those that are listed with their digests, and …
+    /// Of the entries of the index, those that are listed or on record with their digests, and …
     listed: Vec<bool>,
     /// … those that have parity in a set that stays, or a new one.
     renewed: Vec<bool>,
@@ -238,6 +238,14 @@ impl Run<'_> {
                 listed[entry] |= is_same;
             }
         })?;
+        if !listed.iter().all(|is_listed| *is_listed) {
+            // What a run found rotten it lists no more, and keeps on record: this parity may be all that mends it.
+            self.by.target.each_recorded(&|| stop.is_requested(), |path, digest| {
+                for (entry, _, is_same) in index.entries(path, digest) {
+                    listed[entry] |= is_same;
+                }
+            })?;
+        }
         let share = self.by.share;
         let is_enough =
             |set: &crate::parity::KnownSet| share.is_none_or(|share| set.share == Some(share));
@@ -390,7 +398,7 @@ impl Run<'_> {
         self.tell(found(wanted, verdict, 0));
     }
 
-    /// Removes the sets of what is listed no more, or has parity elsewhere by now.
+    /// Removes the sets of what is neither listed nor on record any more, or has parity elsewhere by now.
     fn remove_old(&mut self) {
         let mut is_needed = vec![false; self.index.sets.len()];
         for (entry, (listed, renewed)) in self.listed.iter().zip(&self.renewed).enumerate() {

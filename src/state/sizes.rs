@@ -29,6 +29,11 @@ pub struct RecordedTree<'a> {
 }
 
 impl RecordedSizes {
+    /// All that is on record. `tree` is asked once.
+    pub fn known<'a>(&self, tree: impl FnOnce() -> Option<RecordedTree<'a>>) -> Option<&Knowledge> {
+        self.0.get_or_init(|| tree()?.load()).as_ref()
+    }
+
     /// The size on record of the content with this digest at `path`. `tree` is asked once.
     pub fn size_of<'a>(
         &self,
@@ -36,7 +41,7 @@ impl RecordedSizes {
         digest: &Digest,
         tree: impl FnOnce() -> Option<RecordedTree<'a>>,
     ) -> Option<u64> {
-        self.0.get_or_init(|| tree()?.load()).as_ref()?.size_of(path, digest)
+        self.known(tree)?.size_of(path, digest)
     }
 
     /// The same, if a file of this size is something else. Of a small one nothing is asked.
@@ -60,8 +65,7 @@ impl RecordedSizes {
         there: &Stat,
         tree: impl FnOnce() -> Option<RecordedTree<'a>>,
     ) -> bool {
-        let known = self.0.get_or_init(|| tree()?.load());
-        let trace = known.as_ref().and_then(|known| known.trace_of(path, digest));
+        let trace = self.known(tree).and_then(|known| known.trace_of(path, digest));
         trace.is_some_and(|trace| (trace.size, trace.mtime) == (there.size, there.mtime))
     }
 }

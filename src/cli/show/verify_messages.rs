@@ -61,10 +61,11 @@ pub fn unproven(
 }
 
 /// Where a file is listed.
-fn line_at(line: u64, manifest: &Shown<'_>) -> String {
-    match line {
-        0 => "expected by an earlier copy".into(),
-        line => format!("line {line} of {manifest}"),
+fn line_at(line: u64, verdict: &Verdict, manifest: &Shown<'_>) -> String {
+    match (line, verdict) {
+        (0, Verdict::Missing) => "expected by an earlier copy".into(),
+        (0, _) => "as an earlier run recorded it; a later one dropped it from the list".into(),
+        (line, _) => format!("line {line} of {manifest}"),
     }
 }
 
@@ -138,7 +139,7 @@ impl VerifyMessages {
         let out = |text| Some(ScreenLine::Out(text));
         match finding {
             Finding::File { line, path, verdict, .. } => {
-                let at = line_at(*line, &manifest);
+                let at = line_at(*line, verdict, &manifest);
                 self.file(path, &target.path_of(path), verdict, &at)
             }
             Finding::Converted { line, from, to } => {
@@ -331,7 +332,7 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
         Rival::Dropped(files) => format!(
             "{manifest} does not list {} that earlier ones list and that {} there: runs left out what had changed or \
              rotted; --complete names all that is not listed, and a copy with --overwrite-policy always replaces what \
-             the source still has (move the rest away, or bring it back from another copy)",
+             the source still has (heal mends the rest from parity or another copy; move away what it cannot mend)",
             count(files, "file"),
             if files == 1 { "is" } else { "are" }
         ),

@@ -24,6 +24,12 @@ use crate::{
 /// Number of bytes of lines that are written at a time.
 const LINE_BYTES: usize = 1 << 20;
 
+/// What becomes of a file that has rotted: it leaves, …
+const GOES: &str = "; it leaves the output, as it has left the source";
+
+/// … or waits to be mended.
+const STAYS: &str = "; heal mends it from parity or another copy";
+
 /// The fate of a file that this run did not come upon.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
@@ -289,11 +295,10 @@ impl<'a> CarriedLines<'a> {
         let known = self.context.shared.known;
         known.iter().for_each(|known| known.refute(path.as_bytes(), there));
         self.remember(path, remembered, Trace::of(there));
-        // Nothing more is said: the size and time that it had are not always known.
+        // The size and time that it had are not always known.
         let why = "its content is not what an earlier run recorded, and this run did not copy it";
         let error = Error::finding("list any longer", self.root.path_below(path), why);
-        let note = if self.goes { "; it leaves the output, as it has left the source" } else { "" };
-        CarryResult::Decayed(error.with_note(note))
+        CarryResult::Decayed(error.with_note(if self.goes { GOES } else { STAYS }))
     }
 
     /// The row of a file that was read, has this digest and is as it is remembered.

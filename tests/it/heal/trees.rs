@@ -21,6 +21,27 @@ fn damaged() -> Scene {
     scene
 }
 
+/// What a run named as rotten, and lists no more, is mended as what is listed.
+#[test]
+fn what_a_run_dropped_as_rotten_is_taken_from_another_tree() {
+    let scene = Scene::new();
+    scene.src.file("a", content(50_000)).file("b", "b").file("c", "c");
+    copies(&scene, &["A", "B"], &[]);
+    for file in ["A/a", "A/b"] {
+        rot(&scene, file, &[0]);
+    }
+    shell(&scene, "rm src/a src/b B/b");
+    scene.command_to(scene.src.root(), scene.path("A"), ["-q"]).run().assert_code(4);
+    let run = heal(&scene, &["A", "--from-tree", "B"]);
+    run.assert_code(4).assert_says("not healed: A/b: no tree has it good");
+    assert_eq!(healed(&run), ["A/a: 48.83 KiB from B"]);
+    shell(&scene, "cmp A/a B/a");
+    // Who names the list has what that lists.
+    let newest = shell(&scene, "ls A/*.sha256sum | tail -n 1");
+    let run = heal(&scene, &["-m", newest.trim(), "A", "B"]);
+    assert!(!run.assert_code(0).err().contains("A/b"), "{}", run.err());
+}
+
 #[test]
 fn damage_in_every_copy_is_no_obstacle() {
     for args in [&["-q"][..], &["--from", "cache", "--simd", "off", "-j1"]] {

@@ -392,6 +392,62 @@ fn a_set_of_an_earlier_content_goes() {
     assert!(!run.assert_code(0).err().contains("earlier content"), "{}", run.err());
 }
 
+/// A file that a run named as rotten, and lists no more, keeps the parity that may be all that can mend it, whatever is
+/// done next; and that mends it without being told by which list.
+#[test]
+fn what_a_run_dropped_as_rotten_is_mended() {
+    for (args, in_source) in [(&[][..], false), (&["--overwrite-policy", "never"], true)] {
+        for next in ["protect", "heal"] {
+            let scene = copied();
+            protect(&scene, &["--parity", "30%"]).assert_code(0);
+            let (before, list) = (sets(&scene), shell(&scene, "ls dst/*.sha256sum"));
+            flip(&scene.path("dst/d1/f7"), 150_000);
+            if !in_source {
+                std::fs::rename(scene.path("src/d1/f7"), scene.path("was")).unwrap();
+            }
+            let run = scene.copy(args);
+            run.assert_code(if in_source { 1 } else { 4 });
+            run.assert_says("dst/d1/f7: its content is not what an earlier run recorded");
+            if next == "heal" {
+                let dry = heal(&scene, &["--dry-run"]);
+                dry.assert_code(4).assert_says("could be healed: dst/d1/f7");
+                dry.assert_says("differs: dst/d1/f7 (as an earlier run recorded it; ");
+                heal(&scene, &[]).assert_code(0).assert_says("healed: dst/d1/f7: ");
+            } else {
+                protect(&scene, &[]).assert_code(0).assert_prints(&["0 sets made"]);
+                heal(&scene, &["-m", list.trim()]).assert_code(0).assert_says("healed: dst/d1/f7");
+            }
+            assert_eq!(sets(&scene), before);
+            shell(&scene, if in_source { "cmp src/d1/f7 dst/d1/f7" } else { "cmp was dst/d1/f7" });
+            // The next copy lists it again.
+            scene.copy(args).assert_code(0);
+            shell(&scene, "grep -q '  d1/f7$' $(ls dst/*.sha256sum | tail -n 1)");
+            protect(&scene, &[]).assert_code(0);
+            assert_eq!(sets(&scene), before);
+        }
+    }
+}
+
+/// What is gone needs none, and what was edited since is the user's.
+#[test]
+fn what_a_run_dropped_is_not_brought_back_once_it_is_gone_or_edited() {
+    for (deed, is_there) in [("rm dst/d1/f7", false), ("echo mine > dst/d1/f7", true)] {
+        let scene = copied();
+        protect(&scene, &["--parity", "30%"]).assert_code(0);
+        let before = sets(&scene);
+        flip(&scene.path("dst/d1/f7"), 150_000);
+        std::fs::remove_file(scene.path("src/d1/f7")).unwrap();
+        scene.copy(&[]).assert_code(4);
+        shell(&scene, deed);
+        let run = heal(&scene, &[]);
+        assert!(!run.assert_code(0).err().contains("f7:"), "{}", run.err());
+        assert_eq!(scene.path("dst/d1/f7").exists(), is_there);
+        scene.copy(&[]).assert_code(0);
+        protect(&scene, &[]).assert_code(0);
+        assert!(!before.iter().all(|set| sets(&scene).contains(set)), "{:?}", sets(&scene));
+    }
+}
+
 /// The attributes of a file that is made from parity are not those of the parity, which lies in a directory of its own.
 #[test]
 fn a_missing_file_gets_no_list_of_its_directory() {
