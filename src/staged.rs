@@ -5,11 +5,12 @@
 //! runs, and the sweep of the tree ([`cleanup`](crate::tree::cleanup)) removes what a killed run left. Elsewhere no
 //! directory is locked, and another run may be at work beside this one: there the temporary name is made from the name
 //! of the file to come, and the file is locked while it is written. So what has such a name and is locked by no process
-//! was left by a killed run, and the next run that makes the same file removes it.
+//! was left by a killed run, and the next run that makes the same file removes it. What heal makes has a name of both
+//! kinds: the tag is for copies, and the next heal lists no directory.
 
 use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path};
 
-use crate::sys::{Dir, DirListing, PartOwner, stat::Inode, stat::Kind};
+use crate::sys::{Dir, DirListing, PartOwner, PartTag, stat::Inode, stat::Kind};
 use crate::{error::Deed, error::Error, hash::Sha256, sys};
 
 /// So many runs at a time make the same file and are cleaned up after; more get random names.
@@ -61,8 +62,35 @@ impl StagedFile {
         private: bool,
         is_data: &dyn Fn(&OsStr) -> bool,
     ) -> io::Result<Self> {
-        sweep(dir, name, is_data);
-        let (file, name) = create(dir, name, private)?;
+        Self::made_by(PartOwner::default(), dir, name, private, is_data)
+    }
+
+    /// The same, for its owner only, in the tree of an output whose runs this one keeps out: they know it by the tag of
+    /// `owner`. What was left under a name without that is removed too.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of_tree(
+        owner: PartOwner,
+        dir: &Dir,
+        name: &OsStr,
+        is_data: &dyn Fn(&OsStr) -> bool,
+    ) -> io::Result<Self> {
+        if owner.output.is_some() {
+            sweep(dir, name, None, is_data);
+        }
+        Self::made_by(owner, dir, name, true, is_data)
+    }
+
+    fn made_by(
+        owner: PartOwner,
+        dir: &Dir,
+        name: &OsStr,
+        private: bool,
+        is_data: &dyn Fn(&OsStr) -> bool,
+    ) -> io::Result<Self> {
+        sweep(dir, name, owner.output, is_data);
+        let (file, name) = create(dir, name, owner, private)?;
         let claim = sys::keep_locked(&file);
         let mut staged = Self { file: Some(file), claim: None, name, made: None };
         match claim {
@@ -361,14 +389,18 @@ fn remove_dir(dir: &Dir, name: &OsStr, opened: Dir, inside: Inside<'_>) -> io::R
 }
 
 /// Makes the temporary file of the file that is to be called `name`, locked.
-pub fn create(dir: &Dir, name: &OsStr, private: bool) -> io::Result<(File, OsString)> {
-    for number in 0..MOST {
-        let part = part_of(name, number);
+pub fn create(
+    dir: &Dir,
+    name: &OsStr,
+    owner: PartOwner,
+    private: bool,
+) -> io::Result<(File, OsString)> {
+    for part in names_by(name, owner.output) {
         if let Some(file) = dir.create_claimed(&part, private).unless_taken()? {
             return Ok((file, part));
         }
     }
-    let (file, part) = dir.create_part(PartOwner::default())?;
+    let (file, part) = dir.create_part(owner)?;
     if !private && let Err(error) = sys::let_read(&file, |_| sys::new_file_mode()) {
         let _ = dir.remove(&part);
         return Err(error);
@@ -397,8 +429,8 @@ pub fn create_link(dir: &Dir, name: &OsStr, target: &OsStr) -> io::Result<OsStri
 
 /// Removes what killed runs left of the file that was to be called `name`. What cannot be removed is left to
 /// a later run; what `is_data` says is a file of the user stays.
-pub fn sweep(dir: &Dir, name: &OsStr, is_data: &dyn Fn(&OsStr) -> bool) {
-    for part in temporary_names(name) {
+pub fn sweep(dir: &Dir, name: &OsStr, output: Option<PartTag>, is_data: &dyn Fn(&OsStr) -> bool) {
+    for part in names_by(name, output) {
         let is_there = dir.stat(&part, false).is_ok();
         if is_there && !is_data(&part) {
             let _ = dir.remove_abandoned(&part);
@@ -408,12 +440,17 @@ pub fn sweep(dir: &Dir, name: &OsStr, is_data: &dyn Fn(&OsStr) -> bool) {
 
 /// The temporary names that a file which is to be called `name` may have.
 pub fn temporary_names(name: &OsStr) -> impl Iterator<Item = OsString> {
-    (0..MOST).map(|number| part_of(name, number))
+    names_by(name, None)
 }
 
-fn part_of(name: &OsStr, number: u8) -> OsString {
+/// The same in an output whose runs have this tag.
+fn names_by(name: &OsStr, output: Option<PartTag>) -> impl Iterator<Item = OsString> {
+    (0..MOST).map(move |number| part_of(name, number, output))
+}
+
+fn part_of(name: &OsStr, number: u8, output: Option<PartTag>) -> OsString {
     let Sha256(sum) = Sha256::of(&[&[number], name.as_encoded_bytes()]);
-    sys::part_name_of(std::array::from_fn(|i| sum[i]))
+    sys::part_name_of(std::array::from_fn(|i| sum[i]), output)
 }
 
 #[cfg(test)]
@@ -425,13 +462,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let dir = Dir::open(root.path()).unwrap();
         let name = OsStr::new("f");
-        let (first, part) = create(&dir, name, true).unwrap();
-        let (second, other) = create(&dir, name, true).unwrap();
+        let (first, part) = create(&dir, name, PartOwner::default(), true).unwrap();
+        let (second, other) = create(&dir, name, PartOwner::default(), true).unwrap();
         assert!(part != other && sys::is_part_name(&part) && sys::is_part_name(&other));
-        sweep(&dir, name, &|_| false);
+        sweep(&dir, name, None, &|_| false);
         assert_eq!(root.path().read_dir().unwrap().count(), 2);
         drop(first);
-        sweep(&dir, name, &|_| false);
+        sweep(&dir, name, None, &|_| false);
         // Where a part file cannot be locked it stays.
         let left = if cfg!(unix) { 1 } else { 2 };
         assert_eq!(root.path().read_dir().unwrap().count(), left);
@@ -444,12 +481,16 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let dir = Dir::open(root.path()).unwrap();
         let name = OsStr::new("f");
-        std::os::unix::fs::symlink("x", root.path().join(part_of(name, 0))).unwrap();
-        std::fs::create_dir(root.path().join(part_of(name, 1))).unwrap();
-        std::fs::write(root.path().join(part_of(name, 2)), "").unwrap();
-        std::fs::hard_link(root.path().join(part_of(name, 2)), root.path().join("y")).unwrap();
-        sweep(&dir, name, &|_| false);
+        std::os::unix::fs::symlink("x", root.path().join(part_of(name, 0, None))).unwrap();
+        std::fs::create_dir(root.path().join(part_of(name, 1, None))).unwrap();
+        std::fs::write(root.path().join(part_of(name, 2, None)), "").unwrap();
+        std::fs::hard_link(root.path().join(part_of(name, 2, None)), root.path().join("y"))
+            .unwrap();
+        sweep(&dir, name, None, &|_| false);
         assert_eq!(root.path().read_dir().unwrap().count(), 4);
-        assert_eq!(create(&dir, name, true).unwrap().1, part_of(name, 3));
+        assert_eq!(
+            create(&dir, name, PartOwner::default(), true).unwrap().1,
+            part_of(name, 3, None)
+        );
     }
 }

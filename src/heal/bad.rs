@@ -12,11 +12,11 @@ use crate::state::{
 use crate::{
     chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
     hash::Digest, heal::FileCopy, heal::from_rescue::Rescued, heal::parents::DirPlace,
-    heal::parents::Parents, manifest::NextLine, manifest::archive::mhl::is_chain, path::RelPath,
-    path::Shown, staged::StagedFile, sys::Dir, sys::is_on_turning_disk, sys::stat::Identity,
-    tree::Patience, verify::Finding, verify::ManifestLines, verify::Mend, verify::NameHasher,
-    verify::PartOf, verify::Rival, verify::SeenNames, verify::Target, verify::TargetSpec,
-    verify::Verdict,
+    heal::parents::Parents, manifest::NextLine, manifest::archive::bag::PAYLOAD,
+    manifest::archive::mhl::is_chain, path::RelPath, path::Shown, staged::StagedFile, sys::Dir,
+    sys::PartTag, sys::is_on_turning_disk, sys::stat::Identity, tree::Patience, verify::Finding,
+    verify::ManifestLines, verify::Mend, verify::NameHasher, verify::PartOf, verify::Rival,
+    verify::SeenNames, verify::Target, verify::TargetSpec, verify::Verdict,
 };
 
 /// Bytes of what is remembered of bad files. What is left out is told, and is found again by the next run.
@@ -420,6 +420,15 @@ impl Tree {
             let private = self.private.as_ref();
             Knowledge::load(private, &self.dir, &self.root, &|_| false, &|| false).0
         })
+    }
+
+    /// The tag in the names of part files that copies to this tree make where `path` is.
+    pub fn part_tag(&self, path: &RelPath) -> Option<PartTag> {
+        let private = self.private.as_ref()?;
+        let is_in_payload = path.components().next() == Some(PAYLOAD.as_bytes());
+        let payload = is_in_payload.then(|| private.payload(&self.dir, &self.root)).flatten();
+        let private = payload.as_ref().map_or(private, |kept| &kept.private);
+        private.known_secret().ok().flatten().map(|secret| secret.of_parts())
     }
 
     /// The private directory, which keeps other runs out, and notes for later ones.

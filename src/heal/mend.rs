@@ -415,8 +415,10 @@ impl Mender<'_> {
                 Err(Unmended::Barrier("private records are kept there".into()))
             }
             _ if !parents.is_beside_copies() => Err(Unmended::Barrier(EXCHANGED.into())),
-            dir => NewFile::create(dir, name, path, &is_data).map_err(Unmended::from).and_then(
-                |mut new| {
+            dir => {
+                let owner = parents.part_owner(own, &bad.path);
+                let new = NewFile::create(dir, name, path, owner, &is_data);
+                new.map_err(Unmended::from).and_then(|mut new| {
                     let filled = fill(&mut new)
                         .and_then(|filled| self.prove(case, &new, like, &good).map(|()| filled));
                     match filled {
@@ -426,8 +428,8 @@ impl Mender<'_> {
                             Err(why)
                         }
                     }
-                },
-            ),
+                })
+            }
         };
         match filled {
             Ok((filled, file)) => {

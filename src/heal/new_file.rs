@@ -5,7 +5,7 @@ use std::{ffi::OsStr, fs::File, io, io::Seek, io::SeekFrom, path::Path};
 use crate::{
     error::Deed, error::Error, error::Result, hash::Digest, io::ReadBack, io::Segment,
     io::hash_thread::segments, staged::StagedFile, sys, sys::Attributes, sys::Cloned, sys::Dir,
-    sys::Medium, sys::stat::Stat,
+    sys::Medium, sys::PartOwner, sys::stat::Stat,
 };
 
 /// Read and written at once where a whole file is copied.
@@ -22,8 +22,8 @@ pub struct NewFile<'a> {
 }
 
 impl<'a> NewFile<'a> {
-    /// Makes it in `dir`, empty. What a killed run left of it is removed, but for what `is_data` says is a file of
-    /// the tree that has such a name.
+    /// Makes it in `dir`, empty, with the mark of `owner`. What a killed run left of it is removed, but for what
+    /// `is_data` says is a file of the tree that has such a name.
     ///
     /// # Errors
     /// It cannot be made.
@@ -31,9 +31,10 @@ impl<'a> NewFile<'a> {
         dir: &'a Dir,
         name: &OsStr,
         path: &'a Path,
+        owner: PartOwner,
         is_data: &dyn Fn(&OsStr) -> bool,
     ) -> Result<Self> {
-        let staged = StagedFile::of(dir, name, true, is_data).deed("create", path)?;
+        let staged = StagedFile::of_tree(owner, dir, name, is_data).deed("create", path)?;
         Ok(Self { dir, staged, path, makes_holes: false })
     }
 

@@ -371,6 +371,12 @@ impl Parents {
         made.map_or(&self.held.dir, |made| &made.dir)
     }
 
+    /// By what later runs know the part file of `path`: in a directory that was made, by that.
+    pub fn part_owner(&self, tree: &Tree, path: &RelPath) -> PartOwner {
+        let output = if self.made.is_none() { tree.part_tag(path) } else { None };
+        PartOwner { output, shard: None }
+    }
+
     /// Gives the directory that was there its times back, and waits until it is on the device; those that were made and
     /// have not [appeared](Self::appear) are removed. What could not be done is told to `warn`, about `path`.
     ///

@@ -13,8 +13,8 @@ use crate::{
     io::Durability, io::Options, io::Sparse, io::WatchedFile, part::content::CopyTarget,
     part::content::Method, part::content::PartContent, part::resume::Checkpoints, staged,
     staged::SWAPPED, state::set_reference_time, sys, sys::Attributes, sys::CachePolicy, sys::Dir,
-    sys::stat::Inode, sys::stat::Stat, tree::Checkpoint, tree::Journal, tree::OutputDir,
-    tree::SourceEntry, tree::Subject, tree::cleanup,
+    sys::PartOwner, sys::stat::Inode, sys::stat::Stat, tree::Checkpoint, tree::Journal,
+    tree::OutputDir, tree::SourceEntry, tree::Subject, tree::cleanup,
 };
 
 // A part file: the copy while it is not complete, under a name of its own.
@@ -77,9 +77,11 @@ impl Part {
     pub fn create_claimed(options: &Options, target: &CopyTarget) -> Result<Self> {
         let name = &target.entry.name;
         if let Some(dir) = &target.output.handle {
-            staged::sweep(dir, name, &|_| false);
+            staged::sweep(dir, name, None, &|_| false);
         }
-        Self::create_named(options, target, |dir| staged::create(dir, name, true))
+        Self::create_named(options, target, |dir| {
+            staged::create(dir, name, PartOwner::default(), true)
+        })
     }
 
     /// Makes it, by `make` if it needs a name.

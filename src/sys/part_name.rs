@@ -151,15 +151,24 @@ pub fn is_journal_of(name: &OsStr, tag: [u8; PartTag::LEN]) -> bool {
     is_journal_name(name) && end.is_some_and(|end| name.as_encoded_bytes().ends_with(end))
 }
 
-/// The name of a part file that is told from others by `key`, in letters as those of a journal.
-pub fn part_name_of(key: [u8; LETTERS]) -> OsString {
-    of_key(&key, SUFFIX)
+/// The name of a part file that is told from others by `key`, in letters as those of a journal; in an output by fewer
+/// of them, before the tag of its runs.
+pub fn part_name_of(key: [u8; LETTERS], output: Option<PartTag>) -> OsString {
+    let mut letters = small(&key);
+    if let Some(PartTag(tag)) = output {
+        letters.truncate(RANDOM);
+        letters.extend(tag.map(char::from));
+    }
+    format!("{PREFIX}{letters}{SUFFIX}").into()
 }
 
 fn of_key(key: &[u8], suffix: &str) -> OsString {
+    format!("{PREFIX}{}{suffix}", small(key)).into()
+}
+
+fn small(key: &[u8]) -> String {
     const SMALL: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let key = key.iter().map(|byte| char::from(SMALL[usize::from(byte % 32)]));
-    format!("{PREFIX}{}{suffix}", String::from_iter(key)).into()
+    key.iter().map(|byte| char::from(SMALL[usize::from(byte % 32)])).collect()
 }
 
 /// Makes something of this owner under a random name that is not taken. What the name is made of cannot be foretold: it

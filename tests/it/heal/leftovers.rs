@@ -8,10 +8,10 @@ use super::{MIB, copies, heal, healed, is_whole, rot};
 
 const LARGE: usize = 6 * MIB + 77;
 
-/// What a killed run leaves is called like this, for a file called `a.mov`.
-fn part_name() -> String {
+/// A scene whose tree `A` has a bad `a.mov`, and what a run that was killed while it mended that has left there.
+fn killed() -> (Scene, String) {
     let scene = Scene::new();
-    scene.src.file("a.mov", content(LARGE));
+    scene.src.file("a.mov", content(LARGE)).file("b", content(MIB));
     copies(&scene, &["A", "B"], &[]);
     rot(&scene, "A/a.mov", &[7]);
     let strace = Strace::inject(&scene, Strace::RENAMES, "signal=KILL").exactly_on("a.mov");
@@ -19,16 +19,16 @@ fn part_name() -> String {
     assert_eq!(run.signal, Some(9), "{}", run.err());
     let name = shell(&scene, "cd A && ls -A | grep dircopy-part");
     assert_eq!(name.lines().count(), 1, "{name}");
-    name.trim().to_owned()
+    (scene, name.trim().to_owned())
 }
 
 /// A file of the tree that has the name of a part file is the user's, and stays.
 #[test]
 fn a_listed_file_with_the_name_of_a_part_file_stays() {
     need!(Strace);
-    let name = part_name();
-    let scene = Scene::new();
-    scene.src.file("a.mov", content(LARGE)).file(&name, "mine").file("b", content(MIB));
+    let (scene, name) = killed();
+    scene.src.file(&name, "mine");
+    shell(&scene, &format!("rm A/{name}"));
     copies(&scene, &["A", "B"], &[]);
     rot(&scene, "A/a.mov", &[7]);
     let run = heal(&scene, &["A", "B"]);
@@ -37,13 +37,27 @@ fn a_listed_file_with_the_name_of_a_part_file_stays() {
     assert_eq!(scene.tree("A").read(&name), b"mine");
     is_whole(&scene.path("A"));
     // One that is not listed was left by a killed run, and goes.
-    let other = Scene::new();
-    other.src.file("a.mov", content(LARGE));
-    copies(&other, &["A", "B"], &[]);
-    rot(&other, "A/a.mov", &[7]);
-    other.tree("A").file(&name, "left");
+    let (other, name) = killed();
     heal(&other, &["A", "B"]).assert_code(0);
     assert!(!other.path("A").join(&name).exists());
+}
+
+/// Also if a copy is the next run, which knows it for one of its output's runs.
+#[test]
+fn what_a_killed_run_left_is_removed_by_a_copy() {
+    need!(Strace);
+    let (scene, name) = killed();
+    let run = scene.command_to(scene.src.root(), scene.path("A"), ["-q"]).run();
+    run.assert_code(0);
+    assert!(!run.err().contains("no run that keeps its records here"), "{}", run.err());
+    assert!(!scene.path("A").join(&name).exists());
+    is_whole(&scene.path("A"));
+    // Another output's runs know nothing of it, and it stays.
+    let (scene, name) = killed();
+    shell(&scene, &format!("mv A/{name} B"));
+    let run = scene.command_to(scene.src.root(), scene.path("B"), ["-q"]).run();
+    run.assert_code(0).assert_says("no run that keeps its records here made it");
+    assert!(scene.path("B").join(&name).exists());
 }
 
 /// A directory that its owner may not write to is so again after a kill, with the time that it had.
