@@ -58,6 +58,12 @@ impl First {
         let hashed = ReadBack::new().hash(Medium::any(&file), algorithm, is_to_stop, |_| ());
         Ok(hashed.map_err(fail)?.and_then(|hashed| hashed.digest))
     }
+
+    /// True if what is there has the digest that it is listed with.
+    fn is_as_listed(&self, root: &OutputDir, is_to_stop: &dyn Fn() -> bool) -> Result<bool> {
+        let Some(listed) = self.digests.as_ref().map(|it| it.proof) else { return Ok(false) };
+        Ok(self.hash(root, listed.algorithm(), is_to_stop)? == Some(listed))
+    }
 }
 
 /// The first name of a file while further names may come. A file may have names outside the source, which never come,
@@ -272,12 +278,10 @@ pub fn make(
             let Some([one, other]) = contents(root, link, first, is_to_stop)? else {
                 return Ok(FurtherName::without(LinkOutcome::Abandoned));
             };
-            // If the first has what the source has, this one is older, or has rotted.
-            let recorded = first.digests.as_ref().and_then(|it| it.of(Algorithm::Sha256));
-            let is_first_proven = recorded == Some(one);
             if one != other {
                 let error = unlike(root, link, first);
-                if !is_first_proven || policy != Policy::Update {
+                // If the first has what the source has, this one is older, or has rotted.
+                if !first.is_as_listed(root, is_to_stop)? {
                     let remedy = ": one of them is not what the source has; --overwrite-policy always copies it anew";
                     return Err(error.with_note(remedy));
                 }

@@ -273,6 +273,49 @@ fn a_file_of_its_own_becomes_a_link_only_to_its_content() {
     }
 }
 
+/// The first name is copied anew, and the further ones are names of that.
+#[test]
+fn what_has_rotted_under_several_names_is_mended_under_all() {
+    for args in [&["--hard-links"][..], &["--hard-links", "--hash=blake3"]] {
+        let scene = Scene::new();
+        scene.src.file("a", "content").hard_link("d/y", "a").hard_link("z", "a").file("b", "b");
+        scene.copy(args).assert_code(0);
+        shell(&scene, "sleep 0.05; touch -r dst/a stamp; printf X | dd of=dst/a conv=notrunc");
+        shell(&scene, "touch -r stamp dst/a");
+        // Nothing gives way where nothing is to be replaced.
+        scene.copy(&[args, &["--overwrite-policy=never"]].concat()).assert_code(1);
+        assert_eq!(shell(&scene, "cat dst/a dst/d/y dst/z"), "Xontent".repeat(3));
+        let run = scene.copy(args);
+        for name in ["dst/a", "dst/d/y", "dst/z"] {
+            run.assert_code(0).assert_says(&format!("{name}: its content "));
+        }
+        if args.len() == 1 {
+            scene.judge(&run).complete();
+        }
+        assert_eq!(shell(&scene, "cat dst/a dst/d/y dst/z"), "content".repeat(3));
+        assert_eq!(scene.output().stat("z").st_nlink, 3);
+        assert_eq!(scene.copy(args).assert_code(0).err(), "");
+    }
+}
+
+/// Of two names of one file at the source, of which the first has rotted unseen, neither gives way.
+#[test]
+fn a_name_is_not_replaced_by_one_that_is_not_as_listed() {
+    need!(Loop);
+    let disk = Disk::new();
+    disk.files(&["a", "d/z"]);
+    shell(&disk.scene, "cp -p src/a src/d/z");
+    disk.copied(&[]);
+    shell(&disk.scene, "ln -f src/a src/d/z");
+    disk.copied(&[]);
+    disk.rot("a");
+    let run = disk.scene.copy(&["--hard-links"]);
+    run.assert_code(1).assert_says("one of them is not what the source has");
+    shell(&disk.scene, "cmp src/d/z dst/d/z");
+    disk.run(&["--hard-links", "--overwrite-policy=always"]).assert_code(0);
+    shell(&disk.scene, "cmp src/a dst/a; cmp src/d/z dst/d/z");
+}
+
 /// What is on the screen is known, whatever ends the run.
 #[test]
 fn a_run_that_is_killed_after_it_named_rot_leaves_that_on_record() {
