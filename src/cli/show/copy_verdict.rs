@@ -102,11 +102,12 @@ impl CopySummary<'_> {
         }
     }
 
-    /// What to do when the disk of an output is there again. Of several outputs the others know that one is absent.
-    fn again(&self, report: &Report) -> &'static str {
+    /// What to do when a disk is there again. Of several outputs the others know that one is absent; the option looks
+    /// at outputs alone.
+    fn again(&self, report: &Report, is_output: bool) -> &'static str {
         let root = Dir::open(Path::new("/")).and_then(|root| root.stat_self());
         let is_of_system = root.is_ok_and(|root| root.id.dev == report.output_device);
-        match self.requires_mounts || self.outputs.len() > 1 || is_of_system {
+        match !is_output || self.requires_mounts || self.outputs.len() > 1 || is_of_system {
             true => "run the same command",
             false => {
                 "run the same command with --require-mount, which does nothing without the disk"
@@ -311,7 +312,7 @@ impl CopySummary<'_> {
                 text: format!(
                     "the disk of {} is {how}: {there}; connect it and {}",
                     if is_output { called.to_owned() } else { Shown::path(path).to_string() },
-                    if is_output { self.again(report) } else { SOURCE_AGAIN }
+                    self.again(report, is_output)
                 ),
                 names_output: is_output,
             },
@@ -372,10 +373,6 @@ impl CopySummary<'_> {
         }
     }
 }
-
-/// What to do when the disk of the source is there again. Nothing else tells its directory from the one below its mount
-/// point.
-const SOURCE_AGAIN: &str = "run the same command; a source that is named by LABEL=NAME or UUID=ID is refused without its disk";
 
 /// The end of an incomplete copy to an output, as a title and a sentence.
 struct Ended {

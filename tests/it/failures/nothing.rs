@@ -58,7 +58,7 @@ fn a_source_with_nothing_but_what_runs_keep_is_empty() {
     scene.copy(&["--mirror"]).assert_code(0);
     shell(&scene, "rm src/a; mkdir -m 700 src/.dircopy");
     let run = scene.copy(&["--mirror", "--max-delete=100%"]);
-    run.assert_code(2).assert_says("src: it is empty, and the output has 1 files");
+    run.assert_code(2).assert_says("src: it is empty, and the output has 1 file or link");
     assert!(scene.dst.join("a").exists());
     shell(&scene, "cp -a dst/.dircopy src/; mkdir -p src/.dircopy-trash/2026-11-21T020000Z");
     let run = scene.copy(&[]);
@@ -261,9 +261,7 @@ fn the_disk_of_a_source_that_was_pulled_is_asked_for_by_its_name() {
     let last = out.lines().last().unwrap_or_default();
     assert!(last.contains("the disk of src is gone: "), "{last}");
     assert!(!last.contains("--require-mount"), "{last}");
-    let end = "; connect it and run the same command; a source that is named by LABEL=NAME or UUID=ID is refused without \
-               its disk";
-    assert!(last.ends_with(end), "{last}");
+    assert!(last.ends_with("; connect it and run the same command"), "{last}");
 }
 
 #[test]

@@ -126,7 +126,8 @@ fn what_runs_keep_on_a_card_is_named_with_what_to_do() {
     ] {
         let (scene, _mounts) = shelf();
         let file = if kept.ends_with("dircopy-part") { kept.into() } else { format!("{kept}/f") };
-        scene.src.file(file, "kept");
+        // As what runs write begins.
+        scene.src.file(file, "dircopy kept");
         copied(&scene, &["a", "b"]);
         let run = covered(&scene, &["a", "b"], 4);
         assert!(!run.out().contains("lacks files"), "{}", run.out());
