@@ -34,11 +34,8 @@ use crate::error::{Deed, Error, Result};
 use crate::sys::{Dir, DirListing, Medium};
 use crate::{
     hash::Digest, hash::hex, path::RelPath, staged::StagedFile, state::private_dir::NAME,
-    sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
+    state::private_dir::PARITY, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
 };
-
-/// The directory in [`NAME`].
-const PARITY: &str = "parity";
 
 /// The ending of its files.
 const ENDING: &str = ".par2";

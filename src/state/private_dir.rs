@@ -24,6 +24,9 @@ pub const NAME: &str = ".dircopy";
 /// this name in the root of a source is copied either.
 pub const TRASH: &str = ".dircopy-trash";
 
+/// The directory of the parity in it.
+pub const PARITY: &str = "parity";
+
 /// The deed of going by what runs keep there.
 pub const CONSULT: &str = "go by the private record in";
 
@@ -60,12 +63,24 @@ pub fn is_kept_by_runs(root: &Dir, name: &OsStr) -> io::Result<bool> {
             |name: &OsStr| name.to_str().is_some_and(|it| DatedName::parse(it).is_some());
         return listing.try_fold(true, |all, entry| Ok(all && is_dated(&entry?.name)));
     }
-    let (mut is_empty, mut is_written) = (true, false);
+    let (mut is_blank, mut is_written) = (true, false);
     for entry in listing {
-        is_empty = false;
-        is_written |= is_handwritten(&dir, &entry?.name);
+        let name = entry?.name;
+        is_written |= is_handwritten(&dir, &name);
+        is_blank &= is_lock(&dir, &name) || *name == *PARITY && has_only_parity(&dir)?;
     }
-    Ok(is_empty || is_written)
+    Ok(is_blank || is_written)
+}
+
+/// True for an empty file.
+fn is_lock(dir: &Dir, name: &OsStr) -> bool {
+    dir.stat(name, false).is_ok_and(|it| it.kind == Kind::File && it.size == 0)
+}
+
+fn has_only_parity(private: &Dir) -> io::Result<bool> {
+    let is_set = |name: &OsStr| name.as_encoded_bytes().ends_with(b".par2");
+    let listing = DirListing::of(&private.open_dir(PARITY.as_ref(), false)?)?;
+    listing.into_iter().try_fold(true, |only, entry| Ok(only && is_set(&entry?.name)))
 }
 
 fn is_handwritten(dir: &Dir, name: &OsStr) -> bool {

@@ -210,11 +210,23 @@ fn a_directory_called_as_a_private_one_is_named() {
         assert!(scene.dst.join("theirs/film").exists());
         let plan = scene.bare(["plan", "src", "other", "--plan", "plan"]).run();
         plan.assert_code(1).assert_says(&format!("src/{name}: runs keep"));
+        // So is one with a directory that is called like that of parity.
+        shell(&scene, &format!("mkdir aside; mv src/{name} aside/parity; mv aside src/{name}"));
+        scene.copy(&["-q", "--mirror"]).assert_code(1);
+        shell(
+            &scene,
+            &format!("mv src/{name}/parity aside; rmdir src/{name}; mv aside src/{name}"),
+        );
         // What runs keep there is passed over, whoever's they are.
         shell(&scene, &format!("mv src/{name} aside; cp -a dst/.dircopy src/.dircopy"));
         scene.src.file(".dircopy-trash/2026-11-21T020000Z/old", "old");
         let run = scene.copy(&["--mirror", "--max-delete=100%"]);
         run.assert_code(0)
             .assert_says("skipped .dircopy-trash: it is what runs to another output keep");
+        // Also where no copy was made, but parity.
+        scene.tree("tree").file("a", "a");
+        shell(&scene, "cd tree && sha256sum a > dircopy-20260101T000000Z.sha256sum");
+        scene.ended(&["protect", "tree"], 0);
+        scene.ended(&["-q", "tree", "copied"], 0);
     }
 }
