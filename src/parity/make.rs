@@ -197,7 +197,7 @@ impl PlannedSet {
             let column = from..slice.min(from + width);
             let len = column.end - from;
             let mut added = Sums::new(self.recovery, len as usize);
-            let (mut md5s, mut listed) = (FileSums::new(), ListedDigests::new());
+            let (mut md5s, mut listed) = (FileSums::new(&self.set.files), ListedDigests::default());
             let files = &self.set.files;
             let pass = Pass::new(self, means, column.clone(), len, &bases);
             pass.run(unfit, |batch, beside| {
@@ -249,7 +249,7 @@ impl PlannedSet {
 
     /// Reads the files for their sums alone; false if one does not fit, or the run is to stop.
     fn take_sums(&mut self, width: u64, means: &Means<'_>, unfit: &mut AllUnfit) -> bool {
-        let (mut md5s, mut listed) = (FileSums::new(), ListedDigests::new());
+        let (mut md5s, mut listed) = (FileSums::new(&self.set.files), ListedDigests::default());
         let mut slices = SliceSums::new(self.set.slices(), self.set.slice);
         let (column, files) = (0..self.set.slice, &self.set.files);
         Pass::new(self, means, column, width, &[]).run(unfit, |batch, beside| {

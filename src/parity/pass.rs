@@ -1,7 +1,8 @@
 //! One reading of the files of a set, whole or a column of their slices: batch by batch, each of which is worked on
-//! while the next one is read.
+//! while the next one is read. A batch has parts of two files, where these are large, because their MD5s take half the
+//! time side by side.
 
-use std::{fs::File, ops::Range};
+use std::{collections::VecDeque, fs::File, ops::Range};
 
 use crate::sys::{Dir, Medium, stat::Stat};
 use crate::tree::LastDir;
@@ -11,6 +12,13 @@ use super::{field::power, packets::SetFile, sums::Term};
 
 /// Bytes of products between two looks whether the run is to stop: half a second on two cores.
 const MOST_PRODUCTS: u64 = 1 << 32;
+
+/// Large files that are read in turn, …
+const SIDE_BY_SIDE: usize = 2;
+
+/// … so many bytes of one before the other, or fewer where there is less memory: a disk that takes 8 ms to go to the
+/// other reads for 112 ms meanwhile.
+const STRETCH: u64 = MOST_BATCH as u64 / SIDE_BY_SIDE as u64;
 
 /// Which part of which slice something is.
 #[derive(Clone, Copy, Debug)]
@@ -32,14 +40,26 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub fn pieces(&self) -> Vec<&[u8]> {
-        self.terms.iter().map(|term| &term.bytes[..]).collect()
-    }
-
     /// Each part with what was read of it.
     pub fn each(&self) -> impl Iterator<Item = (&Place, &[u8])> {
         self.places.iter().zip(&self.terms).map(|(place, term)| (place, &term.bytes[..]))
     }
+
+    /// The same without those that are behind the end of a file.
+    pub fn each_of_file(&self) -> impl Iterator<Item = (&Place, &[u8])> {
+        self.each().filter(|(_, bytes)| !bytes.is_empty())
+    }
+}
+
+/// A file that is read.
+struct Open {
+    number: usize,
+    file: File,
+    /// The slice of it and the place in that which are next.
+    slice: u64,
+    place: u64,
+    /// Bytes that were read since another file was.
+    stretch: u64,
 }
 
 /// The reading.
@@ -52,9 +72,10 @@ pub struct Pass<'a> {
     /// What each slice is multiplied by for the second recovery slice; nothing where only sums are made.
     bases: &'a [u16],
     last: LastDir,
-    /// The file, by its turn, the slice of it and the place in that which is next.
-    at: (usize, u64, u64),
-    open: Option<File>,
+    /// How many files were begun.
+    turn: usize,
+    /// Those that are open, the first of which is read next.
+    open: VecDeque<Open>,
     /// What the batch before the last was read into, which is read into again where as much is wanted.
     spare: Vec<Vec<u8>>,
 }
@@ -67,8 +88,8 @@ impl<'a> Pass<'a> {
         width: u64,
         bases: &'a [u16],
     ) -> Self {
-        let (last, at) = (LastDir::default(), (0, 0, column.start));
-        Self { plan, means, width, bases, last, at, column, open: None, spare: Vec::new() }
+        let (last, open, spare) = (LastDir::default(), VecDeque::new(), Vec::new());
+        Self { plan, means, width, bases, last, column, turn: 0, open, spare }
     }
 
     /// Reads everything. `work` is done on each batch, and has to call what reads the next one.
@@ -102,46 +123,65 @@ impl<'a> Pass<'a> {
     /// The next part. `None` at the end, or if the run is to stop.
     fn next(&mut self, unfit: &mut AllUnfit) -> Option<(Place, Vec<u8>)> {
         while !(self.means.is_to_stop)() {
-            let (turn, slice, place) = self.at;
-            let number = *self.plan.reading.get(turn)?;
-            let file = &self.plan.set.files[number];
-            if slice == file.sums.len() as u64 {
-                if let Err(why) = self.close(number) {
+            self.choose(unfit);
+            let mut open = self.open.pop_front()?;
+            let (number, slice) = (open.number, self.plan.set.slice);
+            let SetFile { size, sums, .. } = &self.plan.set.files[number];
+            if open.slice == sums.len() as u64 {
+                if let Err(why) = self.close(&open) {
                     unfit.insert(self.plan.numbers[number], why);
                 }
-                self.at = (turn + 1, 0, self.column.start);
                 continue;
             }
-            let start = slice * self.plan.set.slice;
-            let end = (place + self.width).min(self.column.end);
-            match self.take(number, (start + place).min(file.size)..(start + end).min(file.size)) {
+            let start = open.slice * slice;
+            let end = (open.place + self.width).min(self.column.end);
+            match self.take(&open.file, (start + open.place).min(*size)..(start + end).min(*size)) {
                 Ok(bytes) => {
-                    self.at = match end == self.column.end {
-                        true => (turn, slice + 1, self.column.start),
-                        false => (turn, slice, end),
+                    let slice = self.plan.starts[number] + open.slice as usize;
+                    let place = Place { file: number, slice, len: end - open.place };
+                    (open.slice, open.place) = match end == self.column.end {
+                        true => (open.slice + 1, self.column.start),
+                        false => (open.slice, end),
                     };
-                    let slice = self.plan.starts[number] + slice as usize;
-                    return Some((Place { file: number, slice, len: end - place }, bytes));
+                    open.stretch += bytes.len() as u64;
+                    self.open.push_front(open);
+                    return Some((place, bytes));
                 }
-                Err(why) => {
-                    unfit.insert(self.plan.numbers[number], why);
-                    (self.open, self.at) = (None, (turn + 1, 0, self.column.start));
-                }
+                Err(why) => drop(unfit.insert(self.plan.numbers[number], why)),
             }
         }
         None
     }
 
-    fn take(&mut self, number: usize, range: Range<u64>) -> Result<Vec<u8>, Unfit> {
-        let open = match self.open.take() {
-            Some(open) => open,
-            None => self.open(number)?,
-        };
-        let open = self.open.insert(open);
+    /// Puts the file first that is read next: another one if that had its stretch, or the next that can be opened.
+    fn choose(&mut self, unfit: &mut AllUnfit) {
+        let most = STRETCH.min(self.means.memory);
+        if self.open.front().is_some_and(|open| open.stretch < most) {
+            return;
+        }
+        while self.open.len() < SIDE_BY_SIDE
+            && let Some(&number) = self.plan.reading.get(self.turn)
+        {
+            self.turn += 1;
+            match self.open(number) {
+                Ok(open) => {
+                    self.open.push_front(open);
+                    return;
+                }
+                Err(why) => drop(unfit.insert(self.plan.numbers[number], why)),
+            }
+        }
+        if let Some(mut open) = self.open.pop_back() {
+            open.stretch = 0;
+            self.open.push_front(open);
+        }
+    }
+
+    fn take(&mut self, file: &File, range: Range<u64>) -> Result<Vec<u8>, Unfit> {
         let wanted = (range.end - range.start) as usize;
         let spare = self.spare.pop().filter(|spare| spare.len() == wanted);
         let mut bytes = spare.unwrap_or_else(|| vec![0; wanted]);
-        let read = Medium::any(open).fill_at(&mut bytes, range.start).map_err(Unfit::Io)?;
+        let read = Medium::any(file).fill_at(&mut bytes, range.start).map_err(Unfit::Io)?;
         if read != wanted {
             return Err(Unfit::Changed("it shrank while it was read"));
         }
@@ -149,17 +189,17 @@ impl<'a> Pass<'a> {
         Ok(bytes)
     }
 
-    fn open(&mut self, number: usize) -> Result<File, Unfit> {
+    fn open(&mut self, number: usize) -> Result<Open, Unfit> {
         let SetFile { path, .. } = &self.plan.set.files[number];
         let (file, now) = self.last.open_file(self.means.root, path).map_err(Unfit::Io)?;
-        self.is_same(number, &now).map(|()| file)
+        self.is_same(number, &now)?;
+        Ok(Open { number, file, slice: 0, place: self.column.start, stretch: 0 })
     }
 
     /// The end of a file, which must be what it was.
-    fn close(&mut self, number: usize) -> Result<(), Unfit> {
-        let Some(file) = self.open.take() else { return Ok(()) };
-        let now = Dir::stat_file(&file).map_err(Unfit::Io)?;
-        self.is_same(number, &now)
+    fn close(&self, open: &Open) -> Result<(), Unfit> {
+        let now = Dir::stat_file(&open.file).map_err(Unfit::Io)?;
+        self.is_same(open.number, &now)
     }
 
     fn is_same(&self, number: usize, now: &Stat) -> Result<(), Unfit> {

@@ -1,84 +1,81 @@
 //! The sums of files and of their slices, taken of batches in the order in which these are read. Each is a series of
 //! its own, so that they are taken side by side.
 
-use std::ops::Range;
-
-use md5::{Digest as _, Md5};
+use std::{collections::BTreeMap, ops::Range};
 
 use crate::hash::Hasher;
 
 use super::make::{AllUnfit, PlannedSet, Unfit, zeros};
-use super::packets::{SetFile, SliceSum, Sum};
-use super::{md5_lanes::Md5s, pass::Batch};
+use super::packets::{SetFile, SliceSum};
+use super::{md5_lanes::Md5s, md5_lanes::Part, pass::Batch};
 
-/// A sum of each file, one after the other.
-struct InTurn<S> {
-    /// The file that is under way, what was taken of it, and its sum so far.
-    open: Option<(usize, u64, S)>,
-    /// Those of files that were taken to their ends.
-    done: Vec<(usize, S)>,
+/// MD5 of files, of as many side by side as a batch has parts of.
+pub struct FileSums {
+    md5s: Md5s,
+    /// Bytes of each that were taken.
+    taken: Vec<u64>,
 }
 
-impl<S> InTurn<S> {
-    fn new() -> Self {
-        Self { open: None, done: Vec::new() }
+impl FileSums {
+    pub fn new(files: &[SetFile]) -> Self {
+        Self { md5s: Md5s::new(files.len()), taken: vec![0; files.len()] }
     }
 
-    fn take(
-        &mut self,
-        batch: &Batch,
-        files: &[SetFile],
-        start: impl Fn(&SetFile) -> S,
-        add: impl Fn(&mut S, &[u8]),
-    ) {
-        for (place, bytes) in batch.each() {
-            let file = &files[place.file];
-            let known = self.open.take().filter(|(number, ..)| *number == place.file);
-            let (number, taken, mut sum) = known.unwrap_or_else(|| (place.file, 0, start(file)));
-            add(&mut sum, bytes);
-            match taken + bytes.len() as u64 {
-                taken if taken == file.size => self.done.push((number, sum)),
-                taken => self.open = Some((number, taken, sum)),
+    pub fn take(&mut self, batch: &Batch, files: &[SetFile]) {
+        let mut pieces = BTreeMap::<usize, Vec<&[u8]>>::new();
+        for (place, bytes) in batch.each_of_file() {
+            pieces.entry(place.file).or_default().push(bytes);
+            self.taken[place.file] += bytes.len() as u64;
+        }
+        let parts = pieces.into_iter().map(|(series, pieces)| {
+            let size = files[series].size;
+            let end = (self.taken[series] == size).then_some(size);
+            Part { series, pieces, zeros: 0, end }
+        });
+        self.md5s.take(parts.collect());
+    }
+
+    /// Gives the files their sums, those that were taken to their ends.
+    pub fn finish(self, files: &mut [SetFile]) {
+        for ((file, md5), taken) in files.iter_mut().zip(self.md5s.finish()).zip(self.taken) {
+            if taken == file.size {
+                file.md5 = md5;
             }
         }
     }
 }
 
-/// MD5 of files.
-pub struct FileSums(InTurn<Md5>);
-
-impl FileSums {
-    pub fn new() -> Self {
-        Self(InTurn::new())
-    }
-
-    pub fn take(&mut self, batch: &Batch, files: &[SetFile]) {
-        self.0.take(batch, files, |_| Md5::new(), |md5, bytes| md5.update(bytes));
-    }
-
-    /// Gives the files their sums.
-    pub fn finish(self, files: &mut [SetFile]) {
-        self.0.done.into_iter().for_each(|(number, md5)| files[number].md5 = md5.finalize().into());
-    }
+/// The digests that files are listed by.
+#[derive(Default)]
+pub struct ListedDigests {
+    /// The files under way: their numbers, what was taken of them, and their digests so far.
+    under_way: Vec<(usize, u64, Hasher)>,
+    done: Vec<(usize, Hasher)>,
 }
 
-/// The digests that files are listed by.
-pub struct ListedDigests(InTurn<Hasher>);
-
 impl ListedDigests {
-    pub fn new() -> Self {
-        Self(InTurn::new())
-    }
-
     pub fn take(&mut self, batch: &Batch, files: &[SetFile]) {
-        let algorithm = |file: &SetFile| file.listed.map(|listed| listed.digest.algorithm());
-        let start = |file: &SetFile| algorithm(file).unwrap_or_default().start();
-        self.0.take(batch, files, start, Hasher::update);
+        for (place, bytes) in batch.each_of_file() {
+            let file = &files[place.file];
+            let known = self.under_way.iter().position(|(number, ..)| *number == place.file);
+            let (number, taken, mut hasher) = match known {
+                Some(at) => self.under_way.swap_remove(at),
+                None => {
+                    let algorithm = file.listed.map(|listed| listed.digest.algorithm());
+                    (place.file, 0, algorithm.unwrap_or_default().start())
+                }
+            };
+            hasher.update(bytes);
+            match taken + bytes.len() as u64 {
+                taken if taken == file.size => self.done.push((number, hasher)),
+                taken => self.under_way.push((number, taken, hasher)),
+            }
+        }
     }
 
     /// Notes the files that have another digest than they are listed with.
     pub fn finish(self, plan: &PlannedSet, unfit: &mut AllUnfit) {
-        for (number, hasher) in self.0.done {
+        for (number, hasher) in self.done {
             let (digest, wanted) = (hasher.finish(), plan.set.files[number].listed);
             if digest.is_none() || digest != wanted.map(|wanted| wanted.digest) {
                 unfit.entry(plan.numbers[number]).or_insert(Unfit::Differs(digest));
@@ -91,11 +88,13 @@ impl ListedDigests {
 pub struct SliceSums {
     md5s: Md5s,
     crcs: Vec<crc32fast::Hasher>,
+    /// Bytes of a slice.
+    len: u64,
 }
 
 impl SliceSums {
     pub fn new(slices: usize, len: u64) -> Self {
-        Self { md5s: Md5s::new(slices, len), crcs: vec![crc32fast::Hasher::new(); slices] }
+        Self { md5s: Md5s::new(slices), crcs: vec![crc32fast::Hasher::new(); slices], len }
     }
 
     /// Takes CRC-32 alone.
@@ -110,15 +109,19 @@ impl SliceSums {
     /// Takes a column of slices.
     pub fn take(&mut self, batch: &Batch, column: &Range<u64>) {
         self.take_crcs(batch);
-        let slices: Vec<usize> = batch.places.iter().map(|place| place.slice).collect();
-        self.md5s.take(&slices, &batch.pieces(), column);
+        let end = (column.end == self.len).then_some(self.len);
+        let parts = batch.each().map(|(place, bytes)| {
+            let (pieces, zeros) = (vec![bytes], place.len - bytes.len() as u64);
+            Part { series: place.slice, pieces, zeros, end }
+        });
+        self.md5s.take(parts.collect());
     }
 
     /// Gives the slices their sums. Those that were read before must have the CRC-32 that they had: the numbers of the
     /// files of which one has not.
     pub fn finish(self, files: &mut [SetFile], is_again: bool) -> Vec<usize> {
         let each = self.md5s.finish().zip(self.crcs);
-        let mut each = each.map(|(md5, crc)| SliceSum { md5: Sum::from(md5), crc: crc.finalize() });
+        let mut each = each.map(|(md5, crc)| SliceSum { md5, crc: crc.finalize() });
         let mut changed = Vec::new();
         for (number, file) in files.iter_mut().enumerate() {
             for (sum, now) in file.sums.iter_mut().zip(&mut each) {

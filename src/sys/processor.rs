@@ -1,5 +1,5 @@
 //! What only some processors can do: fetching memory before it is needed, registers wider than every processor of the
-//! kind has, and products with matrices of bits.
+//! kind has, words that go side by side, and products with matrices of bits.
 
 // Asking the processor for memory shortly before it is needed.
 
@@ -53,6 +53,213 @@ pub fn in_wide_registers(work: impl WideWork) {
         }
     }
     work.run();
+}
+
+// Words that go side by side through a long row of steps, each of which waits for the one before. They are written
+// out: the compiler makes vector instructions of most such steps by itself, and those that it takes apart hold up the
+// others.
+
+/// Words of 32 bits that are treated alike.
+pub trait Words: Copy {
+    /// One word, for all of them.
+    fn all(word: u32) -> Self;
+
+    /// Their sums.
+    #[must_use]
+    fn add(self, other: Self) -> Self;
+
+    /// The bits that both have.
+    #[must_use]
+    fn and(self, other: Self) -> Self;
+
+    /// The bits that one of the two has.
+    #[must_use]
+    fn xor(self, other: Self) -> Self;
+
+    /// Each turned by so many bits.
+    #[must_use]
+    fn rotate_left(self, by: u32) -> Self;
+}
+
+/// Two, by instructions for one each: a processor does several at a time that do not wait for each other. No array: the
+/// compiler would pack that into one register.
+#[derive(Clone, Copy, Debug)]
+pub struct TwoWords(pub u32, pub u32);
+
+impl Words for TwoWords {
+    #[inline(always)]
+    fn all(word: u32) -> Self {
+        Self(word, word)
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0), self.1.wrapping_add(other.1))
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0, self.1 & other.1)
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Self(self.0 ^ other.0, self.1 ^ other.1)
+    }
+
+    #[inline(always)]
+    fn rotate_left(self, by: u32) -> Self {
+        Self(self.0.rotate_left(by), self.1.rotate_left(by))
+    }
+}
+
+/// Four in a register of those that every processor of the kind has.
+#[derive(Clone, Copy)]
+pub struct FourWords(four_words::Register);
+
+impl FourWords {
+    /// The first words of four rows, their second ones, and so on.
+    #[inline(always)]
+    pub fn columns(rows: [[u32; 4]; 4]) -> [Self; 4] {
+        let [first, second, third, fourth] = four_words::columns(rows);
+        [Self(first), Self(second), Self(third), Self(fourth)]
+    }
+
+    /// The four words.
+    #[inline(always)]
+    pub fn words(self) -> [u32; 4] {
+        four_words::words(self.0)
+    }
+}
+
+impl Words for FourWords {
+    #[inline(always)]
+    fn all(word: u32) -> Self {
+        Self(four_words::all(word))
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self(four_words::add(self.0, other.0))
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Self(four_words::and(self.0, other.0))
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Self(four_words::xor(self.0, other.0))
+    }
+
+    #[inline(always)]
+    fn rotate_left(self, by: u32) -> Self {
+        Self(four_words::rotate_left(self.0, by))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod four_words {
+    use std::arch::x86_64::{
+        __m128i, _mm_add_epi32, _mm_and_si128, _mm_cvtsi32_si128, _mm_set1_epi32, _mm_sll_epi32,
+        _mm_srl_epi32, _mm_unpackhi_epi32, _mm_unpackhi_epi64, _mm_unpacklo_epi32,
+        _mm_unpacklo_epi64, _mm_xor_si128,
+    };
+
+    pub type Register = __m128i;
+
+    #[inline(always)]
+    pub fn all(word: u32) -> Register {
+        // SAFETY: every processor for x86-64 has SSE2, here and below.
+        unsafe { _mm_set1_epi32(word as i32) }
+    }
+
+    #[inline(always)]
+    pub fn columns(rows: [[u32; 4]; 4]) -> [Register; 4] {
+        // SAFETY: a register is four words in their order; and as above.
+        unsafe {
+            let [a, b, c, d] = std::mem::transmute::<[[u32; 4]; 4], [Register; 4]>(rows);
+            let (low, high) = (_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d));
+            let (third, fourth) = (_mm_unpackhi_epi32(a, b), _mm_unpackhi_epi32(c, d));
+            [
+                _mm_unpacklo_epi64(low, high),
+                _mm_unpackhi_epi64(low, high),
+                _mm_unpacklo_epi64(third, fourth),
+                _mm_unpackhi_epi64(third, fourth),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    pub fn words(register: Register) -> [u32; 4] {
+        // SAFETY: a register is four words in their order.
+        unsafe { std::mem::transmute::<Register, [u32; 4]>(register) }
+    }
+
+    #[inline(always)]
+    pub fn rotate_left(register: Register, by: u32) -> Register {
+        // SAFETY: as above.
+        unsafe {
+            let left = _mm_sll_epi32(register, _mm_cvtsi32_si128(by as i32));
+            let right = _mm_srl_epi32(register, _mm_cvtsi32_si128(32 - by as i32));
+            // Where a bit is in one of them, it is not in the other.
+            _mm_xor_si128(left, right)
+        }
+    }
+
+    #[inline(always)]
+    pub fn add(a: Register, b: Register) -> Register {
+        // SAFETY: as above.
+        unsafe { _mm_add_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    pub fn and(a: Register, b: Register) -> Register {
+        // SAFETY: as above.
+        unsafe { _mm_and_si128(a, b) }
+    }
+
+    #[inline(always)]
+    pub fn xor(a: Register, b: Register) -> Register {
+        // SAFETY: as above.
+        unsafe { _mm_xor_si128(a, b) }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod four_words {
+    use std::array::from_fn;
+
+    pub type Register = [u32; 4];
+
+    pub fn all(word: u32) -> Register {
+        [word; 4]
+    }
+
+    pub fn columns(rows: [[u32; 4]; 4]) -> [Register; 4] {
+        from_fn(|column| from_fn(|row| rows[row][column]))
+    }
+
+    pub fn words(register: Register) -> [u32; 4] {
+        register
+    }
+
+    pub fn rotate_left(register: Register, by: u32) -> Register {
+        register.map(|word| word.rotate_left(by))
+    }
+
+    pub fn add(a: Register, b: Register) -> Register {
+        from_fn(|at| a[at].wrapping_add(b[at]))
+    }
+
+    pub fn and(a: Register, b: Register) -> Register {
+        from_fn(|at| a[at] & b[at])
+    }
+
+    pub fn xor(a: Register, b: Register) -> Register {
+        from_fn(|at| a[at] ^ b[at])
+    }
 }
 
 // Words times matrices of bits, by the instruction that newer processors for x86-64 have for it (GFNI): three times as
