@@ -246,7 +246,7 @@ pub fn make(
     if first.is_left {
         // What is there may be anybody's.
         let finding =
-            "the file it is another name of is not labelled as in the source, and is left as it is";
+            "the file it is another name of is not as in the source, and is left as it is";
         return Err(Error::finding("make the hard link", path(), finding));
     }
     let there = there.map(|there| there.stat);

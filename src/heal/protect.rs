@@ -2,11 +2,14 @@
 //!
 //! Lines of the manifest are gathered by the sizes of their files. Once there are enough of one size, their parity is
 //! made. A file that is not as it is listed is named and left out: parity of rot would keep the rot. Sets that are
-//! whole and of what is listed or on record stay, and of their files only those are read that have another size or time
-//! by now. One that is not goes only when each of its files that is still listed so has parity elsewhere: until then it
-//! may be all that there is.
+//! whole and of what is listed, or there and not listed, stay, and of their files only those are read that have another
+//! size or time by now. One that is not goes only when each of its files that is still listed so has parity elsewhere:
+//! until then it may be all that there is.
 
-use std::{ffi::OsString, fs::File, io, io::Seek, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    convert::Infallible, ffi::OsString, fs::File, io, io::Seek, path::PathBuf, sync::Arc,
+    time::Instant,
+};
 
 use crate::{
     error::Deed, error::Error, error::Result, event::Observer, event::Stop, hash::Digest,
@@ -14,9 +17,10 @@ use crate::{
     parity::ParityDir, parity::ParityIndex, parity::ParityReport, parity::Share, parity::Unfit,
     parity::Wanted, path::RelPath, staged::refuse_moved, state::Missing, state::PrivateDir, sys,
     sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir, tree::Patience,
-    verify::Checked, verify::Finding, verify::FindingObserver, verify::Findings,
-    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Target,
-    verify::Verdict, verify::VerifyJob, verify::VerifyReport, verify::expand,
+    tree::pass::EntryBelow, tree::pass::each_below, verify::Checked, verify::Finding,
+    verify::FindingObserver, verify::Findings, verify::ManifestLine, verify::ManifestLines,
+    verify::Meaning, verify::PartOf, verify::Target, verify::Verdict, verify::VerifyJob,
+    verify::VerifyReport, verify::expand,
 };
 
 /// The share of parity where none is asked for.
@@ -134,7 +138,7 @@ struct Run<'a> {
     means: Means<'a>,
     dir: &'a ParityDir,
     index: ParityIndex,
-    /// Of the entries of the index, those that are listed or on record with their digests, and …
+    /// Of the entries of the index, those that are listed with their digests, or there and not listed, and …
     listed: Vec<bool>,
     /// … those that have parity in a set that stays, or a new one.
     renewed: Vec<bool>,
@@ -232,19 +236,30 @@ impl Run<'_> {
     /// Finds the sets that stay: whole, of listed contents alone, and with as much parity as is asked for.
     fn compare(&mut self, manifest: &File, stop: &Stop) -> Result<()> {
         let (index, listed) = (&self.index, &mut self.listed);
+        let mut is_named = vec![false; listed.len()];
         self.by.each_line(manifest, stop, |line| {
             let Meaning::File(line) = line else { return };
             for (entry, _, is_same) in index.entries(&line.path, &line.digest) {
                 listed[entry] |= is_same;
+                is_named[entry] = true;
             }
         })?;
-        if !listed.iter().all(|is_listed| *is_listed) {
-            // What a run found rotten it lists no more, and keeps on record: this parity may be all that mends it.
-            self.by.target.each_recorded(&|| stop.is_requested(), |path, digest| {
-                for (entry, _, is_same) in index.entries(path, digest) {
-                    listed[entry] |= is_same;
+        // What a run found rotten it lists no more: this parity may be all that mends it.
+        if !is_named.iter().all(|is_named| *is_named) {
+            let mut is_all = true;
+            let seen = each_below(self.means.root, stop, &mut |found| {
+                let Ok(EntryBelow { path, kind, .. }) = found else {
+                    is_all = false;
+                    return Ok::<_, Infallible>(false);
+                };
+                for (entry, ..) in index.entries(&path, &Digest::sha256([0; 32])) {
+                    listed[entry] |= kind != Kind::Dir && !is_named[entry];
                 }
-            })?;
+                Ok(kind == Kind::Dir)
+            });
+            if !is_all || !seen.unwrap_or_default() {
+                listed.fill(true);
+            }
         }
         let share = self.by.share;
         let is_enough =

@@ -9,6 +9,7 @@ mod bag;
 mod belief;
 pub mod closing;
 pub mod generation;
+pub mod kept;
 mod knowledge;
 mod note;
 pub mod notes;
@@ -43,7 +44,7 @@ pub use notes::{
 };
 pub use private_dir::{KeptPayload, Mark, Missing, PrivateDir, PrivatePlace, Secret};
 pub use receipts::{CountedRun, KnownReceipt, LastReceipt, ReceiptPlace, ReceiptSequence};
-pub use record::{RecordFile, RowWriter};
+pub use record::{LeavingFile, RecordFile, RowWriter, each_leaving, forget_leaving, keep_leaving};
 pub use rescues::{Rescue, Rescues};
 pub use row::{Origin, RecordedAt, Row, SeenAt, Trace};
 pub use sizes::{RecordedSizes, RecordedTree};

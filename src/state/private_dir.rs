@@ -11,8 +11,8 @@ use std::{
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Sha256, hash::hex,
-    manifest::archive::bag::PAYLOAD, staged::StagedFile, state::DatedName, sys, sys::Dir,
-    sys::DirListing, sys::PartTag, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat,
+    manifest::archive::bag::PAYLOAD, staged::StagedFile, state::kept::has_only_parity, sys,
+    sys::Dir, sys::DirListing, sys::PartTag, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat,
     sys::stat::Time,
 };
 
@@ -40,69 +40,7 @@ pub const SECRET: &str = "secret";
 const MOST_SECRET: u64 = 200;
 
 /// The beginning of each record, each note, and what a check keeps.
-const HANDWRITING: &[u8] = b"dircopy";
-
-/// True if the directory `name` in `root` is what runs to that as an output keep there, as far as it shows: it holds
-/// what they write, or nothing. Whoever may write to the root can give something of another user's this name, and it
-/// was not copied then. One that cannot be looked into is believed of the root's owner.
-///
-/// # Errors
-/// It cannot be looked at, or not looked into.
-pub fn is_kept_by_runs(root: &Dir, name: &OsStr) -> io::Result<bool> {
-    let listed = root.open_dir(name, false).and_then(|dir| Ok((DirListing::of(&dir)?, dir)));
-    let (mut listing, dir) = match listed {
-        Ok(listed) => listed,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            let is_of_owner = root.stat(name, false)?.uid == root.stat_self()?.uid;
-            return if is_of_owner { Ok(true) } else { Err(error) };
-        }
-        Err(error) => return Err(error),
-    };
-    if name.eq_ignore_ascii_case(TRASH) {
-        let is_dated =
-            |name: &OsStr| name.to_str().is_some_and(|it| DatedName::parse(it).is_some());
-        return listing.try_fold(true, |all, entry| Ok(all && is_dated(&entry?.name)));
-    }
-    let (mut is_blank, mut is_written) = (true, false);
-    for entry in listing {
-        let name = entry?.name;
-        is_written |= is_handwritten(&dir, &name);
-        is_blank &= is_lock(&dir, &name) || *name == *PARITY && has_only_parity(&dir)?;
-    }
-    Ok(is_blank || is_written)
-}
-
-/// True for an empty file.
-fn is_lock(dir: &Dir, name: &OsStr) -> bool {
-    dir.stat(name, false).is_ok_and(|it| it.kind == Kind::File && it.size == 0)
-}
-
-fn has_only_parity(private: &Dir) -> io::Result<bool> {
-    let is_set = |name: &OsStr| name.as_encoded_bytes().ends_with(b".par2");
-    let listing = DirListing::of(&private.open_dir(PARITY.as_ref(), false)?)?;
-    listing.into_iter().try_fold(true, |only, entry| Ok(only && is_set(&entry?.name)))
-}
-
-fn is_handwritten(dir: &Dir, name: &OsStr) -> bool {
-    let file = dir.stat(name, false).ok().filter(|stat| stat.kind == Kind::File);
-    let Some(Ok(file)) = file.map(|_| dir.open_file(name, false)) else { return false };
-    let mut text = Vec::new();
-    let read = Uninterrupted(&file).take(HANDWRITING.len() as u64).read_to_end(&mut text);
-    read.is_ok() && text == HANDWRITING
-}
-
-/// True if `root` has nothing but what runs to it as an output [keep](is_kept_by_runs) there.
-///
-/// # Errors
-/// It cannot be listed.
-pub fn has_only_what_runs_keep(root: &Dir) -> io::Result<bool> {
-    let is_kept = |name: &OsStr| {
-        let is_called_so = [NAME, TRASH].iter().any(|own| name.eq_ignore_ascii_case(own));
-        is_called_so && is_kept_by_runs(root, name).unwrap_or(false)
-    };
-    DirListing::of(&root.open_dir(".".as_ref(), false)?)?
-        .try_fold(true, |only, entry| Ok(only && is_kept(&entry?.name)))
-}
+pub(super) const HANDWRITING: &[u8] = b"dircopy";
 
 /// A number that only this user's runs at an output know. It shows that a journal or a part file is of one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -525,8 +463,11 @@ fn is_of_others(dir: &Dir) -> io::Result<bool> {
     }
     let mut has_some = false;
     for listed in DirListing::of(dir)? {
-        match tells_of_runs(dir, &listed?.name)? {
+        let name = listed?.name;
+        match tells_of_runs(dir, &name)? {
             Some(true) => return Ok(false),
+            // The first command there may have been one that makes parity.
+            _ if *name == *PARITY && has_only_parity(dir)? => return Ok(false),
             tells => has_some |= tells.is_some(),
         }
     }

@@ -55,7 +55,10 @@ pub struct RecordFile {
 impl RecordFile {
     /// Begins a record, number `number` of those on their way.
     pub fn create(private: &PrivateDir, number: u64) -> io::Result<Self> {
-        let name = OsString::from(format!("{FINISHED}.{number}"));
+        Self::create_as(private, format!("{FINISHED}.{number}").into())
+    }
+
+    fn create_as(private: &PrivateDir, name: OsString) -> io::Result<Self> {
         let file = private.dir().create_new(&name, true)?;
         let hasher = Algorithm::Sha256.start();
         let head = format!("{HEAD} {}\n", private.mark().of_file(&file).text());
@@ -171,6 +174,74 @@ impl RowWriter {
         let number = std::mem::take(&mut self.number);
         self.record.append(&std::mem::take(&mut self.rows), number)
     }
+}
+
+// What is known of the files that a mirror is about to move: `leaving` in the private directory, until they are gone or
+// a run has recorded what became of them. The record of the mirror's run has no more of them.
+
+const LEAVING: &str = "leaving";
+
+/// … while it is written.
+const LEAVING_NEXT: &str = "leaving.next";
+
+/// A file that a mirror was about to move, and what it was recorded as.
+pub struct LeavingFile {
+    pub path: RelPath,
+    pub row: Row,
+    pub further: Vec<Digest>,
+}
+
+/// Keeps what `write` adds in place of what was kept.
+///
+/// # Errors
+/// It cannot be written, or `write` failed.
+pub fn keep_leaving(
+    private: &PrivateDir,
+    durable: bool,
+    write: impl FnOnce(&mut RowWriter) -> io::Result<()>,
+) -> io::Result<()> {
+    private.forget(LEAVING_NEXT)?;
+    let record = RecordFile::create_as(private, LEAVING_NEXT.into())?;
+    let mut rows = RowWriter { record, rows: Vec::new(), number: 0 };
+    write(&mut rows)?;
+    let record = rows.finish()?;
+    if durable {
+        record.persist()?;
+    }
+    private.dir().publish(LEAVING_NEXT.as_ref(), LEAVING.as_ref(), true)?;
+    if durable { private.dir().persist() } else { Ok(()) }
+}
+
+/// Hands what is kept to `see`, as far as it can be read.
+///
+/// # Errors
+/// That `see` failed.
+pub fn each_leaving<E>(
+    private: &PrivateDir,
+    is_to_stop: &dyn Fn() -> bool,
+    mut see: impl FnMut(LeavingFile) -> Result<(), E>,
+) -> Result<(), E> {
+    let loaded = private.dir().open_private_to_read(LEAVING.as_ref()).and_then(|opened| {
+        opened.map(|(file, _)| load(file, private.mark(), is_to_stop)).transpose()
+    });
+    let Ok(Some(LoadedRecord { index, .. })) = loaded else { return Ok(()) };
+    let mut rows = index.unvisited(is_to_stop);
+    while let Ok(Some((path, digest, offset))) = rows.step() {
+        let row = index.line_at(offset, |line| Row::read(line, digest)).ok().flatten().flatten();
+        let further = index.line_at(offset, row::further).ok().flatten().unwrap_or_default();
+        if let Some(row) = row {
+            see(LeavingFile { path, row, further })?;
+        }
+    }
+    Ok(())
+}
+
+/// All of them are gone, or what became of them is recorded.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn forget_leaving(private: &PrivateDir) -> io::Result<()> {
+    private.forget(LEAVING)
 }
 
 /// A record that was read.

@@ -9,7 +9,7 @@ use std::{ffi::OsStr, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use crate::{
     error::Deed, error::Error, event::Gate, event::Stop, manifest::LONGEST_DIR, path::RelPath,
-    state::Knowledge, state::private_dir, state::private_dir::NAME, state::private_dir::TRASH, sys,
+    state::Knowledge, state::kept, state::private_dir::NAME, state::private_dir::TRASH, sys,
     sys::Attributes, sys::Dir, sys::DirReader, sys::ListedEntry, sys::SteadyListing,
     sys::stat::Identity, sys::stat::Kind, sys::stat::Stat, tree::Classifier, tree::Cleanup,
     tree::Inclusion, tree::Leftovers, tree::NameCount, tree::NameList, tree::OutputDir,
@@ -26,7 +26,8 @@ pub const MADE_UP: &str = "its files are made up by the kernel as they are read 
                            links into it are not followed";
 
 /// Why something in the root of a source is not copied that is called like what runs keep there.
-const CALLED_AS_KEPT: &str = "runs keep what is called so for themselves, and this is nothing that they made: give it another name";
+const CALLED_AS_KEPT: &str = "runs keep what is called so for themselves, and this is nothing that they made, or another user's: give it another name, or \
+                              leave it out (--exclude)";
 
 /// Why a directory of the output stays closed whose counterpart was.
 pub const CLOSED_MEANWHILE: &str = "it was moved, or its owner or permissions were changed, meanwhile, so its copy is closed to others where that \
@@ -374,7 +375,7 @@ impl Walk<'_> {
                 }
             };
             let is_kept = match kind {
-                Kind::Dir => private_dir::is_kept_by_runs(&source.handle, &listed.name),
+                Kind::Dir => kept::is_kept_by_runs(&source.handle, &listed.name),
                 _ => Ok(false),
             };
             let path = || source.path_of(&listed.name);

@@ -176,29 +176,6 @@ impl Target {
         self.below_record(path).is_some_and(|it| self.sizes.is_as_left(it, digest, there, tree))
     }
 
-    /// Hands to `see` what runs of this user recorded of files, with each digest of these: also of a file that they do
-    /// not list any more, because it was not as recorded.
-    ///
-    /// # Errors
-    /// A record cannot be read.
-    pub fn each_recorded(
-        &self,
-        is_to_stop: &dyn Fn() -> bool,
-        mut see: impl FnMut(&RelPath, &Digest),
-    ) -> Result<()> {
-        let Some(known) = self.sizes.known(|| self.recorded_tree()) else { return Ok(()) };
-        let above = if self.part.bag().is_some() { BELOW_PAYLOAD } else { b"" };
-        known.unsettled(is_to_stop, |path, unsettled| {
-            // A name on record is a plain one.
-            let Ok(path) = RelPath::parse(&[above, path.as_bytes()].concat()) else {
-                return Ok(());
-            };
-            let further = unsettled.further.into_iter();
-            unsettled.remembered.digests().chain(further).for_each(|digest| see(&path, &digest));
-            Ok(())
-        })
-    }
-
     fn recorded_tree(&self) -> Option<RecordedTree<'_>> {
         let (root, state, is_bag) =
             (self.handle.as_ref()?, self.state.as_deref(), self.part.bag().is_some());

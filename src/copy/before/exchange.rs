@@ -17,7 +17,7 @@ use crate::{
     manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name,
     manifest::readers::ours, path::RelPath, path::Shown, state::DatedName, state::Missing,
     state::Mounts, state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark,
-    state::private_dir::NAME, state::private_dir::has_only_what_runs_keep, sys, sys::Attributes,
+    state::kept::has_only_what_runs_keep, state::private_dir::NAME, sys, sys::Attributes,
     sys::Cloned, sys::Dir, sys::DirListing, sys::ListedEntry, sys::name_from_bytes,
     sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::Policy, tree::SourceDir,
     tree::hand_over::is_open_to_strangers,

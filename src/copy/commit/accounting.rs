@@ -468,7 +468,8 @@ impl<'a> Accounting<'a> {
 
     /// Removes old manifests after a run in which nothing was amiss; `newest` is that of the run.
     pub fn rotate(&mut self, rotation: &Rotation, newest: &Path) {
-        if !self.counts.has_nothing_amiss() || self.is_broken() {
+        // What came upon nothing may be a mistake.
+        if !self.counts.has_nothing_amiss() || self.counts.settled() == 0 || self.is_broken() {
             return;
         }
         let (removed, error) = rotation.run(&self.root, newest, self.context.shared.known);

@@ -7,15 +7,15 @@
 //! digest, also one that was known from a manifest in the open, so that every later run says it again until the file
 //! is what it was, or is gone.
 
-use std::{cell::OnceCell, collections::HashSet, io, sync::Arc};
+use std::{collections::HashSet, io, sync::Arc};
 
 use crate::{
     copy::commit::Committer, copy::mirror::departures::Departures, copy::record::PendingRows,
     copy::record::Recording, copy::record::row_of, error::Deed, error::Error, error::Result,
     error::is_absent, hash::Algorithms, hash::Digest, hash::Digests, io::ReadBack, io::WatchedFile,
     manifest::Readers, manifest::archive::mhl::is_chain, manifest::lists,
-    part::content::CopyTarget, path::RelPath, state::Departing, state::Origin, state::PrivateDir,
-    state::Remembered, state::Row, state::Trace, state::Unsettled, sys, sys::Dir, sys::Medium,
+    part::content::CopyTarget, path::RelPath, state::LeavingFile, state::Origin, state::Remembered,
+    state::Row, state::Trace, state::Unsettled, state::each_leaving, sys, sys::Dir, sys::Medium,
     sys::stat::Kind, sys::stat::Stat, transfer::Context, transfer::UnmetFiles, tree::LastDir,
     tree::OutputDir, tree::SourceDir, volume::OtherSpellings, volume::alike::sameness,
     volume::times::TimeMatch,
@@ -83,43 +83,70 @@ impl Committer<'_> {
         let root = Arc::clone(self.root());
         let mut carried = CarriedLines::new(self.context, &root, source);
         carried.is_all_listed = self.accounting.counts.is_whole();
-        carried.private = self.recording.as_ref().map(Recording::private);
-        known.unsettled(&|| stop.is_requested(), |path, unsettled| {
-            let Some(fate) = fate(path) else { return Ok(()) };
-            // The run goes on with the chain of a history, and does not list it.
-            if self.context.options.histories && is_chain(path.as_bytes()) {
-                self.accounting.counts.dropped_lines += 1;
-                return Ok(());
-            }
-            let was_left_out = unsettled.was_left_out;
-            // Of a mirror it left the output, and what has its name is a file of others.
-            if was_left_out && self.is_mirror && !carried.is_in_source(path) {
-                return Ok(());
-            }
-            carried.goes = fate == Fate::Goes;
-            match carried.carry(path, unsettled) {
-                CarryResult::Settled if fate == Fate::Stays => {}
-                CarryResult::Gone if was_left_out => {}
-                CarryResult::Settled | CarryResult::Gone => {
-                    self.accounting.counts.dropped_lines += 1;
-                }
-                CarryResult::Dropped(warning) => self.accounting.warn(&warning),
-                CarryResult::Unread(error) => self.accounting.failed(&error),
-                CarryResult::Decayed(warning) => {
-                    self.record_refuted();
-                    self.accounting.counts.decayed += 1;
-                    self.accounting.warn(&warning);
-                }
-            }
-            if carried.lines.len() >= LINE_BYTES {
-                self.write_carried(&mut carried)
-            } else {
-                Ok(())
-            }
+        let is_to_stop = || stop.is_requested();
+        known.unsettled(&is_to_stop, |path, unsettled| {
+            fate(path).map_or(Ok(()), |fate| self.carry_file(&mut carried, path, unsettled, fate))
         })?;
+        if let Some(private) = self.recording.as_ref().map(Recording::private) {
+            each_leaving(private, &is_to_stop, |LeavingFile { path, row, further }| {
+                let is_gone = |carried: &mut CarriedLines<'_>| {
+                    carried.stat(&path).is_err_and(|error| is_absent(&error))
+                };
+                if known.has_heard_of(path.as_bytes())
+                    || carried.is_in_source(&path)
+                    || is_gone(&mut carried)
+                {
+                    return Ok(());
+                }
+                let remembered = Remembered::by_record(row, None);
+                let (trusted, listed, was_left_out) = (false, None, false);
+                let unsettled = Unsettled { remembered, trusted, further, listed, was_left_out };
+                fate(&path)
+                    .map_or(Ok(()), |fate| self.carry_file(&mut carried, &path, unsettled, fate))
+            })?;
+        }
         self.write_carried(&mut carried)?;
         self.accounting.counts.reused_lines += carried.number;
         Ok(())
+    }
+
+    /// Deals with a file that this run did not come upon.
+    fn carry_file(
+        &mut self,
+        carried: &mut CarriedLines<'_>,
+        path: &RelPath,
+        unsettled: Unsettled,
+        fate: Fate,
+    ) -> Result<()> {
+        // The run goes on with the chain of a history, and does not list it.
+        if self.context.options.histories && is_chain(path.as_bytes()) {
+            self.accounting.counts.dropped_lines += 1;
+            return Ok(());
+        }
+        let was_left_out = unsettled.was_left_out;
+        // Of a mirror it left the output, and what has its name is a file of others.
+        if was_left_out && self.is_mirror && !carried.is_in_source(path) {
+            return Ok(());
+        }
+        carried.goes = fate == Fate::Goes;
+        match carried.carry(path, unsettled) {
+            CarryResult::Settled if fate == Fate::Stays => {}
+            CarryResult::Gone if was_left_out => {}
+            CarryResult::Settled | CarryResult::Gone => {
+                self.accounting.counts.dropped_lines += 1;
+            }
+            CarryResult::Dropped(warning) => self.accounting.warn(&warning),
+            CarryResult::Unread(error) => self.accounting.failed(&error),
+            CarryResult::Decayed(warning) => {
+                self.record_refuted();
+                self.accounting.counts.decayed += 1;
+                self.accounting.warn(&warning);
+            }
+        }
+        match carried.lines.len() >= LINE_BYTES {
+            true => self.write_carried(carried),
+            false => Ok(()),
+        }
     }
 
     fn write_carried(&mut self, carried: &mut CarriedLines<'_>) -> Result<()> {
@@ -157,9 +184,6 @@ struct CarriedLines<'a> {
     is_all_listed: bool,
     /// True if the present file is about to leave the output: it is held against the record, and not listed.
     goes: bool,
-    /// What an earlier run was about to move, read where it is asked for.
-    private: Option<&'a PrivateDir>,
-    departing: OnceCell<Departing>,
     /// Who may read what is carried over, and the directory of which that is known.
     readers: Readers,
     way: Option<Vec<u8>>,
@@ -203,8 +227,6 @@ impl<'a> CarriedLines<'a> {
             spellings,
             is_all_listed: false,
             goes: false,
-            private: None,
-            departing: OnceCell::new(),
             readers: Readers::default(),
             way: None,
         }
@@ -227,14 +249,11 @@ impl<'a> CarriedLines<'a> {
             Err(error) if is_absent(&error) && self.context.options.pruned => {
                 return CarryResult::Gone;
             }
-            Err(error) if is_absent(&error) && self.was_departing(path) => {
-                return CarryResult::Gone;
-            }
             Err(error) if is_absent(&error) => {
                 return dropped("an earlier run recorded it, and it is no longer there");
             }
             Err(error) => {
-                self.remember(path, remembered, Trace::UNKNOWN);
+                self.remember(path, remembered);
                 return CarryResult::unread(Error::io(
                     "look at",
                     self.root.path_below(path),
@@ -284,7 +303,7 @@ impl<'a> CarriedLines<'a> {
             // The run is to stop.
             Ok(None) => CarryResult::Settled,
             Err(error) => {
-                self.remember(path, remembered, Trace::of(&there));
+                self.remember(path, remembered);
                 CarryResult::unread(error)
             }
         }
@@ -294,7 +313,7 @@ impl<'a> CarriedLines<'a> {
     fn decayed(&mut self, path: &RelPath, remembered: Remembered, there: &Stat) -> CarryResult {
         let known = self.context.shared.known;
         known.iter().for_each(|known| known.refute(path.as_bytes(), there));
-        self.remember(path, remembered, Trace::of(there));
+        self.remember(path, remembered);
         // The size and time that it had are not always known.
         let why = "its content is not what an earlier run recorded, and this run did not copy it";
         let error = Error::finding("list any longer", self.root.path_below(path), why);
@@ -392,19 +411,14 @@ impl<'a> CarriedLines<'a> {
         }
     }
 
-    /// The record keeps the digest of a file that is not listed, and stays: as what `trace` says if no row does.
-    fn remember(&mut self, path: &RelPath, remembered: Remembered, trace: Trace) {
+    /// The record keeps the digest of a file that is not listed, and stays.
+    fn remember(&mut self, path: &RelPath, remembered: Remembered) {
         if self.goes {
             return;
         }
-        let row = remembered.row_in_doubt(trace);
+        // How the file stood when a manifest in the open was right about it is not known.
+        let row = remembered.row_in_doubt(Trace::UNKNOWN);
         self.rows.push(&row, &[], path.as_bytes(), false);
-    }
-
-    /// True if an earlier run was about to move it, and did, but did not come to its end.
-    fn was_departing(&self, path: &RelPath) -> bool {
-        let departing = || self.private.map(Departing::read).unwrap_or_default();
-        self.departing.get_or_init(departing).piece_over(path.as_bytes()).is_some()
     }
 
     fn stat(&mut self, path: &RelPath) -> io::Result<Stat> {
@@ -521,7 +535,8 @@ impl Committer<'_> {
         let row = Some(Row { origin, ..row });
         self.accounting.list(output, entry, &digest, row);
         let stands = self.look_again(target, &stands);
-        self.done(target, Some(digest), stands.as_ref());
+        // Its further names are names of what was refused, and nothing of theirs gives way to it.
+        self.done_as(target, Some(digest), stands.as_ref(), true);
     }
 
     /// Counts what was found as expected or edited, and tells which files are expected and are not in the

@@ -7,8 +7,9 @@ use crate::{
     copy::mirror::Removal, copy::record::DEED, copy::record::Recording, copy::record::rotation,
     copy::record::rotation::Rotation, error::Deed, error::Error, error::Result, hash::Sha256,
     io::Durability, io::read_back::is_proven, manifest::ManifestFile, path::RelPath, path::Shown,
-    path::count, state::FinishedManifest, sys, sys::Attributes, sys::Dir, sys::stat::Stat,
-    tree::HandOver, tree::OutputDir, tree::SourceDir, tree::walk::CLOSED_MEANWHILE,
+    path::count, state::FinishedManifest, state::forget_leaving, sys, sys::Attributes, sys::Dir,
+    sys::stat::Stat, tree::HandOver, tree::OutputDir, tree::SourceDir,
+    tree::walk::CLOSED_MEANWHILE,
 };
 
 /// The deed in errors about a directory that stays closed.
@@ -58,9 +59,8 @@ impl Committer<'_> {
             HashSet::new()
         });
         self.record_last();
-        if let Some(Err(error)) = self.manifest.as_mut().map(ManifestFile::give_room_back) {
-            self.accounting.warn(&error);
-        }
+        let room = self.manifest.as_mut().and_then(|manifest| manifest.give_room_back().err());
+        room.iter().for_each(|error| self.accounting.warn(error));
         let durable = self.context.options.durability != Durability::Off;
         self.arrange_lists(durable);
         let synced = self.sync_root();
@@ -77,13 +77,13 @@ impl Committer<'_> {
             Some(manifest) => self.publish_manifest(manifest, durable),
             None => Ok(None),
         });
+        let rotation = rotation.filter(|_| matches!(published, Ok(Some(_))));
         let manifest = match published {
             Ok(Some(path)) => {
                 self.finish_record(&path, digest);
                 if !self.accounting.is_broken() {
                     self.remove_superseded();
                     self.tell_stale_lists(&path);
-                    rotation.iter().for_each(|rotation| self.accounting.rotate(rotation, &path));
                 }
                 Some(path)
             }
@@ -112,6 +112,8 @@ impl Committer<'_> {
         let removal = removal.filter(|it| !self.is_cut_short() && !self.refuses_removal(it));
         let trash = removal.and_then(|removal| removal.run(&listed, &mut self.accounting));
         self.finish_late_dirs();
+        let rotation = rotation.zip(manifest.as_deref());
+        rotation.iter().for_each(|(rotation, path)| self.accounting.rotate(rotation, path));
         // Only now: the root may be to be read-only, and publishing changes its time.
         self.finish_directory(&root);
         self.finish_late_dirs();
@@ -344,6 +346,14 @@ impl Committer<'_> {
             None => None,
         };
         self.not_recorded(failed);
+        // What an earlier mirror was about to move stayed, and is on record again.
+        let private = self.recording.as_ref().map(Recording::private).filter(|_| !self.is_mirror);
+        if let Some(private) = private
+            && let Err(error) = forget_leaving(private)
+        {
+            let deed = "remove the note of what went from";
+            self.accounting.warn(&Error::io(deed, private.path(), error));
+        }
         let recording = self.recording.as_ref().filter(|_| !self.context.options.pruned);
         if let Some(Err(error)) = recording.map(|it| it.name_at_least(&manifest)) {
             self.accounting.give_up(error.with_note(

@@ -14,10 +14,9 @@ use crate::{
     event::EventListener, event::Stop, path::RelPath, path::Shown, path::count, state::Departing,
     state::FinishedManifest, state::Knowledge, state::Missing, state::Mounts, state::Note,
     state::PrivateDir, state::Rescues, state::SourceMark, state::closing::FINISHED,
-    state::private_dir::NAME, state::private_dir::TRASH,
-    state::private_dir::has_only_what_runs_keep, sys, sys::ListedEntry, sys::stat::Kind,
-    sys::stat::Stat, sys::stat::Time, tree::Classifier, tree::Inclusion, tree::Step,
-    tree::TreePass, tree::walk::most_levels, volume::alike::form_of,
+    state::kept::has_only_what_runs_keep, state::private_dir::NAME, state::private_dir::TRASH, sys,
+    sys::ListedEntry, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Classifier,
+    tree::Inclusion, tree::Step, tree::TreePass, tree::walk::most_levels, volume::alike::form_of,
 };
 
 /// The inputs of the look.

@@ -9,7 +9,7 @@ pub mod look;
 pub mod search;
 
 use std::ffi::{OsStr, OsString};
-use std::{cell::Cell, collections::HashSet, fmt, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashSet, fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
@@ -20,11 +20,12 @@ use crate::{
     copy::LostNames, copy::commit::accounting::Accounting, error::Deed, error::Error,
     error::Result, error::is_absent, event::Event, event::Stop, hash::Algorithm, path::DirPath,
     path::RelPath, state::DatedName, state::Departing, state::DepartingPiece, state::Knowledge,
-    state::Note, state::OwnTrash, state::PrivateDir, state::RecordFile, state::RowWriter,
-    state::Trace, state::Unsettled, state::private_dir::TRASH, sys, sys::Attributes, sys::Dir,
-    sys::DirListing, sys::DirReader, sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat,
-    tree::Cleanup, tree::OutputDir, tree::PassDir, tree::Protected, tree::SourceDir, tree::Step,
-    tree::TreePass, tree::UnknownParts, tree::cleanup, tree::dirs::open_source_below,
+    state::LeavingFile, state::Note, state::OwnTrash, state::PrivateDir, state::Trace,
+    state::Unsettled, state::each_leaving, state::forget_leaving, state::keep_leaving,
+    state::private_dir::TRASH, sys, sys::Attributes, sys::Dir, sys::DirListing, sys::DirReader,
+    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::Cleanup, tree::OutputDir,
+    tree::PassDir, tree::Protected, tree::SourceDir, tree::Step, tree::TreePass,
+    tree::UnknownParts, tree::cleanup, tree::dirs::open_source_below,
 };
 
 // The trash of an output: `.dircopy-trash/2026-11-21T020000Z/`, with each piece at the path that it had.
@@ -227,10 +228,6 @@ impl fmt::Display for MostDepartures {
 // stays. What was about to go is noted in the private directory: the next
 // run knows it for listed and goes on.
 
-/// A run has up to two records of its own on their way ([`Recording`](crate::copy::record::Recording)); the number of
-/// one behind them is by so much higher.
-const BEHIND: u64 = 2;
-
 /// The entries that are to leave the output at the end of a run.
 pub struct Removal<'a> {
     pub mirror: &'a Mirror,
@@ -250,9 +247,6 @@ pub struct Removal<'a> {
     /// … but for what an earlier run listed.
     pub known: Option<&'a Knowledge>,
     pub stop: &'a Stop,
-    /// What is known of the files that are about to go: a record of its own until they have, because that of the run
-    /// has no more of them. Where the run is killed, or one cannot be moved, later runs know it.
-    pub leaving: Cell<Option<RecordFile>>,
 }
 
 impl Removal<'_> {
@@ -273,21 +267,28 @@ impl Removal<'_> {
         Departing::write(private, self.departures.paths().filter_map(piece))
             .deed_at("note what is about to go in", || private.path())?;
         let Some(known) = self.known else { return Ok(()) };
-        let fail = |error| Error::io("record what is about to go in", private.path(), error);
-        let mut record = RowWriter::create(private, known.next_number() + BEHIND).map_err(fail)?;
         let is_to_stop = || self.stop.is_requested();
-        known.unsettled(&is_to_stop, |path, Unsettled { remembered, further, .. }| {
-            if self.departures.piece_over(path, Some(root)).is_none() {
-                return Ok(());
-            }
-            record.add(&remembered.row_in_doubt(Trace::UNKNOWN), &further, path).map_err(fail)
-        })?;
-        let record = record.finish().map_err(fail)?;
-        if self.durable {
-            record.persist().map_err(fail)?;
-        }
-        self.leaving.set(Some(record));
-        Ok(())
+        let goes = |path: &RelPath| self.departures.piece_over(path, Some(root)).is_some();
+        let kept = keep_leaving(private, self.durable, |rows| {
+            // What an earlier run could not move is in its note alone.
+            each_leaving(private, &is_to_stop, |LeavingFile { path, row, further }| {
+                match goes(&path) && !known.has_heard_of(path.as_bytes()) {
+                    true => rows.add(&row, &further, &path),
+                    false => Ok(()),
+                }
+            })?;
+            let mut written = Ok(());
+            let read =
+                known.unsettled(&is_to_stop, |path, Unsettled { remembered, further, .. }| {
+                    if written.is_ok() && goes(path) {
+                        let row = remembered.row_in_doubt(Trace::UNKNOWN);
+                        written = rows.add(&row, &further, path);
+                    }
+                    Ok(())
+                });
+            written.and_then(|()| read.map_err(io::Error::other))
+        });
+        kept.deed_at("record what is about to go in", || private.path())
     }
 
     /// Moves everything that goes but what this run `listed`, and removes old trash if the run is whole. Returns where
@@ -320,12 +321,10 @@ impl Removal<'_> {
             accounting.not_departed(self.departures.postponed, &error);
         }
         let is_all = accounting.counts.not_departed == 0 && !self.stop.is_requested();
-        if let Some(private) = self.private.filter(|_| is_all) {
-            let leaving = self.leaving.take().map_or(Ok(()), |leaving| leaving.withdraw(private));
-            if let Err(error) = leaving.and_then(|()| Departing::forget(private)) {
-                let deed = "remove the note of what went from";
-                accounting.warn(&Error::io(deed, private.path(), error));
-            }
+        if let Some(private) = self.private.filter(|_| is_all)
+            && let Err(error) = forget_leaving(private).and_then(|()| Departing::forget(private))
+        {
+            accounting.warn(&Error::io("remove the note of what went from", private.path(), error));
         }
         if let Some(keep) =
             self.mirror.keep_trash.filter(|_| is_all && accounting.counts.has_nothing_amiss())

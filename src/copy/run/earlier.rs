@@ -1,6 +1,6 @@
 //! The records of earlier runs about the output, as a run takes them.
 
-use std::{cell::Cell, ffi::OsStr, io, sync::Arc, sync::OnceLock};
+use std::{ffi::OsStr, io, sync::Arc, sync::OnceLock};
 
 use crate::copy::mirror::search::is_no_directory;
 use crate::{
@@ -151,7 +151,6 @@ impl EarlierRecords {
             cleanup,
             known: self.known.as_ref(),
             stop,
-            leaving: Cell::default(),
         })
     }
 

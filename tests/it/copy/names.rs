@@ -4,7 +4,7 @@
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
-use crate::harness::{Scene, content, leftover_name, shell};
+use crate::harness::{Scene, content, leftover_name, need, shell};
 
 /// Each of these broke some copier or some manifest.
 fn odd_names() -> Vec<Vec<u8>> {
@@ -228,5 +228,27 @@ fn a_directory_called_as_a_private_one_is_named() {
         shell(&scene, "cd tree && sha256sum a > dircopy-20260101T000000Z.sha256sum");
         scene.ended(&["protect", "tree"], 0);
         scene.ended(&["-q", "tree", "copied"], 0);
+    }
+}
+
+/// Nor is it by what is in it that another user's directory is hidden: it may look like trash, or hold a record of
+/// whoever renamed it.
+#[test]
+fn another_users_directory_is_none_that_runs_keep() {
+    need!(Root);
+    for (name, file) in [(".dircopy-trash", "2026-11-21T020000Z/film"), (".dircopy", "film")] {
+        let scene = Scene::new();
+        scene.src.file(format!("theirs/{file}"), "the only one").file("a", "a");
+        shell(&scene, "chmod 777 src");
+        scene.copy(&["--mirror"]).assert_code(0);
+        shell(&scene, "cp dst/.dircopy/record src/theirs/ && chown -R 4242:4242 src/theirs");
+        shell(&scene, &format!("mv src/theirs src/{name}"));
+        let run = scene.copy(&["-q", "--mirror", "--max-delete=100%"]);
+        run.assert_code(1).assert_says(&format!("src/{name}: runs keep what is called so"));
+        assert!(scene.dst.join("theirs").join(file).exists());
+        // Of somebody else in a directory of the root's owner too.
+        shell(&scene, &format!("chown 0:0 src/{name}"));
+        scene.copy(&["-q", "--mirror", "--max-delete=100%"]).assert_code(1);
+        assert!(scene.dst.join("theirs").join(file).exists());
     }
 }

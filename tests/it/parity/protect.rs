@@ -135,3 +135,17 @@ fn a_file_that_was_cut_or_replaced_is_named_though_it_has_parity() {
     shell(&scene, "for it in d1/f1 d0/f6 d1/f7; do cp src/$it dst/$it; done");
     protect(&scene, &[]).assert_code(0).assert_prints(&["of 10 files; 0 sets made"]);
 }
+
+/// A copy of an output without what runs kept there: its private directory is made as a run makes it, so that what comes
+/// after knows it.
+#[test]
+fn a_tree_that_no_run_made_is_mended_and_protected_again() {
+    let scene = copied();
+    shell(&scene, "cp -a dst other && rm -r other/.dircopy");
+    scene.ended(&["protect", "other", "--parity", "50%"], 0);
+    shell(&scene, "printf X | dd of=other/d1/f7 conv=notrunc status=none");
+    scene.ended(&["heal", "other"], 0);
+    shell(&scene, "cmp src/d1/f7 other/d1/f7");
+    scene.ended(&["protect", "other"], 0);
+    assert_eq!(scene.ended(&["-q", "src", "other"], 0).err(), "");
+}
