@@ -1,16 +1,16 @@
 //! The manifest of a stream: one line for each file that was made, as `sha256sum` writes it; with several digests one
 //! for each of them, with its tag.
 
-use std::{fs::File, io, sync::Arc};
+use std::{fs::File, io, path::PathBuf, sync::Arc};
 
 use crate::transfer::{Context, PendingPublish, ReadBackVerdict, ReadBackVerifier, WrittenPart};
 use crate::{
     chain::side_file::SideFile, chain::side_file_of, error::Deed, error::Error, error::Result,
     hash::Algorithms, hash::Digests, io::Cache, io::Durability, io::HashedFrom,
     manifest::ListFormat, manifest::lists, manifest::states_name, part, part::Complete, part::Part,
-    part::content::CopyTarget, stream::Endpoint, stream::StreamContent, stream::place::FilePlace,
-    stream::place::OutputPlace, sys, sys::Attributes, sys::CachePolicy, sys::PartOwner,
-    sys::Spliced, sys::StreamEnd, sys::stat::Kind, sys::stat::Stat, tree::Policy,
+    part::content::CopyTarget, stream::Endpoint, stream::StreamContent, stream::old_lists,
+    stream::place::FilePlace, stream::place::OutputPlace, sys, sys::Attributes, sys::CachePolicy,
+    sys::PartOwner, sys::Spliced, sys::StreamEnd, sys::stat::Kind, sys::stat::Stat, tree::Policy,
     tree::SourceEntry,
 };
 
@@ -51,15 +51,17 @@ impl StreamManifest {
         }
     }
 
-    /// Removes an older one, before what it lists is replaced: no line may be wrong at any moment.
-    pub fn retire(&mut self, context: &Context<'_>) -> Result<()> {
-        let ManifestSink::File(place) = &mut self.sink else { return Ok(()) };
-        let Some(dir) = place.there.take().and(place.dir.handle.as_ref()) else { return Ok(()) };
+    /// Removes an older one, before what it lists is replaced: no line may be wrong at any moment. Returns its path, if
+    /// there was one.
+    pub fn retire(&mut self, context: &Context<'_>) -> Result<Option<PathBuf>> {
+        let ManifestSink::File(place) = &mut self.sink else { return Ok(None) };
+        let Some(dir) = place.there.take().and(place.dir.handle.as_ref()) else { return Ok(None) };
         let removed = dir.remove(&place.name).and_then(|()| match context.options.durability {
             Durability::Off => Ok(()),
             Durability::Grouped { .. } => dir.persist(),
         });
-        removed.deed_at("remove the old manifest", || place.path())
+        removed.deed_at(old_lists::DEED, || place.path())?;
+        Ok(Some(place.path()))
     }
 
     /// Writes the `lines` about `content`, the first of which is of `path`, and before that its states.
@@ -194,7 +196,8 @@ fn find(manifest: &FilePlace, policy: Policy) -> Result<FilePlace> {
     }
 }
 
-fn is_side_file(place: &FilePlace) -> bool {
+/// True if the file there is a side file.
+pub fn is_side_file(place: &FilePlace) -> bool {
     let (Some(dir), Some(there)) = (&place.dir.handle, &place.there) else { return false };
     there.kind == Kind::File
         && dir.open_file(&place.name, false).is_ok_and(|file| SideFile::is_one(&file))

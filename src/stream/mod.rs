@@ -12,6 +12,7 @@
 mod direct;
 pub mod input;
 mod manifest;
+mod old_lists;
 mod place;
 mod run;
 mod tee;
@@ -202,7 +203,9 @@ pub fn keep_apart(
     }
     let id = |place: &FilePlace| place.there.filter(|stat| stat.kind == Kind::File);
     let side_files = placed.states().filter_map(StreamStates::place);
-    let there = files.iter().map(|(place, _)| *place).chain(side_files).filter_map(id);
+    let old_lists = placed.outputs.iter().flat_map(PlacedOutput::old_files);
+    let there = files.iter().map(|(place, _)| *place).chain(side_files).chain(old_lists);
+    let there = there.filter_map(id);
     let there = there.map(|stat| stat.id);
     let open = placed.outputs.iter().filter_map(|output| output.place.identity());
     // Those behind links, too, and those that stay as they are.

@@ -9,7 +9,8 @@ use crate::{
     path::directory_of, stream::Endpoint, stream::OutputOutcome, stream::StreamContent,
     stream::StreamJob, stream::input::names_directory, stream::manifest::AtomicFile,
     stream::manifest::Completion, stream::manifest::ManifestSink, stream::manifest::StreamManifest,
-    stream::manifest::StreamStates, stream::manifest::lines_beside, stream::manifest::suffix, sys,
+    stream::manifest::StreamStates, stream::manifest::lines_beside, stream::manifest::suffix,
+    stream::old_lists, stream::old_lists::OldList, stream::old_lists::Retired, sys,
     transfer::Context, tree::Decision, tree::OutputDir, tree::Policy, tree::SourceStat,
     tree::overwrite::decide,
 };
@@ -214,6 +215,19 @@ pub struct PlacedOutput {
     pub beside: Option<OutputPlace>,
     /// The side file of that.
     pub states: Option<StreamStates>,
+    /// The lists of other digests beside it.
+    pub old: Vec<OldList>,
+}
+
+impl PlacedOutput {
+    /// Those of the old lists, and their side files, that go.
+    pub fn old_files(&self) -> impl Iterator<Item = &FilePlace> {
+        let file = match &self.place {
+            OutputPlace::File(file) => Some(file),
+            _ => None,
+        };
+        file.into_iter().flat_map(|file| self.old.iter().flat_map(|old| old.files(file)))
+    }
 }
 
 impl OutputPlaces {
@@ -250,7 +264,7 @@ impl OutputPlaces {
                 }
                 _ => None,
             };
-            outputs.push(PlacedOutput { place, beside, states });
+            outputs.push(PlacedOutput { place, beside, states, old: Vec::new() });
         }
         let manifest = manifest.clone().map(|path| {
             let (endpoint, states) = (Endpoint::Path(path), keeps_states.then_some(policy));
@@ -260,6 +274,12 @@ impl OutputPlaces {
         let mut all = Self { outputs, manifest: manifest.transpose()?.flatten() };
         let files: Vec<FilePlace> = all.files().cloned().collect();
         all.states_mut().for_each(|states| states.give_way(files.iter()));
+        let is_taken = |place: &FilePlace| files.iter().any(|file| file.is_same(place));
+        for output in &mut all.outputs {
+            if let OutputPlace::File(file) = &output.place {
+                output.old = OldList::find(file, &is_taken);
+            }
+        }
         Ok(all)
     }
 
@@ -302,6 +322,8 @@ pub struct OpenOutput<'a> {
     pub sink: Sink<'a>,
     /// The manifest beside it.
     pub manifest: Option<StreamManifest>,
+    /// The lists of other digests beside it.
+    pub old: Vec<OldList>,
 }
 
 pub enum Sink<'a> {
@@ -378,7 +400,7 @@ impl OpenOutput<'_> {
 
     /// Everything came: the file gets its name, and the manifest beside it its line.
     pub fn finish(self, content: Option<&StreamContent>) -> OutputOutcome {
-        let Self { endpoint, context, sink, mut manifest, .. } = self;
+        let Self { endpoint, context, sink, mut manifest, old, .. } = self;
         let file = match sink {
             // What a file system says only now would be lost with the handle.
             Sink::Open(end) => {
@@ -393,13 +415,20 @@ impl OpenOutput<'_> {
             return OutputOutcome::Stopped(file.abandon());
         }
         let (mut warnings, place) = (Vec::new(), file.place.clone());
-        let retire = || manifest.as_mut().map_or(Ok(()), |manifest| manifest.retire(&context));
+        let mut retired = Retired::default();
+        let retire = || {
+            old_lists::retire(&context, &old, &place, content, &mut retired)?;
+            let own = manifest.as_mut().map(|manifest| manifest.retire(&context)).transpose()?;
+            retired.gone.extend(own.flatten());
+            Ok(())
+        };
         let proof = match file.finish(content, retire, &mut warnings) {
             Ok(Completion::Stands(proof)) => proof,
             Ok(Completion::Unproven(error)) => return OutputOutcome::Unproven(error),
             Ok(Completion::Stopped) => return OutputOutcome::Stopped(warnings),
-            Err(error) => return OutputOutcome::Failed(error),
+            Err(error) => return OutputOutcome::Failed(retired.note(error)),
         };
+        warnings.append(&mut retired.stays);
         if let (Some(manifest), Some(content)) = (manifest, content) {
             let lines = lines_beside(&content.digests, &place);
             let path = place.name.as_encoded_bytes();

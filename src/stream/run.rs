@@ -199,7 +199,7 @@ pub fn open_outputs<'a>(
     let (mut outputs, mut settled) = (Vec::new(), Vec::new());
     let endpoints = states.endpoints;
     for (number, (endpoint, placed)) in endpoints.iter().zip(places).enumerate() {
-        let PlacedOutput { place, beside, states } = placed;
+        let PlacedOutput { place, beside, states, old } = placed;
         let refuse = |why| OutputOutcome::Failed(Error::finding("write to", endpoint.path(), why));
         let manifest = match beside {
             None => Ok(None),
@@ -227,7 +227,7 @@ pub fn open_outputs<'a>(
                 if let Sink::Open(end) = &sink {
                     sys::widen(&end.file);
                 }
-                outputs.push(OpenOutput { number, endpoint, context, sink, manifest });
+                outputs.push(OpenOutput { number, endpoint, context, sink, manifest, old });
             }
             Err(outcome) => settled.push((number, outcome)),
         }

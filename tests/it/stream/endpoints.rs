@@ -714,6 +714,84 @@ fn a_file_that_stays_keeps_its_manifest() {
     assert_eq!(here.read("out"), b"old");
 }
 
+/// The lists and states that earlier streams left under other names go with the content that they are of; what nobody can
+/// know to be such a list stays, and is named.
+#[test]
+fn lists_of_other_digests_go_with_what_is_replaced() {
+    let over = ["-i", "-", "-o", "x", "--overwrite-policy", "always"];
+    let names = |scene: &Scene| shell(scene, "ls | grep ^x | tr '\\n' ' '");
+    for (first, second, left) in [
+        ("sha256", &["--hash", "sha512"][..], "x x.sha512sum "),
+        ("sha256", &["--hash", "sha256,md5"], "x x.bsd x.bsd.states "),
+        ("sha256", &["--manifest", "all"], "x "),
+        ("sha256", &["--hash", "none"], "x "),
+        ("sha256", &["--hash", "none", "--no-sync"], "x "),
+        ("sha256,md5", &["--hash", "blake3"], "x x.b3sum "),
+        ("xxh64", &["--hash", "none"], "x "),
+        ("xxh3", &["--hash", "none"], "x "),
+        ("c4", &["--hash", "none"], "x "),
+        ("blake3", &["--hash", "sha256"], "x x.sha256sum x.states "),
+    ] {
+        let scene = Scene::new();
+        shell(&scene, "head -c 3000000 /dev/urandom >old; head -c 3000000 /dev/urandom >new");
+        let make = [&["-q", "--hash", first][..], &over].concat();
+        in_shell(&scene, "cat old | \"$@\"", &make).assert_code(0);
+        assert_ne!(names(&scene), "x ");
+        let run = in_shell(&scene, "cat new | \"$@\"", &[&over, second].concat());
+        run.assert_code(0);
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert!(!said.contains("cannot"), "{first} {second:?}: {said}");
+        same(&scene, "x", "new");
+        assert_eq!(names(&scene), left, "{first} {second:?}");
+    }
+    let scene = Scene::new();
+    for (list, is_named) in [
+        ("sha256sum x a", true),
+        ("sha256sum -b x", true),
+        ("echo '# mine'; sha256sum x", true),
+        ("sha256sum a", false),
+        ("sha256sum <x", false),
+        // It is right about what comes.
+        ("cp x y; cp a x; sha256sum x; cp y x", false),
+        ("cat a", false),
+    ] {
+        shell(&scene, "rm -f x*; echo new >a; echo old >x");
+        shell(&scene, &format!("({list}) >x.sha256sum; cp x.sha256sum was"));
+        let args = [&over[..], &["--hash", "sha512,sha256"]].concat();
+        let run = in_shell(&scene, "\"$@\" <a", &args);
+        run.assert_code(0);
+        let stays =
+            "cannot remove the old manifest ./x.sha256sum: it is a list of an earlier content";
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(said.contains(stays), is_named, "{list}: {said}");
+        same(&scene, "x.sha256sum", "was");
+    }
+    // One that is read is not removed.
+    shell(&scene, "rm -f x*; echo old >x; sha256sum x >x.sha256sum");
+    let args = ["-i", "x.sha256sum", "-o", "x", "--hash", "none", "--overwrite-policy", "always"];
+    scene.bare(args).run().assert_code(2).assert_says("is an output file");
+    shell(&scene, "sha256sum -c --strict --quiet x.sha256sum");
+}
+
+/// What stays after its lists were removed is named as not listed.
+#[test]
+fn a_file_that_stays_without_its_lists_is_named() {
+    need!(Strace);
+    for hash in ["sha256", "sha512"] {
+        let scene = Scene::new();
+        scene.tree(".").file("a", "new").file("out", "old");
+        shell(&scene, "sha256sum out >out.sha256sum");
+        let strace = Strace::inject(&scene, Strace::RENAMES, "error=EIO");
+        let args = ["-i", "a", "-o", "out", "--hash", hash, "--overwrite-policy", "always"];
+        let run = strace.run(scene.bare(args));
+        run.assert_code(3).assert_says(
+            "what stands there is not listed any more: ./out.sha256sum was removed before",
+        );
+        strace.fired(&run);
+        assert_eq!(scene.tree(".").read("out"), b"old");
+    }
+}
+
 /// A killed run's part file goes with the next run that makes the same file; one that is being written stays.
 #[test]
 fn what_a_killed_run_left_is_removed_by_the_next() {
