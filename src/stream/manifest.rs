@@ -51,6 +51,14 @@ impl StreamManifest {
         }
     }
 
+    /// Its path, if it goes into a file.
+    pub fn path(&self) -> Option<PathBuf> {
+        match &self.sink {
+            ManifestSink::File(place) => Some(place.path()),
+            ManifestSink::Open(_) => None,
+        }
+    }
+
     /// Removes an older one, before what it lists is replaced: no line may be wrong at any moment. Returns its path, if
     /// there was one.
     pub fn retire(&mut self, context: &Context<'_>) -> Result<Option<PathBuf>> {

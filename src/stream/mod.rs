@@ -263,6 +263,8 @@ pub enum OutputOutcome {
         replaced: bool,
         /// Where it was read back from, if it was.
         proof: Option<HashedFrom>,
+        /// The list that was written beside it, if one was.
+        list: Option<PathBuf>,
         /// Failures that did not keep it from being written.
         warnings: Vec<Error>,
     },
@@ -399,6 +401,15 @@ pub enum StreamEnding {
 }
 
 impl StreamReport {
+    /// The list that it left: the one of all outputs, or that beside the first file that has one.
+    pub fn list(&self) -> Option<&Path> {
+        let beside = self.outputs.iter().find_map(|(_, outcome)| match outcome {
+            OutputOutcome::Stands { list, .. } => list.as_deref(),
+            _ => None,
+        });
+        self.manifest.as_deref().or(beside)
+    }
+
     /// Outputs that have everything.
     pub fn complete(&self) -> usize {
         self.outputs.iter().filter(|(_, outcome)| outcome.is_complete()).count()

@@ -429,7 +429,9 @@ impl OpenOutput<'_> {
             Err(error) => return OutputOutcome::Failed(retired.note(error)),
         };
         warnings.append(&mut retired.stays);
+        let mut list = None;
         if let (Some(manifest), Some(content)) = (manifest, content) {
+            list = manifest.path();
             let lines = lines_beside(&content.digests, &place);
             let path = place.name.as_encoded_bytes();
             let written = manifest.write(&context, &lines, path, content, &mut warnings);
@@ -437,7 +439,7 @@ impl OpenOutput<'_> {
                 return OutputOutcome::Failed(error.with_note("; the file itself is complete"));
             }
         }
-        OutputOutcome::Stands { replaced: place.there.is_some(), proof, warnings }
+        OutputOutcome::Stands { replaced: place.there.is_some(), proof, list, warnings }
     }
 
     /// It is not completed, because of `lost`: removes what there is of it.

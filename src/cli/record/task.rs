@@ -433,6 +433,7 @@ impl Records<'_> {
             RunResult::Copied(ran) => {
                 ran.iter().flatten().find_map(|report| report.manifest.clone())
             }
+            RunResult::Streamed(report) => report.list().map(Path::to_path_buf),
             _ => None,
         };
         let path = |path: Option<PathBuf>| path.unwrap_or_default().into_os_string();

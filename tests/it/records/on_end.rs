@@ -139,6 +139,26 @@ fn a_command_that_fails_is_told_and_costs_the_success() {
     assert_eq!(report(&scene)["exit_code"], 0);
 }
 
+/// A stream leaves its list beside the first file that has one, or where --manifest says.
+#[test]
+fn the_command_learns_the_list_of_a_stream() {
+    let scene = Scene::new();
+    scene.tree(".").file("a", "1").dir("up");
+    let root = scene.root().display().to_string();
+    for (args, list) in [
+        (&["-o", "up/x", "-o", "y"][..], "/up/x.sha256sum"),
+        (&["-o", "-", "-o", "z", "--hash", "sha256,md5"], "/z.bsd"),
+        (&["-o", "v", "--manifest", "all"], "/all"),
+        (&["-o", "w", "--hash", "none"], ""),
+    ] {
+        let args = [&["-q", "-i", "a", "-i", "a", "--on-end", TELL], args].concat();
+        scene.bare(&args).run().assert_code(0);
+        let list = if list.is_empty() { String::new() } else { format!("{root}{list}") };
+        assert_eq!(told(&scene)["MANIFEST"], list, "{args:?}");
+        assert!(list.is_empty() || std::path::Path::new(&list).is_file(), "{list}");
+    }
+}
+
 /// Neither a command that hangs nor what it started keeps the program from ending.
 #[test]
 fn a_signal_ends_a_command_that_hangs() {
