@@ -466,8 +466,9 @@ impl<'a> Accounting<'a> {
         listen(&event(self.events.path(dir, name)));
     }
 
-    /// Removes old manifests after a run in which nothing was amiss; `newest` is that of the run.
-    pub fn rotate(&mut self, rotation: &Rotation, newest: &Path) {
+    /// Removes old manifests after a run in which nothing was amiss, by the rule and the newest one, that of the run.
+    pub fn rotate(&mut self, rotation: Option<(&Rotation, &Path)>) {
+        let Some((rotation, newest)) = rotation else { return };
         // What came upon nothing may be a mistake.
         if !self.counts.has_nothing_amiss() || self.counts.settled() == 0 || self.is_broken() {
             return;

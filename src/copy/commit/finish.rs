@@ -52,8 +52,8 @@ impl Committer<'_> {
         let root = Arc::clone(self.root());
         let cut_short = self.is_cut_short();
         let removal = removal.filter(|removal| !cut_short && self.may_remove(removal));
-        let carried =
-            (!cut_short).then(|| self.carry_over(removal.map(|it| it.departures), source));
+        let leaves = removal.map(|removal| removal.departures);
+        let carried = (!cut_short).then(|| self.carry_over(leaves, source));
         let listed = carried.unwrap_or_else(|| Ok(HashSet::new())).unwrap_or_else(|error| {
             self.accounting.give_up(error);
             HashSet::new()
@@ -108,12 +108,11 @@ impl Committer<'_> {
             (Some(seal), Some(kept), Some(manifest)) => self.write_media(seal, kept, manifest),
             _ => None,
         };
-        // Some of what was to go may be what could not be read.
+        // What was to go may be what could not be read.
         let removal = removal.filter(|it| !self.is_cut_short() && !self.refuses_removal(it));
         let trash = removal.and_then(|removal| removal.run(&listed, &mut self.accounting));
         self.finish_late_dirs();
-        let rotation = rotation.zip(manifest.as_deref());
-        rotation.iter().for_each(|(rotation, path)| self.accounting.rotate(rotation, path));
+        self.accounting.rotate(rotation.zip(manifest.as_deref()));
         // Only now: the root may be to be read-only, and publishing changes its time.
         self.finish_directory(&root);
         self.finish_late_dirs();

@@ -224,7 +224,7 @@ fn what_was_left_out_and_has_left_the_source_can_be_moved_away() {
         scene.copy(&["--overwrite-policy", policy]);
         let run = scene.bare(["verify", "dst"]).run();
         run.assert_code(0).assert_says("does not list 1 file that earlier ones list");
-        run.assert_says("always replaces what the source still has (move the rest away, or");
+        run.assert_says("always replaces what the source still has (heal mends the rest from parity or another copy; move away");
     }
     shell(&scene, "mv dst/f .");
     assert_eq!(scene.bare(["verify", "dst"]).run().assert_code(0).err(), "");
