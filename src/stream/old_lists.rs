@@ -82,8 +82,9 @@ impl OldList {
         let finding = match self.says(file, new) {
             Ok(Says::Nothing) => return Ok(()),
             Ok(Says::OfStream(old)) if is_of(&old, new) => return Ok(()),
-            Ok(Says::OfStream(_)) if !self.is_strange() => {
-                for place in [Some(&self.list), self.states.as_ref()].into_iter().flatten() {
+            Ok(Says::OfStream(_)) if !self.list.is_strange() => {
+                let states = self.states.as_ref().filter(|states| !states.is_strange());
+                for place in std::iter::once(&self.list).chain(states) {
                     let Some(dir) = &place.dir.handle else { continue };
                     dir.remove(&place.name).if_there().deed_at(DEED, || place.path())?;
                     retired.gone.push(place.path());
@@ -103,15 +104,6 @@ impl OldList {
         };
         retired.stays.push(Error::finding(DEED, self.list.path(), finding));
         Ok(())
-    }
-
-    fn is_strange(&self) -> bool {
-        let dir = self.list.dir.handle.as_ref().and_then(|dir| dir.stat_self().ok());
-        let strange = |place: &FilePlace| match (place.present(place.name.clone()), &dir) {
-            (Some(FilePlace { there: Some(there), .. }), Some(dir)) => Dir::is_strange(&there, dir),
-            _ => true,
-        };
-        strange(&self.list) || self.states.as_ref().is_some_and(strange)
     }
 
     /// What it says of `file`; nothing if all that is of the content with the digests `new`.
@@ -210,5 +202,14 @@ impl FilePlace {
         let there = self.dir.handle.as_ref()?.stat(&name, false).ok()?;
         let place = Self { name, there: Some(there), ..self.clone() };
         (there.kind == Kind::File).then_some(place)
+    }
+
+    /// True if what is there by now is no file, or of another user, whose the directory is not.
+    fn is_strange(&self) -> bool {
+        let dir = self.dir.handle.as_ref().and_then(|dir| dir.stat_self().ok());
+        match (self.present(self.name.clone()).and_then(|place| place.there), dir) {
+            (Some(there), Some(dir)) => Dir::is_strange(&there, &dir),
+            _ => true,
+        }
     }
 }
