@@ -30,6 +30,10 @@ const GOES: &str = "; it leaves the output, as it has left the source";
 /// … or waits to be mended.
 const STAYS: &str = "; heal mends it from parity or another copy";
 
+/// … and if its digest is known from a list alone: how the file stood is not known, so heal wants to be told.
+const STAYS_BY_LIST: &str =
+    "; heal -m, with the list that has it, mends it from parity or another copy";
+
 /// The fate of a file that this run did not come upon.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
@@ -317,7 +321,11 @@ impl<'a> CarriedLines<'a> {
         // The size and time that it had are not always known.
         let why = "its content is not what an earlier run recorded, and this run did not copy it";
         let error = Error::finding("list any longer", self.root.path_below(path), why);
-        CarryResult::Decayed(error.with_note(if self.goes { GOES } else { STAYS }))
+        CarryResult::Decayed(error.with_note(match remembered.row {
+            _ if self.goes => GOES,
+            Some(_) => STAYS,
+            None => STAYS_BY_LIST,
+        }))
     }
 
     /// The row of a file that was read, has this digest and is as it is remembered.

@@ -153,6 +153,7 @@ fn an_edit_is_not_healed_where_the_record_was_lost() {
     scene.output().file("a", "my text, written today, and longer");
     let run = scene.copy(&[]);
     run.assert_code(4).assert_says("dst/a: its content is not what an earlier run recorded");
+    run.assert_says("; heal -m, with the list that has it, mends it");
     scene.bare(["heal", "dst", "--from-tree", "other"]).run();
     assert_eq!(shell(&scene, "cat dst/a"), "my text, written today, and longer");
 }
