@@ -252,7 +252,7 @@ impl Run<'_> {
                     is_all = false;
                     return Ok::<_, Infallible>(false);
                 };
-                for (entry, ..) in index.entries(&path, &Digest::sha256([0; 32])) {
+                for entry in index.numbers(&path) {
                     listed[entry] |= kind != Kind::Dir && !is_named[entry];
                 }
                 Ok(kind == Kind::Dir)
@@ -413,7 +413,7 @@ impl Run<'_> {
         self.tell(found(wanted, verdict, 0));
     }
 
-    /// Removes the sets of what is neither listed nor on record any more, or has parity elsewhere by now.
+    /// Removes the sets of what is neither listed nor there any more, or has parity elsewhere by now.
     fn remove_old(&mut self) {
         let mut is_needed = vec![false; self.index.sets.len()];
         for (entry, (listed, renewed)) in self.listed.iter().zip(&self.renewed).enumerate() {

@@ -333,13 +333,26 @@ impl ParityIndex {
         path: &RelPath,
         digest: &Digest,
     ) -> impl Iterator<Item = (usize, usize, bool)> + '_ {
-        let (path, digest) = (self.key.hash_one(path.as_bytes()), self.key.hash_one(digest));
-        let first = self.entries.partition_point(|entry| entry.path < path);
-        let all = self.entries.iter().enumerate().skip(first);
-        all.take_while(move |(_, entry)| entry.path == path).map(move |(number, entry)| {
+        let digest = self.key.hash_one(digest);
+        self.entries_of(path).map(move |(number, entry)| {
             let is_same = entry.digest.is_none_or(|known| known == digest);
             (number, entry.set as usize, is_same)
         })
+    }
+
+    /// The numbers of the entries of a path, whatever they are of.
+    pub fn numbers(&self, path: &RelPath) -> impl Iterator<Item = usize> + '_ {
+        self.entries_of(path).map(|(number, _)| number)
+    }
+
+    fn entries_of<'a>(
+        &'a self,
+        path: &RelPath,
+    ) -> impl Iterator<Item = (usize, &'a Entry)> + use<'a> {
+        let path = self.key.hash_one(path.as_bytes());
+        let first = self.entries.partition_point(|entry| entry.path < path);
+        let all = self.entries.iter().enumerate().skip(first);
+        all.take_while(move |(_, entry)| entry.path == path)
     }
 
     fn traits(&self, size: u64, mtime: Option<Time>) -> u32 {

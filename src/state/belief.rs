@@ -65,9 +65,10 @@ impl Belief {
 }
 
 impl Remembered {
-    /// A row by which later runs read the file; as what `trace` says if no record has one.
-    pub fn row_in_doubt(self, trace: Trace) -> Row {
+    /// A row by which later runs read the file. How it stood when a list in the open was right about it is not known.
+    pub fn row_in_doubt(self) -> Row {
         let Self { digest, origin, late, row, .. } = self;
+        let trace = Trace::UNKNOWN;
         let (given, sure, labelled, seen, epoch) = (None, false, true, SeenAt::default(), 0);
         let fresh = Row { digest, origin, trace, given, sure, late, labelled, seen, epoch };
         row.map_or(fresh, |row| Row { sure: false, ..row })

@@ -40,7 +40,7 @@ pub const SECRET: &str = "secret";
 const MOST_SECRET: u64 = 200;
 
 /// The beginning of each record, each note, and what a check keeps.
-pub(super) const HANDWRITING: &[u8] = b"dircopy";
+const HANDWRITING: &[u8] = b"dircopy";
 
 /// A number that only this user's runs at an output know. It shows that a journal or a part file is of one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,7 +291,7 @@ impl PrivateDir {
                            its own name again";
             return Err(Error::finding("keep private records in", path, finding));
         }
-        if is_of_others(&dir).map_err(look)? {
+        if is_of_others(&dir, &Dir::is_kept_by_us).map_err(look)? {
             let finding = "it has files, and none that a run made: another directory was given this name. Give it its \
                            own name again";
             return Err(Error::finding("keep private records in", path, finding));
@@ -456,18 +456,18 @@ impl PrivateDir {
 /// True if a directory has something, and nothing that a run made: who may write to an output can give another
 /// directory of this user the name of the private one. Whether what a run made is of this very directory is not asked:
 /// that of an output that was copied is none of others.
-fn is_of_others(dir: &Dir) -> io::Result<bool> {
+pub(super) fn is_of_others(dir: &Dir, is_ours: &dyn Fn(&Stat) -> bool) -> io::Result<bool> {
     // Nearly all have a secret, and then nothing else is read.
-    if tells_of_runs(dir, SECRET.as_ref())? == Some(true) {
+    if tells_of_runs(dir, SECRET.as_ref(), is_ours)? == Some(true) {
         return Ok(false);
     }
     let mut has_some = false;
     for listed in DirListing::of(dir)? {
         let name = listed?.name;
-        match tells_of_runs(dir, &name)? {
+        match tells_of_runs(dir, &name, is_ours)? {
             Some(true) => return Ok(false),
             // The first command there may have been one that makes parity.
-            _ if *name == *PARITY && has_only_parity(dir).unwrap_or(false) => return Ok(false),
+            _ if *name == *PARITY && has_only_parity(dir)? => return Ok(false),
             tells => has_some |= tells.is_some(),
         }
     }
@@ -477,11 +477,15 @@ fn is_of_others(dir: &Dir) -> io::Result<bool> {
 /// True if a run made this entry of a directory. None where that is not known: of what has nothing in it, as a lock or
 /// what a power cut left of a note, and of what a run was about to write. What cannot be read counts as made by a run:
 /// that a device fails is nobody's doing, and whoever needs the file says so.
-fn tells_of_runs(dir: &Dir, name: &OsStr) -> io::Result<Option<bool>> {
+fn tells_of_runs(
+    dir: &Dir,
+    name: &OsStr,
+    is_ours: &dyn Fn(&Stat) -> bool,
+) -> io::Result<Option<bool>> {
     if sys::is_part_name(name) {
         return Ok(None);
     }
-    let Some(file) = open_to_look(dir, name)? else {
+    let Some(file) = open_to_look(dir, name, is_ours)? else {
         return Ok(dir.stat(name, false).if_there()?.map(|_| false));
     };
     let mut text = Vec::new();
@@ -493,11 +497,15 @@ fn tells_of_runs(dir: &Dir, name: &OsStr) -> io::Result<Option<bool>> {
     Ok(text.iter().any(|byte| *byte != 0).then_some(is_ours))
 }
 
-/// A file of this user in a directory that may not be the private one, to be looked at without a change: neither is it
-/// closed to others, nor is a device opened.
-fn open_to_look(dir: &Dir, name: &OsStr) -> io::Result<Option<File>> {
-    let is_ours = |it: Stat| it.kind == Kind::File && Dir::is_kept_by_us(&it);
-    match dir.stat(name, false).if_there()?.is_some_and(is_ours) {
+/// A file that `is_ours` in a directory that may not be the private one, to be looked at without a change: neither is
+/// it closed to others, nor is a device opened.
+fn open_to_look(
+    dir: &Dir,
+    name: &OsStr,
+    is_ours: &dyn Fn(&Stat) -> bool,
+) -> io::Result<Option<File>> {
+    let is_file = |it: Stat| it.kind == Kind::File && is_ours(&it);
+    match dir.stat(name, false).if_there()?.is_some_and(is_file) {
         true => dir.open_file(name, false).if_there(),
         false => Ok(None),
     }
@@ -508,7 +516,7 @@ fn read_secret(dir: &Dir, durable: bool) -> io::Result<Option<Option<Secret>>> {
     let opened = match durable {
         // On Windows only what was opened to be written can be made durable.
         true => dir.open_private(SECRET.as_ref())?.map(|(file, _)| file),
-        false => open_to_look(dir, SECRET.as_ref())?,
+        false => open_to_look(dir, SECRET.as_ref(), &Dir::is_kept_by_us)?,
     };
     let Some(file) = opened else { return Ok(None) };
     let (mut text, expected) = (Vec::new(), made_at(Dir::birth_of(&file)));

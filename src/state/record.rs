@@ -10,10 +10,11 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::state::closing::{Body, Closed, FINISHED, HEAD, later_line, name_line, sum_line};
 use crate::state::row::strip;
 use crate::{
-    error::Deed, hash::Algorithm, hash::Digest, hash::Hasher, hash::Sha256, manifest::Index,
-    manifest::IndexBuilder, manifest::ManifestName, manifest::Scanner, manifest::Text,
-    path::RelPath, state::FinishedManifest, state::Mark, state::PrivateDir, state::Row, state::row,
-    sys, sys::Dir, sys::DirListing, sys::FileRange,
+    error::Deed, error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Hasher,
+    hash::Sha256, manifest::Index, manifest::IndexBuilder, manifest::ManifestName,
+    manifest::Scanner, manifest::Text, path::RelPath, state::FinishedManifest, state::Mark,
+    state::PrivateDir, state::Remembered, state::Row, state::row, sys, sys::Dir, sys::DirListing,
+    sys::FileRange,
 };
 
 // The private record as a file: rows appended while a run goes on, closed by sums.
@@ -55,11 +56,11 @@ pub struct RecordFile {
 impl RecordFile {
     /// Begins a record, number `number` of those on their way.
     pub fn create(private: &PrivateDir, number: u64) -> io::Result<Self> {
-        Self::create_as(private, format!("{FINISHED}.{number}").into())
+        let name = OsString::from(format!("{FINISHED}.{number}"));
+        Self::onto(private.dir().create_new(&name, true)?, private, name)
     }
 
-    fn create_as(private: &PrivateDir, name: OsString) -> io::Result<Self> {
-        let file = private.dir().create_new(&name, true)?;
+    fn onto(file: File, private: &PrivateDir, name: OsString) -> io::Result<Self> {
         let hasher = Algorithm::Sha256.start();
         let head = format!("{HEAD} {}\n", private.mark().of_file(&file).text());
         let mut record = Self { file, name, hasher, rows: 0, torn: false };
@@ -151,7 +152,11 @@ pub struct RowWriter {
 impl RowWriter {
     /// Begins a record, number `number` of those on their way.
     pub fn create(private: &PrivateDir, number: u64) -> io::Result<Self> {
-        Ok(Self { record: RecordFile::create(private, number)?, rows: Vec::new(), number: 0 })
+        Ok(Self::into(RecordFile::create(private, number)?))
+    }
+
+    fn into(record: RecordFile) -> Self {
+        Self { record, rows: Vec::new(), number: 0 }
     }
 
     /// Adds the row of the file at `path`.
@@ -165,12 +170,7 @@ impl RowWriter {
     }
 
     /// Writes what waits.
-    pub fn finish(mut self) -> io::Result<RecordFile> {
-        self.close()?;
-        Ok(self.record)
-    }
-
-    fn close(&mut self) -> io::Result<()> {
+    pub fn close(&mut self) -> io::Result<()> {
         let number = std::mem::take(&mut self.number);
         self.record.append(&std::mem::take(&mut self.rows), number)
     }
@@ -181,57 +181,50 @@ impl RowWriter {
 
 const LEAVING: &str = "leaving";
 
-/// … while it is written.
-const LEAVING_NEXT: &str = "leaving.next";
-
-/// A file that a mirror was about to move, and what it was recorded as.
+/// A file that a mirror was about to move, and what is known of it.
 pub struct LeavingFile {
     pub path: RelPath,
-    pub row: Row,
+    pub remembered: Remembered,
     pub further: Vec<Digest>,
 }
 
-/// Keeps what `write` adds in place of what was kept.
+/// Keeps what `fill` adds in place of what was kept.
 ///
 /// # Errors
-/// It cannot be written, or `write` failed.
+/// It cannot be written, and what was kept stays.
 pub fn keep_leaving(
     private: &PrivateDir,
     durable: bool,
-    write: impl FnOnce(&mut RowWriter) -> io::Result<()>,
+    fill: impl FnOnce(&mut RowWriter) -> io::Result<()>,
 ) -> io::Result<()> {
-    private.forget(LEAVING_NEXT)?;
-    let record = RecordFile::create_as(private, LEAVING_NEXT.into())?;
-    let mut rows = RowWriter { record, rows: Vec::new(), number: 0 };
-    write(&mut rows)?;
-    let record = rows.finish()?;
-    if durable {
-        record.persist()?;
-    }
-    private.dir().publish(LEAVING_NEXT.as_ref(), LEAVING.as_ref(), true)?;
-    if durable { private.dir().persist() } else { Ok(()) }
+    private.write(LEAVING.as_ref(), durable, |file| {
+        let record = RecordFile::onto(file.try_clone()?, private, LEAVING.into())?;
+        let mut rows = RowWriter::into(record);
+        fill(&mut rows)?;
+        rows.close()
+    })
 }
 
-/// Hands what is kept to `see`, as far as it can be read.
+/// Hands what is kept to `see`.
 ///
 /// # Errors
-/// That `see` failed.
-pub fn each_leaving<E>(
+/// It cannot be read, or `see` failed.
+pub fn each_leaving(
     private: &PrivateDir,
     is_to_stop: &dyn Fn() -> bool,
-    mut see: impl FnMut(LeavingFile) -> Result<(), E>,
-) -> Result<(), E> {
-    let loaded = private.dir().open_private_to_read(LEAVING.as_ref()).and_then(|opened| {
-        opened.map(|(file, _)| load(file, private.mark(), is_to_stop)).transpose()
-    });
-    let Ok(Some(LoadedRecord { index, .. })) = loaded else { return Ok(()) };
+    mut see: impl FnMut(LeavingFile) -> Result<()>,
+) -> Result<()> {
+    let fail = |error| Error::io("read the private record in", private.path(), error);
+    let opened = private.dir().open_private_to_read(LEAVING.as_ref()).map_err(fail)?;
+    let Some((file, _)) = opened else { return Ok(()) };
+    let LoadedRecord { index, .. } = load(file, private.mark(), is_to_stop).map_err(fail)?;
     let mut rows = index.unvisited(is_to_stop);
-    while let Ok(Some((path, digest, offset))) = rows.step() {
-        let row = index.line_at(offset, |line| Row::read(line, digest)).ok().flatten().flatten();
-        let further = index.line_at(offset, row::further).ok().flatten().unwrap_or_default();
-        if let Some(row) = row {
-            see(LeavingFile { path, row, further })?;
-        }
+    while let Some((path, digest, offset)) = rows.step().map_err(fail)? {
+        let row = index.line_at(offset, |line| Row::read(line, digest)).map_err(fail)?.flatten();
+        let further = index.line_at(offset, row::further).map_err(fail)?.unwrap_or_default();
+        let by_list = || Remembered::in_the_open(digest);
+        let remembered = row.map_or_else(by_list, |row| Remembered::by_record(row, None));
+        see(LeavingFile { path, remembered, further })?;
     }
     Ok(())
 }

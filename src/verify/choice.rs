@@ -408,19 +408,15 @@ impl OwnManifests {
                 "no run of yours to it has come to its end, and {other} is not theirs; run the copy again, or give that \
                  one with --manifest"
             ),
-            (_, _, None)
-                if let Some(why) = self.why_none
-                    && dir.join(NAME).is_dir() =>
-            {
-                format!(
+            (_, _, None) => match self.why_none.filter(|_| dir.join(NAME).is_dir()) {
+                Some(why) => format!(
                     "dircopy was here, and there is no finished manifest (dircopy-<UTC time>.sha256sum): {why}"
-                )
-            }
-            (_, _, None) => {
-                let no =
-                    "it is no output of dircopy: it has no manifest (dircopy-<UTC time>.sha256sum)";
-                format!("{no}; {}", remedy(dir))
-            }
+                ),
+                None => format!(
+                    "it is no output of dircopy: it has no manifest (dircopy-<UTC time>.sha256sum); {}",
+                    remedy(dir)
+                ),
+            },
             (_, _, Some(name)) => format!(
                 "there is only {name}, the manifest of a run that was cut short; \
                  run the copy again, or give that one with --manifest"

@@ -92,7 +92,7 @@ impl Committer<'_> {
             fate(path).map_or(Ok(()), |fate| self.carry_file(&mut carried, path, unsettled, fate))
         })?;
         if let Some(private) = self.recording.as_ref().map(Recording::private) {
-            each_leaving(private, &is_to_stop, |LeavingFile { path, row, further }| {
+            each_leaving(private, &is_to_stop, |LeavingFile { path, remembered, further }| {
                 let is_gone = |carried: &mut CarriedLines<'_>| {
                     carried.stat(&path).is_err_and(|error| is_absent(&error))
                 };
@@ -102,7 +102,6 @@ impl Committer<'_> {
                 {
                     return Ok(());
                 }
-                let remembered = Remembered::by_record(row, None);
                 let (trusted, listed, was_left_out) = (false, None, false);
                 let unsettled = Unsettled { remembered, trusted, further, listed, was_left_out };
                 fate(&path)
@@ -424,9 +423,7 @@ impl<'a> CarriedLines<'a> {
         if self.goes {
             return;
         }
-        // How the file stood when a manifest in the open was right about it is not known.
-        let row = remembered.row_in_doubt(Trace::UNKNOWN);
-        self.rows.push(&row, &[], path.as_bytes(), false);
+        self.rows.push(&remembered.row_in_doubt(), &[], path.as_bytes(), false);
     }
 
     fn stat(&mut self, path: &RelPath) -> io::Result<Stat> {
@@ -537,11 +534,11 @@ impl Committer<'_> {
         let row = row_of(output, entry, &stands, digest, Origin::There);
         // One of another size than the source's has a row too: without that no later run knew what it is to be.
         let row = row.unwrap_or_else(|| Row {
+            trace: Trace::of(&stands),
             late: true,
-            ..Remembered::in_the_open(digest).row_in_doubt(Trace::of(&stands))
+            ..Remembered::in_the_open(digest).row_in_doubt()
         });
-        let row = Some(Row { origin, ..row });
-        self.accounting.list(output, entry, &digest, row);
+        self.accounting.list(output, entry, &digest, Some(Row { origin, ..row }));
         let stands = self.look_again(target, &stands);
         // Its further names are names of what was refused, and nothing of theirs gives way to it.
         self.done_as(target, Some(digest), stands.as_ref(), true);

@@ -7,9 +7,8 @@ use crate::{
     copy::mirror::Removal, copy::record::DEED, copy::record::Recording, copy::record::rotation,
     copy::record::rotation::Rotation, error::Deed, error::Error, error::Result, hash::Sha256,
     io::Durability, io::read_back::is_proven, manifest::ManifestFile, path::RelPath, path::Shown,
-    path::count, state::FinishedManifest, state::forget_leaving, sys, sys::Attributes, sys::Dir,
-    sys::stat::Stat, tree::HandOver, tree::OutputDir, tree::SourceDir,
-    tree::walk::CLOSED_MEANWHILE,
+    path::count, state::FinishedManifest, sys, sys::Attributes, sys::Dir, sys::stat::Stat,
+    tree::HandOver, tree::OutputDir, tree::SourceDir, tree::walk::CLOSED_MEANWHILE,
 };
 
 /// The deed in errors about a directory that stays closed.
@@ -345,13 +344,9 @@ impl Committer<'_> {
             None => None,
         };
         self.not_recorded(failed);
-        // What an earlier mirror was about to move stayed, and is on record again.
-        let private = self.recording.as_ref().map(Recording::private).filter(|_| !self.is_mirror);
-        if let Some(private) = private
-            && let Err(error) = forget_leaving(private)
-        {
-            let deed = "remove the note of what went from";
-            self.accounting.warn(&Error::io(deed, private.path(), error));
+        let recording = self.recording.as_ref().filter(|_| !self.is_mirror);
+        if let Some(Err(error)) = recording.map(Recording::forget_leaving) {
+            self.accounting.warn(&error);
         }
         let recording = self.recording.as_ref().filter(|_| !self.context.options.pruned);
         if let Some(Err(error)) = recording.map(|it| it.name_at_least(&manifest)) {

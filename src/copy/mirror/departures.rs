@@ -360,7 +360,7 @@ impl LostNames {
                 None => Ok(()),
             }
         })?;
-        record.finish().map(drop).map_err(fail)
+        record.close().map_err(fail)
     }
 }
 

@@ -17,15 +17,16 @@ use crate::copy::mirror::{
     departures::DepartedItem, departures::Departures, departures::TreeRecord, departures::trace_of,
 };
 use crate::{
-    copy::LostNames, copy::commit::accounting::Accounting, error::Deed, error::Error,
-    error::Result, error::is_absent, event::Event, event::Stop, hash::Algorithm, path::DirPath,
-    path::RelPath, state::DatedName, state::Departing, state::DepartingPiece, state::Knowledge,
-    state::LeavingFile, state::Note, state::OwnTrash, state::PrivateDir, state::Trace,
-    state::Unsettled, state::each_leaving, state::forget_leaving, state::keep_leaving,
-    state::private_dir::TRASH, sys, sys::Attributes, sys::Dir, sys::DirListing, sys::DirReader,
-    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::Cleanup, tree::OutputDir,
-    tree::PassDir, tree::Protected, tree::SourceDir, tree::Step, tree::TreePass,
-    tree::UnknownParts, tree::cleanup, tree::dirs::open_source_below,
+    copy::LostNames, copy::commit::accounting::Accounting, copy::record::FORGET, error::Deed,
+    error::Error, error::Result, error::is_absent, event::Event, event::Stop, hash::Algorithm,
+    hash::Digest, path::DirPath, path::RelPath, state::DatedName, state::Departing,
+    state::DepartingPiece, state::Knowledge, state::LeavingFile, state::Note, state::OwnTrash,
+    state::PrivateDir, state::Remembered, state::Unsettled, state::each_leaving,
+    state::forget_leaving, state::keep_leaving, state::private_dir::TRASH, sys, sys::Attributes,
+    sys::Dir, sys::DirListing, sys::DirReader, sys::name_from_bytes, sys::stat::Kind,
+    sys::stat::Stat, tree::Cleanup, tree::OutputDir, tree::PassDir, tree::Protected,
+    tree::SourceDir, tree::Step, tree::TreePass, tree::UnknownParts, tree::cleanup,
+    tree::dirs::open_source_below,
 };
 
 // The trash of an output: `.dircopy-trash/2026-11-21T020000Z/`, with each piece at the path that it had.
@@ -268,24 +269,27 @@ impl Removal<'_> {
             .deed_at("note what is about to go in", || private.path())?;
         let Some(known) = self.known else { return Ok(()) };
         let is_to_stop = || self.stop.is_requested();
-        let goes = |path: &RelPath| self.departures.piece_over(path, Some(root)).is_some();
         let kept = keep_leaving(private, self.durable, |rows| {
-            // What an earlier run could not move is in its note alone.
-            each_leaving(private, &is_to_stop, |LeavingFile { path, row, further }| {
-                match goes(&path) && !known.has_heard_of(path.as_bytes()) {
-                    true => rows.add(&row, &further, &path),
-                    false => Ok(()),
-                }
-            })?;
             let mut written = Ok(());
+            let mut add = |path: &RelPath, remembered: Remembered, further: &[Digest]| {
+                if written.is_ok() && self.departures.piece_over(path, Some(root)).is_some() {
+                    written = rows.add(&remembered.row_in_doubt(), further, path);
+                }
+                Ok(())
+            };
+            // What an earlier run could not move is known by this alone.
             let read =
-                known.unsettled(&is_to_stop, |path, Unsettled { remembered, further, .. }| {
-                    if written.is_ok() && goes(path) {
-                        let row = remembered.row_in_doubt(Trace::UNKNOWN);
-                        written = rows.add(&row, &further, path);
+                each_leaving(private, &is_to_stop, |LeavingFile { path, remembered, further }| {
+                    match known.has_heard_of(path.as_bytes()) {
+                        true => Ok(()),
+                        false => add(&path, remembered, &further),
                     }
-                    Ok(())
                 });
+            let read = read.and_then(|()| {
+                known.unsettled(&is_to_stop, |path, Unsettled { remembered, further, .. }| {
+                    add(path, remembered, &further)
+                })
+            });
             written.and_then(|()| read.map_err(io::Error::other))
         });
         kept.deed_at("record what is about to go in", || private.path())
@@ -324,7 +328,7 @@ impl Removal<'_> {
         if let Some(private) = self.private.filter(|_| is_all)
             && let Err(error) = forget_leaving(private).and_then(|()| Departing::forget(private))
         {
-            accounting.warn(&Error::io("remove the note of what went from", private.path(), error));
+            accounting.warn(&Error::io(FORGET, private.path(), error));
         }
         if let Some(keep) =
             self.mirror.keep_trash.filter(|_| is_all && accounting.counts.has_nothing_amiss())

@@ -11,9 +11,10 @@ use crate::{
     error::Deed, error::Error, error::Result, event::Done, hash::Digest, hash::Digests,
     manifest::ManifestFile, manifest::lists, state::FinishedManifest, state::Knowledge,
     state::Origin, state::PrivateDir, state::RecordFile, state::Row, state::SeenAt,
-    state::closing::Body, state::plugs::begin_epoch, state::record::name_later,
-    state::record::tell_output, state::row::in_epoch, sys::Dir, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time, tree::OutputDir, tree::SourceEntry, volume::times::TimeMatch,
+    state::closing::Body, state::forget_leaving, state::plugs::begin_epoch,
+    state::record::name_later, state::record::tell_output, state::row::in_epoch, sys::Dir,
+    sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::OutputDir, tree::SourceEntry,
+    volume::times::TimeMatch,
 };
 
 // The private record of a run, written beside its manifest.
@@ -34,6 +35,9 @@ const HELD_BYTES: usize = 1 << 20;
 
 /// The deed that fails where there is no record.
 pub const DEED: &str = "write the private record in";
+
+/// … and of removing what was kept of files that a mirror was about to move.
+pub const FORGET: &str = "remove the note of what went from";
 
 /// The record of a run, while it can be written. It has no file before there is a row to write.
 pub struct Recording<'a> {
@@ -65,6 +69,17 @@ impl<'a> Recording<'a> {
         let epoch = begin_epoch(private, root);
         let (file, doubts, sealed, is_given_up) = (None, None, None, false);
         Self { private, number, file, doubts, sealed, is_given_up, durable, epoch }
+    }
+
+    /// What an earlier mirror was about to move stayed, and is on record again, if anything could be.
+    ///
+    /// # Errors
+    /// What is known of it cannot be removed.
+    pub fn forget_leaving(&self) -> Result<()> {
+        match self.is_given_up {
+            true => Ok(()),
+            false => forget_leaving(self.private).deed(FORGET, self.private.path()),
+        }
     }
 
     /// Where it is.
