@@ -23,7 +23,7 @@ type Plane = [u16; LANES];
 /// Words of 16 planes.
 type Block = PartedWords;
 
-const ZEROS: Block = [0; 16 * LANES];
+const ZEROS: Block = PartedWords([0; 16 * LANES]);
 
 /// Bytes of a block.
 const BLOCK: usize = size_of::<Block>();
@@ -55,7 +55,7 @@ fn matrix_of(factor: u16) -> WordMatrix {
 }
 
 fn planes(block: &mut Block) -> &mut [Plane] {
-    block.as_chunks_mut().0
+    block.0.as_chunks_mut().0
 }
 
 /// Exchanges the bits of a word's row with its planes; twice is nothing.
@@ -78,7 +78,7 @@ fn turn(block: &mut Block) {
 /// of the line before. Twice is nothing.
 #[inline(always)]
 fn part(block: &mut Block) {
-    for pair in block.as_chunks_mut::<{ 2 * LINE }>().0 {
+    for pair in block.0.as_chunks_mut::<{ 2 * LINE }>().0 {
         let (low, high) = pair.split_at_mut(LINE);
         for (low, high) in low.iter_mut().zip(high) {
             (*low, *high) = ((*low & 0xff) | (*high << 8), (*low >> 8) | (*high & 0xff00));
@@ -89,7 +89,7 @@ fn part(block: &mut Block) {
 #[inline(always)]
 fn subsets_of(block: &Block) -> Box<Subsets> {
     let mut subsets = Box::new([[[0; LANES]; 16]; 4]);
-    let planes: &[Plane] = block.as_chunks().0;
+    let planes: &[Plane] = block.0.as_chunks().0;
     for (four, sums) in planes.chunks_exact(4).zip(subsets.iter_mut()) {
         for subset in 1..16_usize {
             // The same without its lowest plane, which was made before.
@@ -137,7 +137,7 @@ struct Addition<'a, Factor> {
 fn take(block: &mut Block, term: &Term, start: usize) -> bool {
     let bytes = term.bytes.get(start..).unwrap_or_default();
     let (pairs, last) = bytes[..bytes.len().min(BLOCK)].as_chunks();
-    let (words, rest) = block.split_at_mut(pairs.len());
+    let (words, rest) = block.0.split_at_mut(pairs.len());
     words.iter_mut().zip(pairs).for_each(|(word, pair)| *word = u16::from_le_bytes(*pair));
     rest.fill(0);
     if let ([last], [word, ..]) = (last, rest) {
@@ -288,7 +288,7 @@ impl Sums {
                 .as_chunks_mut()
                 .0
                 .iter_mut()
-                .zip(block)
+                .zip(block.0)
                 .for_each(|(to, it)| *to = it.to_le_bytes());
             let len = left.min(BLOCK);
             take(&bytes[..len]);

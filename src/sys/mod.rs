@@ -23,8 +23,8 @@ pub use part_name::{
     leftover_patterns, part_name_of, shard_of_part,
 };
 pub use processor::{
-    BitMatrices, FourWords, LINE, PartedWords, TwoWords, WideWork, WordMatrix, Words,
-    in_wide_registers, prefetch,
+    BitMatrices, FourWords, LINE, PartedWords, WideWork, WordMatrix, Words, in_wide_registers,
+    prefetch,
 };
 pub use types::{
     ANY_DISK, CachePolicy, Cloned, DataSharing, Durable, Extent, FreeSpace, IoPriority, KernelCopy,

@@ -72,6 +72,10 @@ pub trait Words: Copy {
     #[must_use]
     fn and(self, other: Self) -> Self;
 
+    /// The bits that one of the two has, or both.
+    #[must_use]
+    fn or(self, other: Self) -> Self;
+
     /// The bits that one of the two has.
     #[must_use]
     fn xor(self, other: Self) -> Self;
@@ -79,37 +83,60 @@ pub trait Words: Copy {
     /// Each turned by so many bits.
     #[must_use]
     fn rotate_left(self, by: u32) -> Self;
+
+    /// The same words, made before what they are needed for is there: the compiler may not add up in another order.
+    #[must_use]
+    #[inline(always)]
+    fn made_first(self) -> Self {
+        self
+    }
 }
 
-/// Two, by instructions for one each: a processor does several at a time that do not wait for each other. No array: the
-/// compiler would pack that into one register.
-#[derive(Clone, Copy, Debug)]
-pub struct TwoWords(pub u32, pub u32);
-
-impl Words for TwoWords {
+impl Words for u32 {
     #[inline(always)]
     fn all(word: u32) -> Self {
-        Self(word, word)
+        word
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        Self(self.0.wrapping_add(other.0), self.1.wrapping_add(other.1))
+        self.wrapping_add(other)
     }
 
     #[inline(always)]
     fn and(self, other: Self) -> Self {
-        Self(self.0 & other.0, self.1 & other.1)
+        self & other
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        self | other
     }
 
     #[inline(always)]
     fn xor(self, other: Self) -> Self {
-        Self(self.0 ^ other.0, self.1 ^ other.1)
+        self ^ other
     }
 
     #[inline(always)]
     fn rotate_left(self, by: u32) -> Self {
-        Self(self.0.rotate_left(by), self.1.rotate_left(by))
+        self.rotate_left(by)
+    }
+
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[inline(always)]
+    fn made_first(mut self) -> Self {
+        // SAFETY: no instruction, to the compiler one that makes a register of another.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::asm!("/* {:e} */", inout(reg) self, options(pure, nomem, nostack, preserves_flags));
+        }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!("/* {:w} */", inout(reg) self, options(pure, nomem, nostack, preserves_flags));
+        }
+        self
     }
 }
 
@@ -149,6 +176,11 @@ impl Words for FourWords {
     }
 
     #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Self(four_words::or(self.0, other.0))
+    }
+
+    #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Self(four_words::xor(self.0, other.0))
     }
@@ -162,8 +194,8 @@ impl Words for FourWords {
 #[cfg(target_arch = "x86_64")]
 mod four_words {
     use std::arch::x86_64::{
-        __m128i, _mm_add_epi32, _mm_and_si128, _mm_cvtsi32_si128, _mm_set1_epi32, _mm_sll_epi32,
-        _mm_srl_epi32, _mm_unpackhi_epi32, _mm_unpackhi_epi64, _mm_unpacklo_epi32,
+        __m128i, _mm_add_epi32, _mm_and_si128, _mm_cvtsi32_si128, _mm_or_si128, _mm_set1_epi32,
+        _mm_sll_epi32, _mm_srl_epi32, _mm_unpackhi_epi32, _mm_unpackhi_epi64, _mm_unpacklo_epi32,
         _mm_unpacklo_epi64, _mm_xor_si128,
     };
 
@@ -203,8 +235,7 @@ mod four_words {
         unsafe {
             let left = _mm_sll_epi32(register, _mm_cvtsi32_si128(by as i32));
             let right = _mm_srl_epi32(register, _mm_cvtsi32_si128(32 - by as i32));
-            // Where a bit is in one of them, it is not in the other.
-            _mm_xor_si128(left, right)
+            _mm_or_si128(left, right)
         }
     }
 
@@ -218,6 +249,12 @@ mod four_words {
     pub fn and(a: Register, b: Register) -> Register {
         // SAFETY: as above.
         unsafe { _mm_and_si128(a, b) }
+    }
+
+    #[inline(always)]
+    pub fn or(a: Register, b: Register) -> Register {
+        // SAFETY: as above.
+        unsafe { _mm_or_si128(a, b) }
     }
 
     #[inline(always)]
@@ -257,6 +294,10 @@ mod four_words {
         from_fn(|at| a[at] & b[at])
     }
 
+    pub fn or(a: Register, b: Register) -> Register {
+        from_fn(|at| a[at] | b[at])
+    }
+
     pub fn xor(a: Register, b: Register) -> Register {
         from_fn(|at| a[at] ^ b[at])
     }
@@ -276,8 +317,11 @@ pub type WordMatrix = [u64; 4];
 /// Words of a register, a line.
 pub const LINE: usize = 32;
 
-/// A line of low bytes, a line of the high bytes of the same words, and so on: 4 KiB.
-pub type PartedWords = [u16; 2048];
+/// A line of low bytes, a line of the high bytes of the same words, and so on: 4 KiB. Lines are those of the cache:
+/// where each was in two of them, products took 1.6 times as long.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub struct PartedWords(pub [u16; 2048]);
 
 /// The proof that this processor multiplies bytes by matrices of bits, in registers of 512 bits.
 #[derive(Clone, Copy, Debug)]
@@ -344,14 +388,14 @@ mod x86 {
 
     #[inline(always)]
     fn load(words: &PartedWords, at: usize) -> __m512i {
-        let line = &words[at..at + LINE];
+        let line = &words.0[at..at + LINE];
         // SAFETY: a line is as long as a register, and this needs no alignment.
         unsafe { _mm512_loadu_si512(line.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn store(words: &mut PartedWords, at: usize, register: __m512i) {
-        let line = &mut words[at..at + LINE];
+        let line = &mut words.0[at..at + LINE];
         // SAFETY: as above.
         unsafe { _mm512_storeu_si512(line.as_mut_ptr().cast(), register) }
     }
@@ -369,7 +413,7 @@ mod x86 {
                 *register = _mm512_set1_epi64(*part as i64);
             }
         }
-        for at in (0..sums.len()).step_by(2 * LINE) {
+        for at in (0..sums.0.len()).step_by(2 * LINE) {
             let (mut low_sum, mut high_sum) = (load(sums, at), load(sums, at + LINE));
             for (words, registers) in terms.iter().zip(&registers) {
                 let (low, high) = (load(words, at), load(words, at + LINE));
