@@ -81,7 +81,8 @@ impl Committer<'_> {
                 let is_to_stop = || self.context.control.stop.is_urgent();
                 let hash = |algorithm| first.hash(self.root(), algorithm, &is_to_stop);
                 let first = &LinkedCopy { digests, hash: &hash };
-                rot_check::check_further_name(expected, output, entry, first)
+                let (source, path) = (self.accounting.source(), output.rel.join(&entry.name));
+                rot_check::check_further_name(expected, source, &path, entry, first)
             }
             None => Ok(None),
         };

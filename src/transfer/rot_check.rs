@@ -17,7 +17,7 @@ use crate::{
     part::Transfer, part::content::CopyTarget, path::RelPath, path::Shown, state::Belief,
     state::Origin, state::Remembered, state::Row, sys, sys::Medium, sys::stat::Kind,
     sys::stat::Stat, transfer, transfer::Context, transfer::Outcome, transfer::baseline::Baseline,
-    transfer::prepare::belief, tree::OutputDir, tree::SourceEntry, tree::SourceStat,
+    transfer::prepare::belief, tree::SourceDir, tree::SourceEntry, tree::SourceStat,
     volume::times::TimeMatch,
 };
 
@@ -68,7 +68,7 @@ pub fn check(
         }
         Ok(Lookup::Unclear) => {
             let visited = baseline.visit(path.as_bytes());
-            visited.and_then(|()| Err(unclear(baseline, "copy", transfer.source_path())))
+            visited.and_then(|()| Err(unclear(baseline, transfer.source_path())))
         }
         Ok(Lookup::Agreed { digest: listed, .. })
             if is_as_listed(listed, |one| context.digest_by(path.as_bytes(), digest, one)) =>
@@ -107,22 +107,21 @@ pub struct LinkedCopy<'a> {
 /// The same for a further name of a file, which is not read: it is what its first name is, and held against what is
 /// listed of its own name.
 ///
-/// The error if the link must not be made: the file has rotted, by the line for this name.
+/// The error if the link must not be made: the file of the `source` has rotted, by the line for this name.
 ///
 /// # Errors
 /// Fails if that cannot be said.
 pub fn check_further_name(
     baseline: &Baseline,
-    output: &OutputDir,
+    source: &SourceDir,
+    path: &RelPath,
     entry: &SourceEntry,
     first: &LinkedCopy<'_>,
 ) -> Result<Option<Error>> {
-    const DEED: &str = "make the hard link";
-    let path = output.rel.join(&entry.name);
+    let from = || source.path_below(path);
     let path = path.as_bytes();
-    let to = || output.path_of(&entry.name);
     match (baseline.listed(path)?, first.digests) {
-        (Lookup::Unclear, _) => Err(unclear(baseline, DEED, to())),
+        (Lookup::Unclear, _) => Err(unclear(baseline, from())),
         (Lookup::Agreed { digest: listed, .. }, Some(all))
             if !is_as_listed(listed, |algorithm| all.of(algorithm))
                 && !matches!(baseline.other_meaning(listed), Some(other)
@@ -132,8 +131,9 @@ pub fn check_further_name(
                 return baseline.count_edited(path).map(|()| None);
             }
             let manifest = Shown::path(baseline.path());
-            let finding = format!("it is not what {manifest} lists, {}", why_not(baseline));
-            Ok(Some(Error::finding(DEED, to(), finding)))
+            let why = why_not(baseline);
+            let finding = format!("it is not what {manifest} lists, {why}; it is not copied");
+            Ok(Some(Error::finding("copy", from(), finding)))
         }
         (Lookup::Agreed { .. }, Some(_)) => baseline.count_as_listed(path).map(|()| None),
         _ => baseline.visit(path).map(|()| None),
@@ -152,13 +152,13 @@ fn why_not(baseline: &Baseline) -> String {
 
 /// Why nothing can be done with a file of which the manifest says different things. What is at the output
 /// may be the good one.
-fn unclear(baseline: &Baseline, deed: &'static str, path: PathBuf) -> Error {
+fn unclear(baseline: &Baseline, path: PathBuf) -> Error {
     let finding = format!(
         "{} lists it with different digests, or by several algorithms (a list by one is held against it), so it cannot \
          be said whether it has rotted; what is at the output stays",
         Shown::path(baseline.path())
     );
-    Error::finding(deed, path, finding)
+    Error::finding("copy", path, finding)
 }
 
 /// A file that has another digest than the `listed` one.
