@@ -259,7 +259,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// Reads a time of the day, `HH:MM`, and says when the local clock shows it next. Where no time zone is
 /// configured, as in a container, it is UTC.
 pub fn parse_time(text: &str) -> Result<Timestamp, String> {
-    let zone = match TimeZone::try_system() {
+    let zone = match log::time_zone() {
         Ok(zone) => zone,
         Err(_) if std::env::var_os("TZ").is_none() => TimeZone::UTC,
         Err(error) => {

@@ -3,8 +3,12 @@
 
 use std::{path::Path, path::PathBuf, path::is_separator};
 
+use jiff::{Timestamp, tz::TimeZone};
+
 use crate::error::{Deed, Error, Result};
-use crate::{path::Shown, path::directory_of, sys, sys::Dir, sys::MountedVolume};
+use crate::{
+    cli::record::log::time_zone, path::Shown, path::directory_of, sys, sys::Dir, sys::MountedVolume,
+};
 
 // Where engines say which task of an array a process is.
 
@@ -360,7 +364,10 @@ fn stands_for_itself(text: &str, pieces: &[Piece<'_>]) -> bool {
 fn expand(pieces: &[Piece<'_>], given: &Path, source: Option<&Path>) -> Result<String> {
     let part = |piece: &Piece<'_>| match *piece {
         Piece::Text(text) => Ok(text.to_owned()),
-        Piece::Placeholder("date") => Ok(jiff::Zoned::now().date().to_string()),
+        Piece::Placeholder("date") => {
+            let zone = time_zone().unwrap_or(TimeZone::UTC);
+            Ok(Timestamp::now().to_zoned(zone).date().to_string())
+        }
         Piece::Placeholder("label") => label(given, source),
         Piece::Placeholder(_) => match harmless(&sys::host_name()) {
             host if host.is_empty() => {

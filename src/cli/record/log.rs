@@ -1,9 +1,9 @@
 //! The log: a line for each event, in a file or on standard error, as text or as JSON.
 
 use std::path::{Path, PathBuf};
-use std::{fmt::Write, fs::File, io, sync::Mutex, sync::OnceLock, sync::PoisonError};
+use std::{env, fmt::Write, fs::File, io, sync::Mutex, sync::OnceLock, sync::PoisonError};
 
-use jiff::{Timestamp, Unit};
+use jiff::{Timestamp, Unit, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -48,6 +48,26 @@ pub fn now() -> String {
 pub fn stamp(time: Timestamp) -> String {
     let time = time.round(Unit::Millisecond).unwrap_or(time);
     format!("{time:.3}")
+}
+
+/// Where the system has its time zones, unless `TZDIR` says where.
+const ZONES: &str = "/usr/share/zoneinfo";
+
+/// The local time zone: that of the machine, or what `TZ` says.
+///
+/// # Errors
+/// It is not configured, or not known here.
+pub fn time_zone() -> std::result::Result<TimeZone, jiff::Error> {
+    TimeZone::try_system().or_else(|error| named_zone().ok_or(error))
+}
+
+/// The zone that `TZ` names. Its file alone is read: a search of all zones would list their directories by the standard
+/// library, which panics where one cannot be closed.
+fn named_zone() -> Option<TimeZone> {
+    let name = env::var("TZ").ok()?;
+    let name = name.trim_start_matches(':');
+    let zones = env::var_os("TZDIR").map_or_else(|| PathBuf::from(ZONES), PathBuf::from);
+    TimeZone::tzif(name, &std::fs::read(zones.join(name)).ok()?).ok()
 }
 
 /// A log in a file.

@@ -19,9 +19,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::{
     cli::args::values::ReportArgs, cli::exit::Exit, cli::record::files::Destination,
-    cli::record::files::RecordKind, cli::record::log::JsonName, cli::report::charts::MOST_RUNS,
-    cli::report::charts::RunFigures, cli::report::receipt_read::Receipt, cli::show::Console,
-    error::Error, error::Result, hash::hex, path::Shown, path::count, sys,
+    cli::record::files::RecordKind, cli::record::log::JsonName, cli::record::log::time_zone,
+    cli::report::charts::MOST_RUNS, cli::report::charts::RunFigures,
+    cli::report::receipt_read::Receipt, cli::show::Console, error::Error, error::Result, hash::hex,
+    path::Shown, path::count, sys,
 };
 
 // `dircopy report`, from its arguments to its exit code.
@@ -164,7 +165,7 @@ pub fn duration(seconds: f64) -> String {
 /// A moment by the clock of the machine that makes the page, without its fraction of a second:
 /// `2026-11-22 03:08:39 +01:00`.
 pub fn moment(stamp: &str) -> String {
-    moment_in(stamp, &TimeZone::system())
+    moment_in(stamp, &time_zone().unwrap_or(TimeZone::UTC))
 }
 
 fn moment_in(stamp: &str, zone: &TimeZone) -> String {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Mount, Need, Scene, content, have, need, shell};
+use crate::harness::{Mount, Need, Scene, Strace, content, have, need, shell};
 
 /// Reads a page as Python's parser does. Prints JSON: the text, every tag, the attributes, and what is not closed.
 const PARSER: &str = r#"
@@ -173,6 +173,18 @@ fn a_page_says_whether_a_card_may_be_erased() {
 }
 
 /// One output of two is refused: the page says what the last line on the screen says.
+/// Its times are those of the reader's clock, for which no more is read than that zone.
+#[test]
+fn a_page_looks_for_no_zone_but_its_own() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("a", "one");
+    scene.copy(&["--report", "r.json"]).assert_code(0);
+    let strace = Strace::inject(&scene, "close", "error=EIO").exactly_on("/usr/share/zoneinfo");
+    strace.run(scene.bare(["report", "r.json", "-o", "r.html"])).assert_code(0);
+    assert!(shell(&scene, "grep -c ' +05:30' r.html").trim() != "0");
+}
+
 #[test]
 fn a_page_says_which_outputs_are_complete() {
     if !have(&[Need::Program("python3")]) {
