@@ -24,7 +24,7 @@ use crate::{
     event::Stop,
     path::directory_of,
     state::user_data,
-    sys::{self, DirListing, PlainUse},
+    sys::{self, Dir, PlainUse},
 };
 
 const DEED: &str = "use the catalogue";
@@ -70,10 +70,11 @@ impl Catalog {
     /// There cannot, or what is there cannot be used.
     pub fn look_at(path: &Path) -> Result<()> {
         if Self::open_if_any(path, &Stop::default())?.is_some() {
-            return Ok(());
+            return sys::open_plain(path, PlainUse::Append).map(drop).deed(DEED, path);
         }
         if !Self::is_usual(path) {
-            DirListing::at(directory_of(path)).deed(DEED, path)?;
+            let dir = Dir::open_named(directory_of(path));
+            dir.and_then(|dir| dir.check_writable()).deed(DEED, path)?;
         }
         refuse_others(path)
     }

@@ -245,8 +245,8 @@ fn add_one(job: AddJob, catalog: &Catalog, observer: &EventObserver<'_>) -> Resu
     catalog.add(&AddJob { newest, ..job }, observer)
 }
 
-/// Adds what was copied, each complete output by itself, to the catalogue that was asked for. Returns the exit of a run
-/// with this one.
+/// Adds what was copied, each complete output by itself, to the catalogue that was asked for; a dry run looks whether
+/// it could. Returns the exit of a run with this one.
 pub fn add_copied<'r>(
     catalog: Option<&Path>,
     ran: impl Iterator<Item = (&'r CopyJob, &'r Result<Report>)>,
@@ -255,16 +255,22 @@ pub fn add_copied<'r>(
     exit: Exit,
 ) -> Exit {
     let Some(catalog) = catalog else { return exit };
-    let is_complete =
-        |report: &Report| matches!(report.ending, Ending::Complete) && report.manifest.is_some();
+    let has_list = |job: &CopyJob, report: &Report| match job.dry_run {
+        true => job.options.algorithm != Algorithm::None,
+        false => report.manifest.is_some(),
+    };
     let observer = reporter.observer(Arc::default(), stop.clone());
     let add = |job: &CopyJob| {
+        if job.dry_run {
+            return Catalog::look_at(catalog);
+        }
         let (path, state) = (job.output.clone(), job.state.clone());
         let added = AddJob { path, state, ..AddJob::default() };
-        add_one(added, &Catalog::open_or_make(catalog, stop)?, &observer)
+        add_one(added, &Catalog::open_or_make(catalog, stop)?, &observer).map(drop)
     };
-    let complete =
-        ran.filter(|(job, report)| !job.dry_run && report.as_ref().is_ok_and(is_complete));
+    let complete = ran.filter(|(job, report)| {
+        report.as_ref().is_ok_and(|it| matches!(it.ending, Ending::Complete) && has_list(job, it))
+    });
     let failed = complete.filter_map(|(job, _)| add(job).err());
     failed.fold(exit, |exit, error| {
         reporter.event(&Event::Warning(&error));

@@ -294,7 +294,11 @@ fn two_at_once_wait_and_a_run_that_cannot_add_says_so() {
     for inside in ["--catalog=src/c", "--catalog=a/new"] {
         scene.bare(["src", "a", inside]).run().assert_code(2);
     }
-    scene.bare(["src", "a", "--dry-run", "--catalog=never"]).run().assert_code(0);
+    for (catalog, code) in [("never", 0), ("none/catalog", 1), ("other", 1)] {
+        let dry = ["src", "a", "--dry-run", &format!("--catalog={catalog}")];
+        assert_eq!(scene.bare(dry).run().assert_code(code).err().contains("cannot use"), code == 1);
+    }
+    assert_eq!(fs::read(scene.path("other")).unwrap(), b"not a database, but somebody's");
     assert!(!scene.path("never").exists());
 }
 
