@@ -119,7 +119,10 @@ fn problems(invocation: &CopyInvocation) -> Vec<String> {
     let mut problems = refused;
     let names = args.files_from.as_deref().filter(|path| *path != Path::new("-"));
     problems.extend(names.and_then(|path| read_names(path, args.null).err()));
-    problems.extend(PrivateDir::look_for(args.unattended.state.as_deref()).err());
+    // Of an output that is known that was looked at.
+    let is_looked_at = stream.is_none() && !known.is_empty();
+    let state = args.unattended.state.as_deref().filter(|_| !is_looked_at);
+    problems.extend(PrivateDir::look_for(state).err());
     problems.extend(args.catalog.as_deref().and_then(|path| Catalog::look_at(path).err()));
     let content = Content::of_copies(if stream.is_none() { &known } else { &[] });
     let options = RecordOptions { content, ..records.options("dircopy", Detail::Normal) };

@@ -213,6 +213,21 @@ impl PrivateDir {
         elsewhere.map_or(Ok(()), look)
     }
 
+    /// Looks whether the records of the output at `path`, whose root is `root` if it is there, can be kept in the
+    /// directory `elsewhere`; nothing is made.
+    ///
+    /// # Errors
+    /// They cannot.
+    pub fn look_among(elsewhere: &Path, root: Option<&Dir>, path: &Path) -> Result<()> {
+        let above = Dir::open_named(elsewhere).deed(OPEN_ABOVE, elsewhere)?;
+        let place = PrivatePlace::Among(elsewhere);
+        let there =
+            root.map(|root| Self::open_at(root, path, place, Missing::Leave)).transpose()?;
+        let there = there.flatten();
+        let (dir, path) = there.as_ref().map_or((&above, elsewhere), |it| (&it.dir, &it.path));
+        dir.check_writable().deed("keep private records in", path)
+    }
+
     /// The same at another place.
     ///
     /// # Errors

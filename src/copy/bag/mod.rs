@@ -43,7 +43,8 @@ impl BagRun<'_> {
         let wait = job.wait && !job.dry_run;
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
         patience.until_free(&job.output, job.state.as_deref())?;
-        let found = BagRoot::find(job, self.algorithms())?;
+        let mut of_tags = Vec::new();
+        let found = BagRoot::find(job, &mut of_tags)?;
         let looked = self.looked_at(found);
         self.refuse_misfits(&looked, patience)?;
         let too_large = match job.options.check_space {
@@ -55,7 +56,8 @@ impl BagRun<'_> {
         };
         if job.dry_run {
             let options = CopyOptions { check_space: false, ..looked.options };
-            return self.tree.with(&CopyJob { options, ..looked }).copy_or_tell();
+            let report = self.tree.with(&CopyJob { options, ..looked }).copy_or_tell()?;
+            return Ok(self.with_warnings(report, of_tags.iter()));
         }
         if stop.is_requested() {
             let finding = "the run was stopped before it was begun; nothing was touched";

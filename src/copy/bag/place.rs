@@ -9,7 +9,7 @@ use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
 
 use crate::error::Deed;
 use crate::{
-    copy::CopyJob, copy::before::STATE_NEEDS_IT, copy::before::check,
+    copy::CopyJob, copy::bag::seal::tags_there, copy::before::STATE_NEEDS_IT, copy::before::check,
     copy::before::check::DiskDemands, copy::before::check::Opened, copy::before::new_name,
     copy::list_file::ListFile, copy::list_file::ListWriting, copy::list_file::remove_all,
     error::Error, error::Result, event::Stop, hash::Algorithms, hash::Digests,
@@ -113,11 +113,11 @@ pub struct Payload {
     pub is_closed: bool,
 }
 
-/// The directory of a bag, while a run has it.
+/// The directory of a bag, while a run has it or looks at it.
 pub struct BagRoot {
     pub dir: Arc<Dir>,
     pub path: PathBuf,
-    /// It holds the lock.
+    /// It holds the lock, if the run has it.
     pub private: Option<Arc<PrivateDir>>,
     pub state: BagState,
     /// The directory that it was made in, if it was.
@@ -127,18 +127,24 @@ pub struct BagRoot {
 }
 
 impl BagRoot {
-    /// What is at the output before the run: its directory and what that is. None if there is no directory.
+    /// What is at the output before the run. None if there is no directory. What is to be told of its tags goes to
+    /// `warnings`.
     ///
     /// # Errors
-    /// No bag can be made there.
-    pub fn find(job: &CopyJob, algorithms: Algorithms) -> Result<Option<BagState>> {
+    /// No bag can be made there, or its tags would be lost.
+    pub fn find(job: &CopyJob, warnings: &mut Vec<Error>) -> Result<Option<BagState>> {
         PrivateDir::look_for(job.state.as_deref())?;
         let Opened::There(dir) = check::open(&job.output, DiskDemands::of(&job.options))? else {
             return Ok(None);
         };
         let private = PrivateDir::open(&dir, &job.output, job.state.as_deref(), Missing::Leave);
         let private = private.ok().flatten();
-        BagState::look(&dir, &job.output, private.as_ref(), algorithms).map(Some)
+        let algorithms = job.options.further.with(job.options.algorithm);
+        let state = BagState::look(&dir, &job.output, private.as_ref(), algorithms)?;
+        let (dir, path, private) = (Arc::new(dir), job.output.clone(), private.map(Arc::new));
+        let root = Self { dir, path, private, state, parent: None, warning: None };
+        tags_there(&root, algorithms, warnings)?;
+        Ok(Some(state))
     }
 
     /// Makes the directory if it is missing, and keeps other runs out.

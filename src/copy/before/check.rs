@@ -31,7 +31,7 @@ impl CopyJob {
         let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: &stop };
         self.expected().map(|it| Baseline::open(it, &|| false)).transpose()?;
         if self.bag.is_some() {
-            BagRoot::find(self, self.options.further.with(self.options.algorithm))?;
+            BagRoot::find(self, &mut Vec::new())?;
         }
         // As in a dry run: what is looked at beside a run, or after it, need not be written to.
         let dry = Self { dry_run: true, ..self.clone() };

@@ -215,6 +215,13 @@ fn refuse_short_names(output: &Dir, to: &Path, longest: usize) -> Result<()> {
     }
 }
 
+/// Refuses a directory for private records, if one was named, that cannot keep those of the output at `to`.
+fn refuse_other_state(opened: &Opened, to: &Path, place: PrivatePlace<'_>) -> Result<()> {
+    let PrivatePlace::Among(state) = place else { return Ok(()) };
+    let root = if let Opened::There(root) = opened { Some(root) } else { None };
+    PrivateDir::look_among(state, root, to).map_err(|error| error.with_note(STATE_NEEDS_IT))
+}
+
 pub(super) fn cannot_look(path: &Path, error: io::Error) -> Error {
     Error::io("look at", path, error)
 }
@@ -247,6 +254,7 @@ impl Root {
         patience: Patience<'_>,
     ) -> Result<Option<Self>> {
         let Demands { dry, shard, held, private: place, .. } = demands;
+        refuse_other_state(&opened, to, place)?;
         let without_disk = check::without_disk(to, &opened, place).filter(|_| held.is_none());
         let (handle, fresh, parent) = match opened {
             Opened::There(dir) => (Some(dir), false, None),

@@ -231,16 +231,20 @@ fn tags_stay_unless_they_are_replaced() {
     // By hand: what is there stays, however it is folded, and that it is not what was listed is said.
     let by_hand = info().replace("Ann\n", "Ann\n  of the library\n");
     scene.output().file("bag-info.txt", by_hand);
-    let run = bag(&scene, &[]);
-    run.assert_code(0).assert_says("it is not what tagmanifest-sha256.txt lists; it stays");
+    for args in [&["--dry-run"][..], &[]] {
+        let run = bag(&scene, args);
+        run.assert_code(0).assert_says("it is not what tagmanifest-sha256.txt lists; it stays");
+    }
     is_valid(&scene, "dst");
     assert!(info().starts_with("Contact-Name: Ann of the library\nnote: two\n"), "{}", info());
     assert!(!bag(&scene, &[]).assert_code(0).err().contains("tagmanifest"));
     // What cannot be read would be lost.
     let before = tags(&scene.dst);
     scene.output().file("bag-info.txt", "nothing of the kind\n");
-    let run = bag(&scene, &[]);
-    run.assert_code(2).assert_says("cannot keep the tags in").assert_says("it has no label");
+    for args in [&["--dry-run"][..], &[]] {
+        let run = bag(&scene, args);
+        run.assert_code(2).assert_says("cannot keep the tags in").assert_says("it has no label");
+    }
     scene.output().file("bag-info.txt", before["bag-info.txt"].clone());
     assert_eq!(tags(&scene.dst), before);
     is_valid(&scene, "dst");

@@ -103,11 +103,40 @@ fn a_directory_of_records_that_is_not_there_is_refused() {
         &["src", "bag", "--bag"],
         &["src", "bag", "--bag", "-n"],
         &["src", "plain"],
+        &["src", "plain", "-n"],
+        &["src", "dst", "-n"],
+        &["restore", "dst", "back", "-n"],
     ] {
         let run = scene.ended(&[args, &["--state", "none"]].concat(), 2);
         run.assert_says("none").assert_says("No such file or directory (os error 2)");
     }
+    shell(&scene, "echo > file");
+    for args in [&["src", "plain"][..], &["src", "plain", "-n"], &["src", "plain", "--mirror"]] {
+        let run = scene.ended(&[args, &["--state", "file"]].concat(), 2);
+        run.assert_says("--state names where the record of this output is to be");
+    }
     shell(&scene, "! ls -d back bag plain catalog");
+}
+
+/// A run that could only copy, and not record it, would be told at its end.
+#[test]
+fn records_are_not_kept_where_nothing_can_be_written() {
+    need!(Root, Mount);
+    Mount::privately();
+    let scene = Scene::new();
+    shell(&scene, "mkdir disk; echo a > src/a; mount -t tmpfs none disk");
+    for is_first in [true, false] {
+        if !is_first {
+            shell(&scene, "mount -o remount,rw disk");
+            scene.ended(&["src", "dst", "--state", "disk"], 0);
+        }
+        shell(&scene, "mount -o remount,ro disk");
+        for args in [&["src", "dst", "-n"][..], &["src", "dst"]] {
+            let run = scene.ended(&[args, &["--state", "disk"]].concat(), 2);
+            run.assert_says("cannot keep private records in disk").assert_says("Read-only");
+        }
+        assert_eq!(scene.dst.exists(), !is_first);
+    }
 }
 
 /// Records in the source would change it, and be copied.
