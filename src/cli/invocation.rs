@@ -217,8 +217,7 @@ impl CopyInvocation {
             job.options.restore = true;
             job.options.selection.filter = filter.clone();
             job.names.clone_from(&names);
-            // A dry run reads no file.
-            job.expect = Some(found.manifest.clone()).filter(|_| !job.dry_run);
+            job.expect = Some(found.manifest.clone());
             job.expect_all = true;
             job.expects_records = self.args.expect.is_none();
             job.leaves_no_traces = true;

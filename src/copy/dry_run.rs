@@ -6,13 +6,14 @@ use std::{
 
 use crate::{
     copy::CopyJob, copy::Counts, copy::LinkOutcome, copy::Plan, copy::Prepared, copy::links,
-    error::Deed, error::Error, error::Result, event::Done, event::Event, event::EventObserver,
-    event::Stop, hash::Algorithm, io::CopyOptions, manifest::NextLine, state::Belief,
-    state::Knowledge, state::Missing, state::PrivateDir, sys::stat::Kind, sys::stat::Stat,
-    transfer::BothFiles, transfer::LateCopy, transfer::prepare::belief,
-    transfer::prepare::compare_times, tree::Batch, tree::Decision, tree::DestinationStat,
-    tree::OutputDir, tree::Policy, tree::SourceDir, tree::SourceEntry, tree::SourceStat,
-    tree::Walk, tree::WalkEvent, tree::WalkItem, tree::overwrite, tree::overwrite::leave_out,
+    copy::record::near, error::Deed, error::Error, error::Result, event::Done, event::Event,
+    event::EventObserver, event::Stop, hash::Algorithm, io::CopyOptions, manifest::ListKind,
+    manifest::NextLine, state::Belief, state::Knowledge, state::Missing, state::PrivateDir,
+    sys::stat::Kind, sys::stat::Stat, transfer::BothFiles, transfer::LateCopy,
+    transfer::baseline::Baseline, transfer::prepare::belief, transfer::prepare::compare_times,
+    transfer::rot_check, tree::Batch, tree::Decision, tree::DestinationStat, tree::OutputDir,
+    tree::Policy, tree::SourceDir, tree::SourceEntry, tree::SourceStat, tree::Walk,
+    tree::WalkEvent, tree::WalkItem, tree::overwrite, tree::overwrite::leave_out,
     tree::overwrite::refuse_large, volume::TOO_LONG_TO_REPLACE, volume::times::TimeMatch,
 };
 
@@ -22,6 +23,10 @@ pub struct DryRun<'a> {
     pub follow: bool,
     /// The comparison of contents, where times do not decide.
     pub content: &'a DryContent<'a>,
+    /// The lists that the run would write beside its manifest.
+    pub lists: &'a [ListKind],
+    /// What the source would be held against.
+    pub expected: Option<&'a Baseline>,
     pub observer: &'a EventObserver<'a>,
     pub stop: &'a Stop,
 }
@@ -105,7 +110,26 @@ impl DryRun<'_> {
             counts.seen += 1;
             self.observer.progress.entries.fetch_add(1, Relaxed);
             self.observer.progress.bytes.fetch_add(entry.stat.size, Relaxed);
-            match self.decide(&run.source, &run.output, entry) {
+            let expected = self.expected;
+            let rotten = expected.map(|it| rot_check::foretell(it, &run.source, entry));
+            match rotten.transpose() {
+                Ok(rotten) => {
+                    if let Some(rotten) = rotten.flatten() {
+                        (counts.failed, counts.rotten) = (counts.failed + 1, counts.rotten + 1);
+                        (self.observer.listen)(&Event::Rotten(&rotten));
+                        continue;
+                    }
+                }
+                Err(error) => {
+                    self.failed(&error, counts);
+                    continue;
+                }
+            }
+            let decided = self.decide(&run.source, &run.output, entry);
+            if matches!(decided, Ok(Decision::Create | Decision::Replace | Decision::Keep)) {
+                self.unlisted(&run, entry, counts);
+            }
+            match decided {
                 Ok(Decision::Create) => {
                     (counts.copied, counts.bytes) =
                         (counts.copied + 1, counts.bytes + entry.stat.size);
@@ -128,6 +152,15 @@ impl DryRun<'_> {
                 }
                 Err(error) => self.failed(&error, counts),
             }
+        }
+    }
+
+    /// Counts a list among the files that would not be written, because this one has its name.
+    fn unlisted(&self, run: &Batch, entry: &SourceEntry, counts: &mut Counts) {
+        if near::is_in_the_way(self.lists, &run.source, &entry.name) {
+            (counts.unlisted, counts.warnings) = (counts.unlisted + 1, counts.warnings + 1);
+            let error = Error::finding(near::DEED, run.output.path_of(&entry.name), near::TAKEN);
+            (self.observer.listen)(&Event::Warning(&error));
         }
     }
 

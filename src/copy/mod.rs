@@ -54,7 +54,8 @@ pub struct CopyJob {
     pub names: Option<NameList>,
     /// A manifest, of any program, of what the source should hold. Every listed file is read, also where
     /// it would be kept. One that has another digest although nothing says that it was edited has rotted:
-    /// it is not copied, and what is at the output stays. Needs an algorithm, and goes with no dry run.
+    /// it is not copied, and what is at the output stays. Needs an algorithm. Goes with no dry run, but with one of
+    /// [`restore`](CopyOptions::restore), which looks what is known without reading.
     pub expect: Option<PathBuf>,
     /// All is expected as that lists it: nothing counts as edited since, or as removed. So it is of a bag anyway.
     pub expect_all: bool,
@@ -352,7 +353,7 @@ impl CopyJob {
                            expected; leave out --expect or --hash none";
                     Error::finding("expect anything of", &self.source, why)
                 }
-                _ if self.expect.is_some() && self.dry_run => {
+                _ if self.expect.is_some() && self.dry_run && !self.options.restore => {
                     let why = "a dry run reads no file; leave out --expect or --dry-run";
                     Error::finding("expect anything of", &self.source, why)
                 }

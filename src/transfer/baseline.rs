@@ -175,13 +175,17 @@ impl Baseline {
         Self { recorded: is_own.then(|| source.to_path_buf()), tree: own.or(self.tree), ..self }
     }
 
-    /// The size on record for what is listed of the file `path`, if a file of this size is something else.
-    pub fn other_size(&self, path: &[u8], size: u64) -> Result<Option<u64>> {
+    /// The size on record for what is listed of the file `path`, if a file of this size is something else. Of a small
+    /// one that `is_read` for it nothing is asked.
+    pub fn other_size(&self, path: &[u8], size: u64, is_read: bool) -> Result<Option<u64>> {
         let Some(place) = &self.tree else { return Ok(None) };
         let Lookup::Agreed { digest, .. } = self.listed(path)? else { return Ok(None) };
         let below = path.strip_prefix(self.payload.unwrap_or_default().as_bytes());
-        let tree = || Some(place.tree());
-        Ok(self.sizes.other_than(size, below.unwrap_or(path), &digest, tree))
+        let (path, tree) = (below.unwrap_or(path), || Some(place.tree()));
+        Ok(match is_read {
+            true => self.sizes.other_than(size, path, &digest, tree),
+            false => self.sizes.size_of(path, &digest, tree).filter(|recorded| *recorded != size),
+        })
     }
 
     /// The algorithms by which files are to be read: those that are listed, and those whose digests look like these.

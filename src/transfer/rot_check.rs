@@ -32,19 +32,50 @@ pub fn is_listed(context: &Context<'_>, target: &CopyTarget) -> Result<bool> {
 pub fn other_size(context: &Context<'_>, transfer: &Transfer) -> Option<Outcome> {
     let baseline = context.shared.baseline?;
     let (path, size) = (transfer.target.rel_path(), transfer.entry().stat.size);
-    let other = baseline.other_size(path.as_bytes(), size);
-    let refused = other.and_then(|recorded| match recorded {
-        None => Ok(None),
-        Some(recorded) => baseline.visit(path.as_bytes()).map(|()| Some(recorded)),
-    });
-    match refused {
-        Ok(recorded) => {
-            let finding = format!("size {size}, on record {}; it is not copied", recorded?);
-            let error = Error::finding("copy", transfer.source_path(), finding);
-            Some(Outcome::Rotten { error, stands: None, origin: Origin::There })
-        }
+    match refuse_size(baseline, &path, size, true, &|| transfer.source_path()) {
+        Ok(error) => Some(Outcome::Rotten { error: error?, stands: None, origin: Origin::There }),
         Err(error) => Some(Outcome::Failed(error)),
     }
+}
+
+/// Why a file of this size, whose full path is `from`, is not what is listed of it, if the size on record is another;
+/// of a small one that `is_read` that is not asked.
+fn refuse_size(
+    baseline: &Baseline,
+    path: &RelPath,
+    size: u64,
+    is_read: bool,
+    from: &dyn Fn() -> PathBuf,
+) -> Result<Option<Error>> {
+    let Some(recorded) = baseline.other_size(path.as_bytes(), size, is_read)? else {
+        return Ok(None);
+    };
+    baseline.visit(path.as_bytes())?;
+    let finding = format!("size {size}, on record {recorded}; it is not copied");
+    Ok(Some(Error::finding("copy", from(), finding)))
+}
+
+/// The verdict on a file of the source as far as it is known without reading it, as in a dry run: why it has rotted, if
+/// it has.
+///
+/// # Errors
+/// That cannot be said.
+pub fn foretell(
+    baseline: &Baseline,
+    source: &SourceDir,
+    entry: &SourceEntry,
+) -> Result<Option<Error>> {
+    let path = source.rel.join(&entry.name);
+    let from = || source.path_of(&entry.name);
+    let rotten = refuse_size(baseline, &path, entry.stat.size, false, &from)?;
+    if rotten.is_none() {
+        let listed = baseline.listed(path.as_bytes())?;
+        baseline.visit(path.as_bytes())?;
+        if matches!(listed, Lookup::Unclear) {
+            return Err(unclear(baseline, from()));
+        }
+    }
+    Ok(rotten)
 }
 
 /// The outcome of a file that was read and has this digest, if it must not be copied: it has rotted, or that could not

@@ -346,6 +346,9 @@ impl CopySummary<'_> {
         let parts = [
             (sum(|counts| counts.failed), "entry", "would fail"),
             (sum(|counts| counts.left), "entry", "would be left as it is at the output"),
+            (sum(|counts| counts.lost), "listed file", "not in the source"),
+            (sum(|counts| counts.unusable_lines), "line", "of the list of no use"),
+            (sum(|counts| counts.unlisted), "list", "would not be written"),
             (refused, "output", "would be refused"),
         ];
         let parts = parts.iter().filter(|(number, ..)| *number > 0);

@@ -288,18 +288,6 @@ impl<'a> Accounting<'a> {
         self.events.tell(&Event::Rotten(error));
     }
 
-    /// A file that is expected in the source is not there, which is a failure if it `is_lost`.
-    pub fn gone(&mut self, path: &RelPath, is_lost: bool) {
-        self.counts.gone += 1;
-        let path = path.as_bytes();
-        self.events.tell(&if is_lost { Event::Lost(path) } else { Event::Gone(path) });
-    }
-
-    /// A file of the source is not as listed, because it was edited since. It has been counted.
-    pub fn edited(&mut self, path: &RelPath) {
-        self.events.tell(&Event::Edited(path.as_bytes()));
-    }
-
     /// An entry differs at the output and stays as it is.
     pub fn left(&mut self, output: &OutputDir, name: &OsStr, why: &'static str) {
         self.counts.left += 1;

@@ -16,9 +16,8 @@ use crate::{
     manifest::Readers, manifest::archive::mhl::is_chain, manifest::lists,
     part::content::CopyTarget, path::RelPath, state::LeavingFile, state::Origin, state::Remembered,
     state::Row, state::Trace, state::Unsettled, state::each_leaving, sys, sys::Dir, sys::Medium,
-    sys::stat::Kind, sys::stat::Stat, transfer::Context, transfer::UnmetFiles, tree::LastDir,
-    tree::OutputDir, tree::SourceDir, volume::OtherSpellings, volume::alike::sameness,
-    volume::times::TimeMatch,
+    sys::stat::Kind, sys::stat::Stat, transfer::Context, tree::LastDir, tree::OutputDir,
+    tree::SourceDir, volume::OtherSpellings, volume::alike::sameness, volume::times::TimeMatch,
 };
 
 /// Number of bytes of lines that are written at a time.
@@ -544,44 +543,11 @@ impl Committer<'_> {
         self.done_as(target, Some(digest), stands.as_ref(), true);
     }
 
-    /// Counts what was found as expected or edited, and tells which files are expected and are not in the
-    /// source, of those that the walk did not come upon; none if the source is one file. The user may have removed
-    /// them, so it is no failure, unless all is expected. A useless line is a failure: it may be that of a file that
-    /// has rotted.
+    /// Tells what is expected of the `source`, if that is a directory, and not there.
     pub fn settle_expected(&mut self, source: Option<&SourceDir>) {
         let Some(expected) = self.context.shared.baseline else { return };
-        let (follow, stop, accounting) =
-            (self.context.options.follow, self.context.control.stop, &mut self.accounting);
-        accounting.counts.as_expected = expected.as_listed();
-        accounting.counts.edited = expected.edited();
-        accounting.counts.unusable_lines = expected.malformed();
-        let (mut left, mut settled) = (UnmetFiles::default(), Ok(()));
-        if let Some(source) = source.filter(|_| !stop.is_requested()) {
-            let is_to_stop = || stop.is_requested();
-            let is_lost = expected.expects_all();
-            let gone = |path: &_| accounting.gone(path, is_lost);
-            match expected.gone(&source.handle, follow, &is_to_stop, gone) {
-                Ok(found) => left = found,
-                Err(error) => settled = Err(error),
-            }
-        }
-        settled = settled.and_then(|()| expected.each_edited(|path| accounting.edited(path)));
-        accounting.counts.unusable_lines += left.refused;
-        accounting.counts.lost = if expected.expects_all() { left.gone } else { 0 };
-        let unusable = expected.warning(accounting.counts.unusable_lines);
-        let foreign =
-            expected.told_foreign(left).filter(|_| settled.is_ok() && !stop.is_requested());
-        let unlisted = expected.told_unlisted().filter(|_| !stop.is_requested());
-        accounting.counts.unheld = (unlisted.is_some() || foreign.is_some()).into();
-        expected.told_of_bag().iter().for_each(|warning| accounting.warn(warning));
-        let warnings = unusable.into_iter().chain(foreign).chain(unlisted);
-        let like_sha512 = expected.told_like_sha512(accounting.counts.rotten);
-        let warnings = warnings.chain(expected.told_alike()).chain(like_sha512);
-        warnings.for_each(|warning| accounting.warn(&warning));
-        if let Err(error) = settled.and_then(|()| expected.check_unchanged()) {
-            // It is not known how many.
-            accounting.counts.unusable_lines = accounting.counts.unusable_lines.max(1);
-            accounting.warn(&error);
-        }
+        let (follow, stop) = (self.context.options.follow, self.context.control.stop);
+        let listen = self.accounting.listen();
+        self.accounting.counts.settle_expected(expected, source, follow, stop, listen);
     }
 }

@@ -2,7 +2,7 @@
 //! earlier manifests.
 
 mod listing;
-mod near;
+pub mod near;
 pub mod rotation;
 
 use std::{io, thread::sleep, time::Duration, time::Instant};

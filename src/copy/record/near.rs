@@ -4,20 +4,21 @@
 //! its end that is sorted by directory, the lists are written, and the list beside the manifest becomes one of these
 //! lists.
 
-use std::{cmp::Ordering, fs::File, io, io::Read, sync::Arc};
+use std::{cmp::Ordering, ffi::OsStr, fs::File, io, io::Read, sync::Arc};
 
 use crate::manifest::{Entries, Index, ListFormat, ListKind, Lookup, Parsed, Readers, lists};
 use crate::{
     copy::list_file::ListFile, copy::list_file::ListWriting, copy::record::rotation::newest_with,
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Algorithms, hash::Digest,
-    io::Durability, path::RelPath, sys, sys::Attributes, sys::Dir, sys::stat::Stat,
-    tree::OutputDir, tree::PathRecord, tree::SortedRecords, tree::Sorter,
+    io::Durability, path::RelPath, sys, sys::Attributes, sys::Dir, sys::DirListing,
+    sys::stat::Kind, sys::stat::Stat, tree::OutputDir, tree::PathRecord, tree::SortedRecords,
+    tree::Sorter, tree::SourceDir,
 };
 
 /// Number of lists that are made durable together.
 const BATCH: usize = 512;
 
-const DEED: &str = "write the list";
+pub const DEED: &str = "write the list";
 
 /// The first byte of a record of a file, …
 const FILE: u8 = b'A';
@@ -27,7 +28,7 @@ const DIGEST: u8 = b'B';
 
 const NO_FILE: &str =
     "what has its name is a directory, a link or a special file; it stays: move it away";
-const TAKEN: &str = "a file that was copied has its name";
+pub const TAKEN: &str = "a file of the source has its name";
 const FOREIGN: &str = "what has its name was not written by the last run; it stays (--overwrite-policy update replaces it)";
 
 /// The means to write the lists among the files.
@@ -363,6 +364,33 @@ impl NearFile {
         let replaces = replaces.deed(DEED, self.list.path())?;
         Ok(WrittenNearFile { list: self.list, digest, replaces })
     }
+}
+
+/// True if the file `name` of `source` would have the name of one of these lists, as far as that can be told before
+/// anything is copied.
+pub fn is_in_the_way(lists: &[ListKind], source: &SourceDir, name: &OsStr) -> bool {
+    let near = lists.iter().filter(|kind| kind.form().is_near());
+    near.flat_map(|kind| kind.algorithms().iter().map(|of| (kind.form(), of))).any(|(form, of)| {
+        let list = form.near_name(of, b"");
+        let is_file =
+            |name: &OsStr| source.handle.stat(name, false).is_ok_and(|it| it.kind == Kind::File);
+        let name = name.as_encoded_bytes();
+        match form {
+            // That of a list has none itself.
+            ListFormat::Sides => name.strip_suffix(&*list).is_some_and(|file| {
+                !form.may_name(file) && sys::name_from_bytes(file).is_ok_and(is_file)
+            }),
+            // A directory without other files has no list.
+            _ => {
+                name == list
+                    && DirListing::of(&source.handle).is_ok_and(|mut listed| {
+                        let is_other =
+                            |it: &OsStr| !form.may_name(it.as_encoded_bytes()) && is_file(it);
+                        listed.any(|it| it.is_ok_and(|it| is_other(&it.name)))
+                    })
+            }
+        }
+    })
 }
 
 /// The directory of a path, and the name in it.

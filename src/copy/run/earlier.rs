@@ -11,7 +11,7 @@ use crate::{
     io::Reflink, io::Renamed, io::Sparse, path::DirPath, path::RelPath, state::CountedRun,
     state::Knowledge, state::Mounts, state::NewRoot, state::NotAll, state::Note, state::PrivateDir,
     state::Rescues, state::SourceMark, state::Unlisted, state::plugs::Replugged, sys::DirListing,
-    sys::name_from_bytes, transfer::OtherTree, transfer::RecordedTree,
+    sys::name_from_bytes, transfer::OtherTree, transfer::RecordedTree, transfer::UnmetFiles,
     transfer::baseline::Baseline, transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion,
     tree::OutputDir, tree::SourceDir,
 };
@@ -274,6 +274,62 @@ impl EarlierRecords {
             know_in(&in_output, job, source, committer).map_err(fail)?;
         }
         know_in(private, job, source, committer).map_err(fail)
+    }
+}
+
+impl Counts {
+    /// Counts what was found as expected or edited, and tells which files are expected and are not in the
+    /// source, of those that the walk did not come upon; none if the source is one file. The user may have removed
+    /// them, so it is no failure, unless all is expected. A useless line is a failure: it may be that of a file that
+    /// has rotted.
+    pub(crate) fn settle_expected(
+        &mut self,
+        expected: &Baseline,
+        source: Option<&SourceDir>,
+        follow: bool,
+        stop: &Stop,
+        listen: &EventListener<'_>,
+    ) {
+        self.as_expected = expected.as_listed();
+        self.edited = expected.edited();
+        self.unusable_lines = expected.malformed();
+        let (mut left, mut settled) = (UnmetFiles::default(), Ok(()));
+        if let Some(source) = source.filter(|_| !stop.is_requested()) {
+            let is_to_stop = || stop.is_requested();
+            let is_lost = expected.expects_all();
+            let gone = |path: &RelPath| {
+                self.gone += 1;
+                let path = path.as_bytes();
+                listen(&if is_lost { Event::Lost(path) } else { Event::Gone(path) });
+            };
+            match expected.gone(&source.handle, follow, &is_to_stop, gone) {
+                Ok(found) => left = found,
+                Err(error) => settled = Err(error),
+            }
+        }
+        settled = settled
+            .and_then(|()| expected.each_edited(|path| listen(&Event::Edited(path.as_bytes()))));
+        self.unusable_lines += left.refused;
+        self.lost = if expected.expects_all() { left.gone } else { 0 };
+        let unusable = expected.warning(self.unusable_lines);
+        let foreign =
+            expected.told_foreign(left).filter(|_| settled.is_ok() && !stop.is_requested());
+        let unlisted = expected.told_unlisted().filter(|_| !stop.is_requested());
+        self.unheld = (unlisted.is_some() || foreign.is_some()).into();
+        let mut warn = |warning: &Error| {
+            self.warnings += 1;
+            listen(&Event::Warning(warning));
+        };
+        expected.told_of_bag().iter().for_each(&mut warn);
+        let warnings = unusable.into_iter().chain(foreign).chain(unlisted);
+        let like_sha512 = expected.told_like_sha512(self.rotten);
+        let warnings = warnings.chain(expected.told_alike()).chain(like_sha512);
+        warnings.for_each(|warning| warn(&warning));
+        if let Err(error) = settled.and_then(|()| expected.check_unchanged()) {
+            // It is not known how many.
+            self.unusable_lines = self.unusable_lines.max(1);
+            warn(&error);
+        }
     }
 }
 

@@ -148,7 +148,7 @@ impl OutputRun<'_> {
         }
         if job.dry_run {
             prepared.warnings.iter().for_each(|it| (observer.listen)(&Event::Warning(it)));
-            return Ok(self.only_tell(prepared, looked, started, stop));
+            return Ok(self.only_tell(prepared, looked, baseline.as_ref(), started, stop));
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
         let is_later = matches!(space, SpaceAnswer::Later);
@@ -249,6 +249,7 @@ impl OutputRun<'_> {
         &self,
         prepared: Prepared,
         looked: Option<LookResult>,
+        expected: Option<&Baseline>,
         started: Instant,
         stop: &Stop,
     ) -> Report {
@@ -258,10 +259,15 @@ impl OutputRun<'_> {
         let directory = prepared.file.is_none().then(|| Arc::clone(&prepared.source));
         let Prepared { source, output, .. } = &prepared;
         let content = &DryContent::new(job, follow, source, output, stop);
-        let options = &job.options;
+        let (options, lists) = (&job.options, &*job.lists());
         walk.spares_others = sys::may_give_away() && options.policy.spares_others();
         walk.known = content.known().filter(|_| walk.spares_others);
-        let counts = DryRun { options, follow, content, observer, stop }.run(prepared, &walk);
+        let dry = DryRun { options, follow, content, lists, expected, observer, stop };
+        let mut counts = dry.run(prepared, &walk);
+        if let Some(expected) = expected {
+            let (source, listen) = (directory.as_deref(), &observer.listen);
+            counts.settle_expected(expected, source, follow, stop, listen);
+        }
         let counts = looked.map_or(counts, |looked| looked.tell(&observer.listen, counts));
         let report = Report::dry(counts, stop, started.elapsed());
         let ending = job.ending(&counts, stop, None, directory.as_deref());

@@ -106,6 +106,9 @@ fn files_of_others_stay() {
     let scene = scene();
     scene.src.file("dir/SHA256SUMS", "of the source");
     scene.tree("dst").file("SHA256SUMS", "mine").symlink("MD5SUMS", "../away");
+    let dry = scene.copy(&[&DIRS[..], &["--dry-run"]].concat());
+    dry.assert_code(1).assert_says("dst/dir/SHA256SUMS: a file of the source has its name");
+    dry.assert_prints(&["1 list would not be written"]);
     let run = scene.copy(&DIRS);
     run.assert_code(1).assert_says("dst/SHA256SUMS").assert_says("dst/dir/SHA256SUMS");
     run.assert_says("dst/MD5SUMS: what has its name is a directory, a link or a special file");

@@ -112,6 +112,32 @@ fn damaged_and_missing_files_are_named() {
     scene.bare(["restore", "dst", "other"]).run().assert_code(4).assert_says("notes.txt");
 }
 
+/// As far as that shows without reading.
+#[test]
+fn a_dry_run_names_what_is_missing_or_cut_off() {
+    let scene = copied(&[]);
+    let dry = |tree: &str, code| {
+        let run = scene.bare(["restore", tree, "back", "-n"]).run();
+        run.assert_code(code);
+        assert!(!scene.path("back").exists());
+        run
+    };
+    dry("dst", 0).assert_prints(&["nothing was done: this was a dry run"]);
+    shell(&scene, "cp -a dst kept; truncate -s 99 dst/2025/snow.jpg");
+    dry("dst", 4).assert_says("2025/snow.jpg: size 99, on record 2000000");
+    shell(&scene, "cp -p kept/2025/snow.jpg dst/2025/; rm dst/notes.txt");
+    let run = dry("dst", 4);
+    run.assert_says("expected, and not in the source: notes.txt");
+    run.assert_prints(&["(exit 4): this was a dry run; 1 listed file not in the source"]);
+    scene.bare(["restore", "dst", "now"]).run().assert_code(4);
+    // Of a bag, whose list must be one.
+    scene.bare(["-q", "--no-links", "--bag", "src", "bag"]).run().assert_code(0);
+    shell(&scene, "cp -a bag less; rm less/data/notes.txt; echo junk >>bag/manifest-sha256.txt");
+    dry("less", 4).assert_says("expected, and not in the source: notes.txt");
+    dry("bag", 1).assert_says("cannot use all of the expected manifest");
+    scene.bare(["restore", "bag", "now"]).run().assert_code(1);
+}
+
 #[test]
 fn what_has_no_manifest_is_refused_with_the_remedy() {
     let scene = copied(&[]);
