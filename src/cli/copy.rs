@@ -37,12 +37,7 @@ pub fn copy(
         (true, _) => (View::None, Detail::Dry),
         (false, detail) => (args.verbosity.view(), detail),
     };
-    let records = &args.unattended.records;
-    let limit_rate = args.unattended.limit_rate;
-    let content = Content::of_copies(&jobs);
-    let options = records.options("dircopy", detail);
-    let catalog = args.catalog.as_deref();
-    let options = RecordOptions { file, limit_rate, content, catalog, ..options };
+    let (options, catalog) = (args.record_options(&jobs, file, detail), args.catalog.as_deref());
     let source = &*jobs.first().map(|job| job.source.clone()).unwrap_or_default();
     let outputs = &*args.output;
     let task = Task::Copy { source, outputs, given: &given, dry_run: args.dry_run };
@@ -106,6 +101,20 @@ pub fn copy(
     session.end(&RunResult::Copied(&reports), exit, is_quiet, |exit, amiss| {
         summary.verdict(exit, amiss)
     })
+}
+
+impl CopyArgs {
+    /// What these copies are recorded in.
+    pub(super) fn record_options<'a>(
+        &'a self,
+        jobs: &[CopyJob],
+        file: Option<&'a JobFile>,
+        detail: Detail,
+    ) -> RecordOptions<'a> {
+        let (limit_rate, catalog) = (self.unattended.limit_rate, self.catalog.as_deref());
+        let options = self.unattended.records.options("dircopy", detail);
+        RecordOptions { file, limit_rate, content: Content::of_copies(jobs), catalog, ..options }
+    }
 }
 
 /// One for what is of all outputs, and one for each.

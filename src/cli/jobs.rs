@@ -12,10 +12,9 @@ use crate::{
     catalog::Catalog, cli::args, cli::args::job_file, cli::args::job_file::JobFile,
     cli::args::job_file::is_key, cli::copy::read_names, cli::exit::Exit, cli::exit::TIME_IS_UP,
     cli::invocation::CopyInvocation, cli::progress::snapshot::Tracker, cli::record::log,
-    cli::record::task::Content, cli::record::task::RecordOptions, cli::record::task::Task,
-    cli::show::Console, cli::show::Detail, cli::show::rows::typed, copy::CopyJob,
-    copy::run::outputs::check_all, error::Error, event::Progress, event::Stop, path::Shown,
-    state::PrivateDir, sys::Manager,
+    cli::record::task::Task, cli::show::Console, cli::show::Detail, cli::show::rows::typed,
+    cli::span::look_at_span, copy::CopyJob, copy::run::outputs::check_all, error::Error,
+    event::Progress, event::Stop, path::Shown, state::PrivateDir, sys::Manager,
 };
 
 /// Lists the jobs that `--job` finds by name.
@@ -102,9 +101,13 @@ fn text(value: &OsStr) -> String {
 fn problems(invocation: &CopyInvocation) -> Vec<String> {
     let CopyInvocation { args, jobs, given, unknown, stream, .. } = invocation;
     let records = &args.unattended.records;
+    let names = args.files_from.as_deref().filter(|path| *path != Path::new("-"));
+    let names = names.map(|path| read_names(path, args.null)).transpose();
     // An output that is unknown cannot be looked at.
     let known = jobs.iter().zip(unknown).filter(|(_, unknown)| unknown.is_none());
-    let known: Vec<CopyJob> = known.map(|(job, _)| job.clone()).collect();
+    let named = names.as_ref().ok().cloned().flatten();
+    let known = known.map(|(job, _)| CopyJob { names: named.clone(), ..job.clone() });
+    let known: Vec<CopyJob> = known.collect();
     let (task, refused) = match stream {
         Some(stream) => {
             let task = Task::Stream { inputs: &stream.inputs, outputs: &stream.outputs, given };
@@ -113,20 +116,22 @@ fn problems(invocation: &CopyInvocation) -> Vec<String> {
         None => {
             let source = jobs.first().map_or(Path::new(""), |job| &job.source);
             let task = Task::Copy { source, outputs: &args.output, given, dry_run: false };
-            (task, check_all(&known))
+            let mut refused = check_all(&known);
+            if args.span && refused.is_empty() {
+                refused.extend(look_at_span(jobs, given, unknown).err());
+            }
+            (task, refused)
         }
     };
     let mut problems = refused;
-    let names = args.files_from.as_deref().filter(|path| *path != Path::new("-"));
-    problems.extend(names.and_then(|path| read_names(path, args.null).err()));
+    problems.extend(names.err());
     // Of an output that is known that was looked at.
     let is_looked_at = stream.is_none() && !known.is_empty();
     let state = args.unattended.state.as_deref().filter(|_| !is_looked_at);
     problems.extend(PrivateDir::look_for(state).err());
     problems.extend(args.catalog.as_deref().and_then(|path| Catalog::look_at(path).err()));
-    let content = Content::of_copies(if stream.is_none() { &known } else { &[] });
-    let options = RecordOptions { content, ..records.options("dircopy", Detail::Normal) };
-    problems.extend(options.problems(&task));
+    let copies = if stream.is_none() { &*known } else { &[] };
+    problems.extend(args.record_options(copies, None, Detail::Normal).problems(&task));
     let paths = [records.metrics.as_deref(), records.log.as_deref()].into_iter().flatten();
     let paths = paths.chain(records.report.iter().map(|path| &**path));
     let outputs = known.iter().map(|job| &job.output);

@@ -256,16 +256,35 @@ impl OnEnd {
     /// # Errors
     /// It is not.
     pub fn look(&self) -> Result<()> {
+        self.found().map(drop)
+    }
+
+    /// The same, and whether it can be run: a run that comes to its end without it has copied.
+    ///
+    /// # Errors
+    /// It is not, or cannot.
+    pub fn check(&self) -> Result<()> {
+        let finding =
+            "this user may not run it: chmod +x, or name the program that reads it: sh FILE";
+        match self.found()?.iter().any(|it| Helper::may_be(it)) {
+            true => Ok(()),
+            false => Err(Error::finding(RUN_ON_END, Path::new(&self.program), finding)),
+        }
+    }
+
+    fn found(&self) -> Result<Vec<PathBuf>> {
         let program = Path::new(&self.program);
         let of_windows = PathBuf::from(format!("{}.exe", self.program));
-        let is_in = |dir: &Path| [program, &of_windows].iter().any(|it| dir.join(it).is_file());
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let is_any = match program.components().count() {
-            1 => std::env::split_paths(&path).any(|dir| is_in(&dir)),
-            _ => is_in(Path::new("")),
+        let dirs = match program.components().count() {
+            1 => std::env::split_paths(&path).collect(),
+            _ => vec![PathBuf::new()],
         };
+        let of_dir = |dir: &PathBuf| [program, &of_windows].map(|it| dir.join(it));
+        let found = dirs.iter().flat_map(of_dir).filter(|it| it.is_file());
+        let found: Vec<PathBuf> = found.collect();
         let none = || Error::finding(RUN_ON_END, program, "there is no such program");
-        is_any.then_some(()).ok_or_else(none)
+        (!found.is_empty()).then_some(found).ok_or_else(none)
     }
 
     /// Runs the command with these variables added to the environment, and waits for its end. Its output goes to

@@ -12,8 +12,9 @@ use crate::{
     cli::args::copy::CopyArgs, cli::catalog::add_copied, cli::copy::CopyEnd,
     cli::copy::note_parity, cli::copy::protect, cli::session::Session, cli::show::Reporter,
     cli::show::rows::typed, cli::words::OutputName, cli::words::is_on_named_disk, copy::CopyJob,
-    copy::Ending, copy::OutputJob, copy::Report, error::Error, error::Result, event::Progress,
-    event::Stop, path::Shown, span::NextDisk, span::SpanDisk, span::Spanned, span::span_over,
+    copy::Ending, copy::OutputJob, copy::Report, error::Error, error::Result, event::Event,
+    event::Observer, event::Progress, event::Stop, path::Shown, span::NextDisk, span::SpanDisk,
+    span::Spanned, span::look_at_disks, span::span_over,
 };
 
 /// The interval of looks at whether the run is to end while an answer is waited for.
@@ -40,6 +41,22 @@ impl CopyEnd {
             report.ending = Ending::Interrupted(code);
         }
     }
+}
+
+/// Looks at the disks that are here, of jobs that pass all other looks, and makes nothing.
+///
+/// # Errors
+/// Why a copy over them would be refused.
+pub fn look_at_span(jobs: &[CopyJob], given: &[PathBuf], unknown: &[Option<Error>]) -> Result<()> {
+    let dry = |job: &CopyJob| CopyJob { dry_run: true, ..job.clone() };
+    let (jobs, observer) =
+        (jobs.iter().map(dry).collect::<Vec<_>>(), Observer::new(|_: &Event<'_>| ()));
+    let disks = jobs.iter().zip(given).zip(unknown).map(|((job, given), unknown)| SpanDisk {
+        output: OutputJob { job, observer: &observer },
+        name: given.to_str().filter(|_| is_on_named_disk(given)),
+        is_here: unknown.is_none(),
+    });
+    look_at_disks(&disks.collect::<Vec<_>>())
 }
 
 /// A disk from round to round.

@@ -23,8 +23,8 @@ use std::{
 use crate::{
     copy::CopyJob, copy::Ending, copy::OutputJob, copy::OutputRun, copy::Report,
     copy::Reservations, copy::run::outputs::check_all, copy::run::outputs::end_state, error::Deed,
-    error::Error, error::Result, event::Event, event::EventObserver, path::Examples, path::RelPath,
-    path::Shown, span::disks::AbsentDisk, span::disks::Disk, span::disks::Disks,
+    error::Error, error::Result, event::Event, event::EventObserver, event::Stop, path::Examples,
+    path::RelPath, path::Shown, span::disks::AbsentDisk, span::disks::Disk, span::disks::Disks,
     span::index::IndexWriting, span::memory::Memory, span::memory::Series, span::place::usable,
     span::plan::FAILED_AWAY, span::plan::IN_DOUBT, span::plan::NO_ROOM_AWAY, span::plan::Part,
     span::plan::Plan, span::plan::SAME, span::plan::STILL_IN_DOUBT, sys, sys::Dir,
@@ -94,6 +94,17 @@ impl Spanned {
     fn untouched(reports: Vec<Result<Report>>, next: Option<NextDisk>) -> Self {
         Self { lacking: vec![0; reports.len()], reports, next }
     }
+}
+
+/// Looks at the disks of jobs that pass [`check_all`]; nothing is made if they are dry. Whether there is room takes a
+/// walk.
+///
+/// # Errors
+/// Why a copy over them would be refused.
+pub fn look_at_disks(given: &[SpanDisk<'_>]) -> Result<()> {
+    let stop = Stop::default();
+    let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: &stop };
+    Disks::open(given, patience).map(drop)
 }
 
 /// Copies the source of these jobs, which have it in common, over those of the disks that are here, one after the

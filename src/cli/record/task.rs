@@ -231,7 +231,7 @@ impl RecordOptions<'_> {
         let signer = self.refuse_unsigned();
         let signer =
             signer.and_then(|()| self.sign.map_or(Ok(()), |key| Signer::new(key).map(drop)));
-        let on_end = self.on_end.map_or(Ok(()), |command| command.look().map(drop));
+        let on_end = self.on_end.map_or(Ok(()), |command| command.check());
         let all = [conflict, report, page, metrics, log, signer, on_end];
         all.into_iter().filter_map(Result::err).collect()
     }

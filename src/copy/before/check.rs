@@ -35,7 +35,8 @@ impl CopyJob {
         }
         // As in a dry run: what is looked at beside a run, or after it, need not be written to.
         let dry = Self { dry_run: true, ..self.clone() };
-        dry.prepare(true, patience).map(drop)
+        let prepared = dry.prepare(true, patience)?;
+        self.check_history(&prepared)
     }
 
     /// Where the output's private directory is.
@@ -81,10 +82,7 @@ impl CopyJob {
             private: self.private_place(),
             must_be_private: self.mirror.is_some(),
         };
-        if self.names.is_some() && open_source(&self.source)?.1.is_some() {
-            let finding = "it is a file, and names below a directory were asked for";
-            return Err(Error::finding("copy names of", &self.source, finding));
-        }
+        self.refuse_file()?;
         let prepared = prepare(&self.source, &self.output, demands, patience)?;
         if let Some(payload) = &self.payload
             && prepared.output_id != Some(payload.id)

@@ -8,8 +8,8 @@ pub mod space;
 use std::{ffi::OsString, io, path::Component, path::Path, sync::Arc};
 
 use crate::{
-    copy::before::check::DiskDemands, copy::before::check::Opened, copy::before::check::another,
-    copy::before::check::make_output, copy::before::exchange::Pair,
+    copy::CopyJob, copy::before::check::DiskDemands, copy::before::check::Opened,
+    copy::before::check::another, copy::before::check::make_output, copy::before::exchange::Pair,
     copy::before::exchange::is_empty, error::Deed, error::Error, error::Result, path::DirPath,
     path::directory_of, state::Missing, state::NewRoot, state::Note, state::PrivateDir,
     state::PrivatePlace, state::Secret, state::private_dir::NAME, sys, sys::Attributes, sys::Dir,
@@ -426,6 +426,29 @@ pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<SourceEntry>)> {
         return Err(Error::finding("copy", from, finding));
     }
     Ok((parent, Some(SourceEntry { name: name.into(), stat })))
+}
+
+impl CopyJob {
+    /// Refuses a source that is one file where a directory is asked for.
+    pub(crate) fn refuse_file(&self) -> Result<()> {
+        let (deed, finding) = match (&self.names, &self.mirror, &self.generations) {
+            (Some(_), ..) => {
+                ("copy names of", "it is a file, and names below a directory were asked for")
+            }
+            (_, Some(_), _) => {
+                ("mirror", "it is one file, and a mirror is of a directory; leave out --mirror")
+            }
+            (.., Some(_)) => (
+                "copy",
+                "it is one file, and generations are of a directory; leave out --generations",
+            ),
+            (None, None, None) => return Ok(()),
+        };
+        match open_source(&self.source)? {
+            (_, Some(_)) => Err(Error::finding(deed, &self.source, finding)),
+            (_, None) => Ok(()),
+        }
+    }
 }
 
 /// The last component of a path that is to be made.

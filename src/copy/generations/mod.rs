@@ -69,11 +69,6 @@ impl GenerationRun<'_> {
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
         patience.until_free(&job.output, None)?;
         let prepared = job.prepare(true, patience)?;
-        if prepared.file.is_some() {
-            let finding =
-                "it is one file, and generations are of a directory; leave out --generations";
-            return Err(Error::finding("copy", &job.source, finding));
-        }
         let set = match &prepared.output.handle {
             Some(root) => GenerationSet::read(root, &job.output)?,
             None => GenerationSet::default(),

@@ -42,6 +42,8 @@ pub struct Histories {
     pub all: BTreeMap<RelPath, OpenHistory>,
     /// The records of each path, as [`KnownFile`] reads them.
     pub known: SortedRecords,
+    /// What they refer to.
+    references: BTreeSet<Reference>,
 }
 
 impl Histories {
@@ -83,10 +85,33 @@ impl Histories {
             }
             all.insert(rel.clone(), history);
         }
-        if !stop.is_requested() {
-            hold(&says.references, &all)?;
+        // Where it is to stop, not all was read that may be referred to.
+        let references = if stop.is_requested() { BTreeSet::new() } else { says.references };
+        Ok(Self { all, known: known.finish().deed(DEED, source.path)?, references })
+    }
+
+    /// Refuses those that refer to what is not there, where all that are there were read: each generation of a chain is
+    /// what the chain says.
+    ///
+    /// # Errors
+    /// One does.
+    pub fn hold(&self) -> Result<()> {
+        let Self { all, references, .. } = self;
+        for Reference { of, name, digest, from } in references {
+            let is_it = |link: &ChainLink| {
+                link.name == *name && link.digest.is_some_and(|it| it.to_string() == *digest)
+            };
+            if !all.get(of).is_some_and(|history| history.links.iter().any(is_it)) {
+                let path = [of.as_bytes(), HISTORY.as_bytes(), name.as_bytes()];
+                let path = path.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+                let shown = Shown::bytes(&path.join(&b'/')).to_string();
+                let why = format!(
+                    "it refers to {shown}, which is not there as it was, or not in its chain"
+                );
+                return Err(touched(from, &why));
+            }
         }
-        Ok(Self { all, known: known.finish().deed(DEED, source.path)? })
+        Ok(())
     }
 
     /// The algorithms by which all files that are known can be told, if these are computed anyway.
@@ -133,24 +158,6 @@ fn together(source: Option<&OneHistory>, output: Option<&OneHistory>) -> Result<
             Err(Error::finding(DEED, &output.path, finding))
         }
     }
-}
-
-/// Refuses a history that refers to what is not there: each generation of a chain was read, and is what the chain says.
-fn hold(references: &BTreeSet<Reference>, all: &BTreeMap<RelPath, OpenHistory>) -> Result<()> {
-    for Reference { of, name, digest, from } in references {
-        let is_it = |link: &ChainLink| {
-            link.name == *name && link.digest.is_some_and(|it| it.to_string() == *digest)
-        };
-        if !all.get(of).is_some_and(|history| history.links.iter().any(is_it)) {
-            let path = [of.as_bytes(), HISTORY.as_bytes(), name.as_bytes()];
-            let path = path.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
-            let shown = Shown::bytes(&path.join(&b'/')).to_string();
-            let why =
-                format!("it refers to {shown}, which is not there as it was, or not in its chain");
-            return Err(touched(from, &why));
-        }
-    }
-    Ok(())
 }
 
 // What histories say of the files that they list, as records in the order of paths.

@@ -69,19 +69,15 @@ impl OutputRun<'_> {
         let mut role = MediaRole { algorithms: asked, histories: None, started };
         let mut filter = job.options.selection.filter.clone();
         if form == ListFormat::History {
-            let Prepared { source, output, .. } = &prepared;
-            let output = output.handle.as_ref();
-            let output = output.map(|dir| HistoryRoot { dir, path: &job.output });
-            if let Some(root) = output {
+            let output = prepared.output.handle.as_ref();
+            if let Some(root) = output.map(|dir| HistoryRoot { dir, path: &job.output }) {
                 let wrong = |why| Error::finding("look for histories in", root.path, why);
                 let ours = left_out(&patterns(&[], &[])).map_err(wrong)?;
                 let all = list(root.dir, root.path, &ours, stop)?;
                 found.extend(all.map(|all| all.histories).unwrap_or_default());
             }
-            let source = HistoryRoot { dir: &source.handle, path: &job.source };
-            let mark = prepared.secret.as_ref().map(OwnMark::by);
-            let sides = HistorySides { source, output, mark };
-            let histories = Histories::read(sides, &found, stop)?;
+            let histories = job.histories(&prepared, &found, stop)?;
+            histories.hold()?;
             role.algorithms =
                 histories.algorithms(asked).deed("go on with the histories at", &job.output)?;
             let of_root = histories.all.get(&RelPath::root());
@@ -108,6 +104,38 @@ impl OutputRun<'_> {
         });
         fit.judge(self.job)?;
         Ok(found)
+    }
+}
+
+impl CopyJob {
+    /// Reads the histories at these directories of both sides.
+    fn histories(
+        &self,
+        prepared: &Prepared,
+        found: &BTreeSet<RelPath>,
+        stop: &Stop,
+    ) -> Result<Histories> {
+        let output = prepared.output.handle.as_ref();
+        let output = output.map(|dir| HistoryRoot { dir, path: &self.output });
+        let source = HistoryRoot { dir: &prepared.source.handle, path: &self.source };
+        let mark = prepared.secret.as_ref().map(OwnMark::by);
+        Histories::read(HistorySides { source, output, mark }, found, stop)
+    }
+
+    /// Looks at the history of the whole tree; finding those of directories in it takes a walk.
+    ///
+    /// # Errors
+    /// It cannot be gone on with.
+    pub(crate) fn check_history(&self, prepared: &Prepared) -> Result<()> {
+        let Prepared { source, output, file, .. } = prepared;
+        let chain = RelPath::of(&Path::new(HISTORY).join(CHAIN));
+        let takes_part = file.is_none() && !self.options.selection.filter.leaves_out(&chain);
+        let is_any = takes_part && has_history(&source.handle)
+            || output.handle.as_ref().is_some_and(has_history);
+        if !is_any || self.media_format() != Some(ListFormat::History) {
+            return Ok(());
+        }
+        self.histories(prepared, &BTreeSet::from([RelPath::root()]), &Stop::default()).map(drop)
     }
 }
 

@@ -129,11 +129,7 @@ impl DepartureLook<'_> {
     /// # Errors
     /// The run is refused: the source may not be what it was, or too much would go.
     pub fn run(&self) -> Result<LookResult> {
-        let Prepared { source, output, file, .. } = self.prepared;
-        if file.is_some() {
-            let finding = "it is one file, and a mirror is of a directory; leave out --mirror";
-            return Err(Error::finding("mirror", &self.job.source, finding));
-        }
+        let Prepared { source, output, .. } = self.prepared;
         let private = self.private()?;
         let last = private.as_ref().and_then(SourceMark::read);
         let lists = EarlierLists::default();

@@ -6,13 +6,14 @@ use std::sync::atomic::{
 use std::{
     ffi::OsString, fs::File, io, os::fd::AsRawFd, os::unix::ffi::OsStrExt,
     os::unix::net::SocketAddr, os::unix::net::UnixDatagram, os::unix::process::CommandExt,
-    path::PathBuf, process::Child, process::Command, process::ExitStatus, sync::Arc,
+    path::Path, path::PathBuf, process::Child, process::Command, process::ExitStatus, sync::Arc,
     sync::OnceLock, thread::sleep, time::Duration, time::Instant,
 };
 
 use rustix::{
-    fs::Mode, io::Errno, process::Pid, process::Resource, process::Rlimit, process::Signal,
-    process::getrlimit, process::kill_process_group, process::setrlimit,
+    fs::Access, fs::AtFlags, fs::CWD, fs::Mode, fs::accessat, io::Errno, process::Pid,
+    process::Resource, process::Rlimit, process::Signal, process::getrlimit,
+    process::kill_process_group, process::setrlimit,
 };
 use signal_hook::{consts::SIGHUP, consts::SIGINT, consts::SIGTERM, consts::SIGXFSZ};
 
@@ -346,6 +347,11 @@ fn all_are_taken() -> bool {
 pub struct Helper(Child);
 
 impl Helper {
+    /// True if this user may run the file.
+    pub fn may_be(path: &Path) -> bool {
+        accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+    }
+
     /// Starts the program.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         command.process_group(0).spawn().map(Self)

@@ -1,9 +1,9 @@
 //! The process as a whole: its console, its end, its standard input.
 
 use std::{
-    fs::File, io, os::windows::io::AsHandle, os::windows::io::AsRawHandle, path::PathBuf,
-    process::Child, process::Command, process::ExitStatus, ptr::null_mut, sync::Arc, sync::Mutex,
-    sync::PoisonError, sync::atomic::AtomicBool, sync::atomic::AtomicUsize,
+    fs::File, io, os::windows::io::AsHandle, os::windows::io::AsRawHandle, path::Path,
+    path::PathBuf, process::Child, process::Command, process::ExitStatus, ptr::null_mut, sync::Arc,
+    sync::Mutex, sync::PoisonError, sync::atomic::AtomicBool, sync::atomic::AtomicUsize,
     sync::atomic::Ordering::Relaxed, time::Duration, time::SystemTime, time::UNIX_EPOCH,
 };
 
@@ -164,6 +164,11 @@ pub fn data_directory() -> Option<PathBuf> {
 pub struct Helper(Child);
 
 impl Helper {
+    /// True if this user may run the file; that is told when it is started.
+    pub fn may_be(_: &Path) -> bool {
+        true
+    }
+
     /// Starts the program.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         command.spawn().map(Self)

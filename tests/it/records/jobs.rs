@@ -186,6 +186,14 @@ fn a_check_of_a_job_refuses_what_the_run_would() {
         ("input = '{}/src/a'\noutput = '{}/dst'\nlog = '{}/src/a'", "it is what is to be copied"),
         ("input = '{}/src'\noutput = '{}/dst'\nstate = '{}/none'", "for private records"),
         ("input = '{}/src'\noutput = '{}/dst'\nstate = '{}/src'", "is inside the source"),
+        ("input = '{}/src'\noutput = '{}/dst'\ncatalog = '{}/src/c'", "is inside the source"),
+        ("input = '{}/src'\noutput = ['{}/dst', '{}/x']\nspan = true", "on the same file system"),
+        ("input = '{}/src/a'\noutput = '{}/dst'\nmirror = true", "it is one file, and a mirror"),
+        ("input = '{}/src/a'\noutput = '{}/dst'\ngenerations = true", "and generations are of"),
+        (
+            "input = '{}/src/a'\noutput = '{}/dst'\nfiles-from = '{}/list'",
+            "names below a directory",
+        ),
     ] {
         let text = ends.replace("{}", &scene.root().display().to_string());
         scene.tree(".").file("job.toml", text);
@@ -196,16 +204,41 @@ fn a_check_of_a_job_refuses_what_the_run_would() {
         run(&scene, &["--job", "job.toml"]).assert_code(2).assert_says(said);
         assert!(!scene.dst.exists(), "{ends}");
     }
-    // A run copies without a catalogue, and says so.
-    let text = "input = '{}/src'\noutput = '{}/dst'\ncatalog = '{}/none/c'";
-    scene.tree(".").file("job.toml", text.replace("{}", &scene.root().display().to_string()));
-    for args in [&["jobs", "check", "job.toml"][..], &["--job", "job.toml"]] {
-        run(&scene, args).assert_code(1).assert_says("cannot use the catalogue");
+    // A run copies without a catalogue, and without what is to be told how it ended, and says so.
+    for (line, said) in [
+        ("catalog = '{}/none/c'", "cannot use the catalogue"),
+        ("on-end = '{}/list'", "cannot run the command of --on-end"),
+    ] {
+        job(&scene, line);
+        for args in [&["jobs", "check", "job.toml"][..], &["--job", "job.toml"]] {
+            run(&scene, args).assert_code(1).assert_says(said);
+        }
     }
     // What is only opened when it runs is left alone, or the check would wait for somebody to read.
     let text = "input = '{}/src/a'\noutput = '{}/pipe'\nreport = '{}/reports'\nkeep-reports = 3";
     scene.tree(".").file("job.toml", text.replace("{}", &scene.root().display().to_string()));
     run(&scene, &["jobs", "check", "job.toml"]).assert_code(0);
+}
+
+/// What earlier runs left at the output, and somebody changed since: the check reads what the run goes on with.
+#[test]
+fn a_check_of_a_job_looks_at_what_the_run_goes_on_with() {
+    for (option, file, said) in [
+        ("bag = true", "bag-info.txt", "cannot keep the tags in"),
+        ("format = 'mhl'", "ascmhl/0001_*.mhl", "the history was touched or is damaged"),
+    ] {
+        let scene = Scene::new();
+        scene.src.file("a", "1");
+        job(&scene, option);
+        run(&scene, &["--job", "job.toml"]).assert_code(0);
+        run(&scene, &["jobs", "check", "job.toml"]).assert_code(0);
+        shell(&scene, &format!("echo more >> dst/{file}"));
+        let before = names_below(scene.root(), "f");
+        run(&scene, &["jobs", "check", "job.toml"]).assert_code(1).assert_says(said);
+        run(&scene, &["--job", "job.toml", "--dry-run"]).assert_code(2).assert_says(said);
+        assert_eq!(names_below(scene.root(), "f"), before, "{option}");
+        run(&scene, &["--job", "job.toml"]).assert_code(2).assert_says(said);
+    }
 }
 
 /// `sudo` and `su` may leave another user's HOME, and a directory that others may write to may hold anybody's job.
