@@ -139,7 +139,10 @@ impl Catalog {
         let id = match known {
             Some(id) => id,
             None => {
-                self.connection.execute("INSERT INTO place (name) VALUES (?1)", [&own])?;
+                // One that was given a name keeps it.
+                let label = at.uuid.as_ref().filter(|_| !at.is_asked).map(|_| &at.name);
+                let sql = "INSERT INTO place (name, label) VALUES (?1, ?2)";
+                self.connection.execute(sql, params![own, label])?;
                 self.connection.last_insert_rowid()
             }
         };
@@ -149,11 +152,22 @@ impl Catalog {
                        WHERE id = ?1";
             self.connection.execute(sql, params![id, at.uuid, at.serial, mount, now()])?;
         }
-        if at.is_asked {
-            self.connection
-                .execute("UPDATE place SET name = ?2 WHERE id = ?1", params![id, own])?;
-        }
-        Ok(id)
+        let sql = match at.is_asked {
+            true => "UPDATE place SET name = ?2, label = NULL WHERE id = ?1",
+            false => "UPDATE place SET label = ?2 WHERE id = ?1 AND label IS NOT NULL",
+        };
+        self.connection.execute(sql, params![id, if at.is_asked { &own } else { &at.name }])?;
+        self.call_after_labels().map(|()| id)
+    }
+
+    /// Calls the disks that were given no name after their labels: labels are changed, and exchanged. One that another
+    /// disk had when that was here last tells neither by itself.
+    fn call_after_labels(&self) -> rusqlite::Result<()> {
+        self.connection.execute_batch(
+            "UPDATE place SET name = label || ' ' || uuid WHERE label IS NOT NULL; \
+             UPDATE place SET name = label WHERE label IS NOT NULL AND NOT EXISTS (SELECT 1 FROM place AS other \
+             WHERE other.id <> place.id AND (other.label = place.label OR other.name = place.label))",
+        )
     }
 
     /// A tree in the place of which nothing is said yet.

@@ -1,6 +1,7 @@
 CREATE TABLE place (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
+  label TEXT,
   uuid TEXT UNIQUE,
   serial TEXT,
   mount ANY,

@@ -88,6 +88,52 @@ fn a_disk_is_known_again_by_its_uuid() {
     catalog(&scene, &["forget", &place], 2).assert_says("none of this name or UUID");
 }
 
+/// Labels are changed, and exchanged: the newest one is what is written on the disk that is to be fetched.
+#[test]
+fn a_disk_is_called_by_the_label_that_it_has_now() {
+    need!(Root, Mount, Loop);
+    Mount::privately();
+    let scene = Scene::new();
+    scene.src.file("x", "one");
+    let images = ["one", "two", "three"];
+    let added = |image: &str, label: &str, args: &[&str]| {
+        let at = scene.path("at").join(image);
+        let image = scene.path(&format!("{image}.img"));
+        shell(&scene, &format!("e2label {} {label}", image.display()));
+        let _mounted = Mount::device(&image, &at, "loop").unwrap();
+        scene.bare(["-q", "src", &format!("{}/x", at.display())]).run().assert_code(0);
+        catalog(&scene, &[&["add", &format!("{}/x", at.display())], args].concat(), 0);
+    };
+    for image in images {
+        fs::create_dir_all(scene.path("at").join(image)).unwrap();
+        drop(Mount::ext4(&scene.path(&format!("{image}.img")), 16, &scene.path("at").join(image)));
+    }
+    let called = |names: [&str; 3]| {
+        let sql = "SELECT replace(name, coalesce(uuid, ''), 'UUID') FROM place ORDER BY mount";
+        // In the order of where they are mounted: one, three, two.
+        let expected = [names[0], names[2], names[1]].map(|name| format!("b'{name}'\n")).concat();
+        assert_eq!(asked(&scene, sql), expected);
+    };
+    added("one", "dk1", &[]);
+    added("two", "dk2", &[]);
+    added("three", "dk3", &["--place", "shelf"]);
+    called(["dk1", "dk2", "shelf"]);
+    // The first one may have that label, or another one.
+    added("two", "dk1", &[]);
+    called(["dk1 UUID", "dk1 UUID", "shelf"]);
+    added("two", "dk1", &[]);
+    added("one", "dk1", &[]);
+    called(["dk1 UUID", "dk1 UUID", "shelf"]);
+    added("one", "dk2", &[]);
+    called(["dk2", "dk1", "shelf"]);
+    catalog(&scene, &["find", "x"], 0).assert_prints(&["dk2: x/x"]).assert_prints(&["dk1: x/x"]);
+    // What has the name that is given to it keeps it.
+    added("three", "dk1", &[]);
+    called(["dk2", "dk1", "shelf"]);
+    added("two", "dk3", &[]);
+    called(["dk2", "dk3", "shelf"]);
+}
+
 /// A btrfs has no device of its own by which it would be known.
 #[test]
 fn two_disks_of_btrfs_are_two() {
