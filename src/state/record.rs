@@ -57,7 +57,9 @@ impl RecordFile {
     /// Begins a record, number `number` of those on their way.
     pub fn create(private: &PrivateDir, number: u64) -> io::Result<Self> {
         let name = OsString::from(format!("{FINISHED}.{number}"));
-        Self::onto(private.dir().create_new(&name, true)?, private, name)
+        let begun = Self::onto(private.dir().create_new(&name, true)?, private, name.clone());
+        // Without its head it is no record, and in the way of another one.
+        begun.inspect_err(|_| drop(private.dir().remove(&name)))
     }
 
     fn onto(file: File, private: &PrivateDir, name: OsString) -> io::Result<Self> {

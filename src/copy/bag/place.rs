@@ -194,7 +194,8 @@ impl BagRoot {
         if let Some(private) = &self.private
             && BagNote::read(private).is_none()
         {
-            BagNote.write(private, durable).map_err(fail)?;
+            let noted = BagNote.write(private, durable);
+            noted.deed_at("note whose bag it is in", || private.path())?;
         }
         remove_all(&self.dir, is_part_name).map_err(fail)?;
         self.dir.remove(DECLARATION.as_ref()).if_there().map_err(fail)?;

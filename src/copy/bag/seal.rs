@@ -76,7 +76,7 @@ impl BagSeal<'_> {
         }
         if let Some(private) = &self.root.private {
             let noted = written.update(private, self.job.options.sync);
-            noted.deed("note the tag manifests of", &self.root.path)?;
+            noted.deed_at("note the tag manifests in", || private.path())?;
         }
         if self.root.write_tag(with, DECLARATION, DECLARED.as_bytes())?.is_none() {
             return Ok(false);

@@ -61,37 +61,49 @@ impl<'a> Trash<'a> {
     pub fn dir(&mut self, path: &RelPath) -> Result<&Dir> {
         let opened = match self.last.take() {
             Some((last, dir)) if last == *path => (last, dir),
-            _ => (
-                path.clone(),
-                self.make(path).deed_at("make trash in", || self.output.root.join(TRASH))?,
-            ),
+            _ => (path.clone(), self.make(path)?),
         };
         Ok(&self.last.insert(opened).1)
     }
 
-    fn make(&mut self, path: &RelPath) -> io::Result<Dir> {
-        let mut dir = self.dated()?.try_clone()?;
-        for name in path.components() {
-            let name = sys::name_from_bytes(name)?;
-            if dir.make_dir(name, true).unless_taken()?.is_some() {
-                dir.persist()?;
-            }
-            dir = dir.open_dir(name, false)?;
+    fn make(&mut self, path: &RelPath) -> Result<Dir> {
+        let at = self.output.root.join(TRASH);
+        let fail = |error| Error::io("make trash in", &at, error);
+        if self.dated.is_none() {
+            let trash = self.all().map_err(fail)?;
+            // The note of it may be on another disk.
+            self.refuse_foreign(&trash, fail)?;
+            self.begin(&trash).map_err(fail)?;
         }
-        Ok(dir)
+        let below = || {
+            let dated = self.dated.as_ref().ok_or(io::ErrorKind::NotFound)?;
+            let mut dir = dated.1.try_clone()?;
+            for name in path.components() {
+                let name = sys::name_from_bytes(name)?;
+                if dir.make_dir(name, true).unless_taken()?.is_some() {
+                    dir.persist()?;
+                }
+                dir = dir.open_dir(name, false)?;
+            }
+            Ok(dir)
+        };
+        below().map_err(fail)
     }
 
-    fn dated(&mut self) -> io::Result<&Dir> {
-        if self.dated.is_some() {
-            return self.dated.as_ref().map(|(_, dir)| dir).ok_or(io::ErrorKind::NotFound.into());
-        }
+    /// The directory of all trash, which is made if it is missing.
+    fn all(&self) -> io::Result<Dir> {
         let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
         root.make_dir(TRASH.as_ref(), true).unless_taken()?;
         let trash = root.open_dir(TRASH.as_ref(), false)?;
-        if !trash.is_kept()? {
-            return Err(io::Error::other("another user made it, or may write to it: remove it"));
+        match trash.is_kept()? {
+            true => Ok(trash),
+            false => Err(io::Error::other("another user made it, or may write to it: remove it")),
         }
-        self.refuse_foreign(&trash)?;
+    }
+
+    /// Makes the trash of this run in it.
+    fn begin(&mut self, trash: &Dir) -> io::Result<()> {
+        let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let mut name = DatedName::new(Timestamp::now());
         for _ in 0..TRIES {
             let text = OsString::from(name.to_string());
@@ -99,7 +111,8 @@ impl<'a> Trash<'a> {
                 let dir = trash.open_dir(&text, false)?;
                 trash.persist()?;
                 root.persist()?;
-                return Ok(&self.dated.insert((name, dir)).1);
+                self.dated = Some((name, dir));
+                return Ok(());
             }
             name = name.next().ok_or(io::ErrorKind::AlreadyExists)?;
         }
@@ -110,16 +123,19 @@ impl<'a> Trash<'a> {
     ///
     /// # Errors
     /// It is another directory of this user's, or it cannot be told.
-    fn refuse_foreign(&self, trash: &Dir) -> io::Result<()> {
-        let noted = self.private.map(OwnTrash::read_told).transpose()?.flatten();
-        if noted.map_or(Ok(false), |noted| noted.is(trash))? {
+    fn refuse_foreign(&self, trash: &Dir, fail: impl Fn(io::Error) -> Error) -> Result<()> {
+        let noted = self.private.map(OwnTrash::read_told).transpose().map_err(&fail)?.flatten();
+        if noted.map_or(Ok(false), |noted| noted.is(trash)).map_err(&fail)? {
             return Ok(());
         }
-        if DirListing::of(trash)?.next().transpose()?.is_some() {
+        let first = DirListing::of(trash).and_then(|mut all| all.next().transpose());
+        if first.map_err(&fail)?.is_some() {
             let finding = "no run of yours made it as trash of this output: give it the name that it had, or another one";
-            return Err(io::Error::other(finding));
+            return Err(fail(io::Error::other(finding)));
         }
-        self.private.map_or(Ok(()), |private| OwnTrash::of(trash)?.write(private, true))
+        let Some(private) = self.private else { return Ok(()) };
+        let own = OwnTrash::of(trash).map_err(fail)?;
+        own.write(private, true).deed_at("note which trash is this output's in", || private.path())
     }
 
     /// Removes the trash of earlier runs that is older than `keep`; `tell` is told the name of each that went, and why
@@ -139,7 +155,7 @@ impl<'a> Trash<'a> {
         let Some(root) = &self.output.handle else { return Ok(()) };
         let trash = root.open_unmounted(TRASH.as_ref()).if_there().map_err(fail)?;
         let Some(trash) = trash else { return Ok(()) };
-        self.refuse_foreign(&trash).map_err(fail)?;
+        self.refuse_foreign(&trash, fail)?;
         let own = self.dated.as_ref().map(|(name, _)| *name);
         let now = Timestamp::now();
         let is_old = |name: &DatedName| {

@@ -369,3 +369,26 @@ fn a_full_or_read_only_disk_of_the_records_is_named() {
     run.assert_code(3)
         .assert_prints(&["(exit 3): cannot write the private record", "Read-only file system"]);
 }
+
+/// Of a note that cannot be written it is told where that is, and not what it is of; what is begun of a record and has
+/// no head is in nobody's way.
+#[test]
+fn a_note_that_cannot_be_written_is_told_with_its_place() {
+    need!(Mount);
+    let scene = Scene::new();
+    scene.src.file("a", "1").file("b", "2").file("c", "3");
+    std::fs::create_dir(scene.path("state")).unwrap();
+    let full = Mount::tmpfs(&scene.path("state"), "64k");
+    shell(&scene, "head -c 1M /dev/zero > state/fill || true");
+    let run = scene.bare(["src", "bag", "--bag", "--state", "state"]).run();
+    run.assert_code(2).assert_says("cannot note whose bag it is in state/dircopy-");
+    scene.copy(&["--state", "state"]).assert_code(3);
+    assert_eq!(shell(&scene, "find state -name 'record*'"), "");
+    drop(full);
+
+    scene.copy(&["--state", "state"]).assert_code(0);
+    scene.src.remove("a");
+    shell(&scene, "cd state/dircopy-* && mkdir -p trash/in-the-way");
+    let run = scene.copy(&["--mirror", "--state", "state"]);
+    run.assert_code(1).assert_says("cannot note which trash is this output's in state/dircopy-");
+}
