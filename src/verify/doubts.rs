@@ -2,42 +2,59 @@
 //! record says, whatever their times. Where the private record that has them can be written, a record of its own puts
 //! them in doubt, as that of a copy does that was killed after it had found them.
 
-use std::{collections::HashMap, collections::HashSet, io, path::Path, path::PathBuf};
+use std::{
+    collections::HashMap, collections::HashSet, ffi::OsString, io, path::Path, path::PathBuf,
+};
 
 use crate::{
     error::Cause, error::Error, event::Stop, manifest::NextLine, path::RelPath, state::KeptPayload,
     state::Knowledge, state::LATEST, state::Missing, state::PrivateDir, state::RecordFile, sys,
     sys::Dir, sys::Lock, sys::stat::Identity, sys::stat::Stat, tree::LastDir, tree::Patience,
-    verify::Finding, verify::Target, verify::Verdict,
+    verify::Finding, verify::ReadFrom, verify::Target, verify::Verdict, verify::scrub::Verified,
+    verify::scrub::key, verify::scrub::record_name,
 };
 
 /// Number of files of a check that are kept in mind. A disk on which more are bad is not one to copy to.
 const MOST: usize = 1 << 16;
 
+/// Why nothing is noted.
+pub const AT_WORK: &str = "another run is at work there";
+
 /// The bad files of a check, by the directory that their names start at.
 #[derive(Debug, Default)]
 pub struct FoundBad {
-    roots: HashMap<Identity, (PathBuf, HashSet<RelPath>)>,
+    roots: HashMap<Identity, BadOfRoot>,
     number: usize,
+}
+
+/// Those of one directory.
+#[derive(Debug, Default)]
+struct BadOfRoot {
+    path: PathBuf,
+    files: HashSet<RelPath>,
+    /// The hashes of lines that are not good, by the files that scrubs keep in what was verified of them.
+    lines: HashMap<[OsString; 2], Vec<u64>>,
 }
 
 impl FoundBad {
     /// Keeps in mind what is found to be bad, or cannot be read from its device.
     pub fn note(&mut self, target: &Target, finding: &Finding) {
-        let Finding::File { path, verdict, .. } = finding else { return };
+        let Finding::File { path, listed, verdict, .. } = finding else { return };
         let is_bad = match verdict {
+            Verdict::Good(_) => return,
             Verdict::Differs(..) | Verdict::OtherSize { .. } => true,
             Verdict::Unreadable(error) => {
                 matches!(error.cause(), Cause::Io(cause) if sys::is_device_error(cause))
             }
             _ => false,
         };
-        if is_bad && self.number < MOST {
-            let root = || (target.root.clone(), HashSet::new());
-            let bad = &mut self.roots.entry(target.root_id).or_insert_with(root).1;
-            // A list may have one name many times.
-            self.number += usize::from(bad.insert(path.clone()));
-        }
+        let root = || BadOfRoot { path: target.root.clone(), ..BadOfRoot::default() };
+        let bad = self.roots.entry(target.root_id).or_insert_with(root);
+        // A list may have one name many times.
+        let is_new = is_bad && self.number < MOST && bad.files.insert(path.clone());
+        self.number += usize::from(is_new);
+        let names = [ReadFrom::Medium, ReadFrom::Cache].map(|from| record_name(target, from));
+        bad.lines.entry(names).or_default().push(key(path, listed));
     }
 
     /// Puts them in doubt in the private records that have them, which lie below `elsewhere` if that is given; those of
@@ -49,9 +66,9 @@ impl FoundBad {
         is_locked: bool,
         stop: &Stop,
     ) -> Vec<Error> {
-        let note = |(id, (root, paths)): (&Identity, &(PathBuf, _))| {
-            let noted = doubt(*id, root, paths, elsewhere, is_locked, stop);
-            let error = Error::io("note what is bad for later copies to", root, noted.err()?);
+        let note = |(id, bad): (&Identity, &BadOfRoot)| {
+            let noted = doubt(*id, bad, elsewhere, is_locked, stop);
+            let error = Error::io("note what is bad for later copies to", &bad.path, noted.err()?);
             Some(error.with_note("; the next one does not know it: run that with --verify"))
         };
         self.roots.iter().filter_map(note).collect()
@@ -65,19 +82,18 @@ const MOST_ABOVE: usize = 64;
 /// newest: there the record has the file by another name, and is of the very inode.
 fn doubt(
     id: Identity,
-    path: &Path,
-    bad: &HashSet<RelPath>,
+    bad: &BadOfRoot,
     elsewhere: Option<&Path>,
     is_locked: bool,
     stop: &Stop,
 ) -> io::Result<()> {
-    let (root, path) = (Dir::open(path)?, path.canonicalize()?);
+    let (root, path) = (Dir::open(&bad.path)?, bad.path.canonicalize()?);
     if root.identity()? != id {
         return Ok(());
     }
     let mut last = LastDir::default();
     let mut look = |path| Some((path, last.stat(&root, path, false).ok()?));
-    let bad: Vec<_> = bad.iter().filter_map(&mut look).collect();
+    let (lines, files) = (&bad.lines, bad.files.iter().filter_map(&mut look).collect::<Vec<_>>());
     for (level, above) in path.ancestors().take(MOST_ABOVE).enumerate() {
         let below = RelPath::of(path.strip_prefix(above).unwrap_or(Path::new("")));
         for place in [above.to_owned(), above.join(LATEST)] {
@@ -91,8 +107,11 @@ fn doubt(
             let patience = Patience { wait: false, deed: "note in", tell: &|_| (), stop };
             let is_held = is_checked && is_locked
                 || matches!(patience.lock(&private, &place), Ok(Lock::Held));
+            for (names, bad) in lines.iter().filter(|_| is_checked) {
+                names.iter().try_for_each(|it| Verified::take_back(&private, it, bad, is_held))?;
+            }
             let levels = level + 1;
-            let bad = DoubtedFiles { bad: &bad, below: &below, levels, is_checked, is_held };
+            let bad = DoubtedFiles { bad: &files, below: &below, levels, is_checked, is_held };
             bad.put_in(&private, &dir, &place)?;
             if let Some(KeptPayload { dir, path, private }) = private.payload(&dir, &place) {
                 let bad = DoubtedFiles { is_checked: false, ..bad };
@@ -138,7 +157,7 @@ impl DoubtedFiles<'_> {
             return Ok(());
         }
         if !self.is_held {
-            return Err(io::Error::other("another run is at work there"));
+            return Err(io::Error::other(AT_WORK));
         }
         let mut record = RecordFile::create(private, known.next_number())?;
         record.append(&rows, number)?;

@@ -1,16 +1,17 @@
 //! A check in passes: which files come first, when that is enough, and what was verified when.
 
 use std::{
-    collections::BTreeSet, ffi::OsString, fmt::Write as _, fs::File, io, io::BufWriter, io::Write,
-    path::PathBuf, sync::Mutex, sync::MutexGuard, sync::PoisonError, sync::atomic::AtomicU64,
-    sync::atomic::Ordering::Relaxed, time::Duration, time::Instant, time::SystemTime,
+    collections::BTreeSet, ffi::OsStr, ffi::OsString, fmt::Write as _, fs::File, io, io::BufWriter,
+    io::Write, path::PathBuf, sync::Mutex, sync::MutexGuard, sync::PoisonError,
+    sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed, time::Duration, time::Instant,
+    time::SystemTime,
 };
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Digest, hash::HashTable, hash::Sha256,
     manifest::Scanner, manifest::Text, path::RelPath, state::Mark, state::Missing,
     state::PrivateDir, sys::Uninterrupted, verify::Finding, verify::ReadFrom, verify::Target,
-    verify::Verdict, verify::budget::Allowance, verify::budget::Budget,
+    verify::Verdict, verify::budget::Allowance, verify::budget::Budget, verify::doubts::AT_WORK,
 };
 
 // Checking a tree a part at a time: each scrub reads the files that were not verified for the longest
@@ -31,7 +32,7 @@ pub struct Scrub {
     /// Where private directories are kept, if not in the checked directory.
     elsewhere: Option<PathBuf>,
     from: ReadFrom,
-    /// Files that were found good at this time or later are left out.
+    /// Files that were found good at this time or later, and were not made since, are left out.
     not_since: Option<u32>,
     record: Mutex<ScrubRecord>,
 }
@@ -150,15 +151,19 @@ impl Scrub {
 
     /// The passes over the manifest, in their order.
     pub fn passes(&self) -> BTreeSet<Pass> {
-        let is_left_out = |time| self.not_since.is_some_and(|since| time >= since);
-        let mut passes = self.record().verified.passes();
-        passes.retain(|pass| !matches!(pass, Pass::Good(time) if is_left_out(*time)));
-        passes
+        self.record().verified.passes()
     }
 
     /// True if the line belongs to the pass, and is to be given out now.
     pub fn give(&self, path: &RelPath, digest: &Digest, pass: Pass) -> bool {
         self.record().verified.give(path, digest, pass)
+    }
+
+    /// True if a line that was given out is left out: the file that is there is the one that was found good, and that
+    /// was lately.
+    pub fn leaves_out(&self, path: &RelPath, digest: &Digest, made: u32) -> bool {
+        let is_lately = |time| self.not_since.is_some_and(|since| time >= since);
+        self.record().verified.look(path, digest, made, is_lately)
     }
 
     /// Notes a finding: a good file was verified now, any other was not.
@@ -208,7 +213,7 @@ impl Scrub {
 
 /// The name of the file in the private directory that keeps what was verified. What was read from the cache, because
 /// that was asked for, is kept apart: it proves nothing of the disk.
-fn record_name(target: &Target, from: ReadFrom) -> OsString {
+pub fn record_name(target: &Target, from: ReadFrom) -> OsString {
     let name = target.manifest.file_name().filter(|_| target.ours.is_none());
     let mut name = name.map_or_else(|| OsString::from("dircopy"), OsString::from);
     name.push(match from {
@@ -223,10 +228,14 @@ fn record_name(target: &Target, from: ReadFrom) -> OsString {
 //
 // A line is known by a hash of its name and digest, not by its place in the manifest. So a manifest that
 // was replaced or grew takes nothing away: a file that is still listed with its digest is still verified.
-// All files of one run get one time, that of its start. A file that is not good loses its time.
+// All files of one run get one time, that of its start. A file that is not good loses its time, whichever check finds
+// that, and so does one in whose place another file is: that one was written since, and never read.
 
 /// The first line of the file.
-const HEAD: &str = "dircopy-verified 2";
+const HEAD: &str = "dircopy-verified 3";
+
+/// Number of digits of the hash of a line.
+const KEY_DIGITS: usize = 16;
 
 /// Runs of one second are given seconds that are still to come; nothing later is believed. In seconds.
 const AHEAD: u32 = 24 * 3600;
@@ -259,7 +268,7 @@ pub enum Pass {
     Good(u32),
 }
 
-/// The last checks of a manifest's lines: 16 bytes for each, and the slack of a hash table.
+/// The last checks of a manifest's lines: 24 bytes for each, and the slack of a hash table.
 #[derive(Debug, Default)]
 pub struct Verified {
     /// The last checks by the hashes of lines.
@@ -275,6 +284,8 @@ pub struct Verified {
 struct LastCheck {
     /// When it was verified, in seconds since 1970; 0 for never, and for one that is bad.
     time: u32,
+    /// Which file that was ([`FoundFile::made`](crate::verify::work::FoundFile::made)).
+    made: u32,
     /// True if the last look found it bad.
     bad: bool,
     /// True if this run has given it out.
@@ -313,6 +324,24 @@ impl Verified {
         }
     }
 
+    /// The file that is there is of this sum. One that takes the place of another was never verified. True if the line
+    /// need not be given out, because the file was at a time that `is_lately`.
+    fn look(
+        &mut self,
+        path: &RelPath,
+        digest: &Digest,
+        made: u32,
+        is_lately: impl FnOnce(u32) -> bool,
+    ) -> bool {
+        let Some(line) = self.lines.get_mut(&key(path, digest)) else { return false };
+        if line.made != made {
+            (line.made, line.time) = (made, 0);
+        }
+        let is_left_out = line.time > 0 && is_lately(line.time);
+        line.given &= !is_left_out;
+        is_left_out
+    }
+
     /// A file was checked now.
     pub fn note(&mut self, path: &RelPath, digest: &Digest, good: bool) {
         let time = if good { self.now } else { 0 };
@@ -341,13 +370,42 @@ impl Verified {
 
     /// All that checks of the own manifest of an output kept. What cannot be read says nothing.
     pub fn of(private: &PrivateDir) -> Self {
+        Self::kept(private, "dircopy.verified".as_ref())
+    }
+
+    /// The same of the file of this name.
+    fn kept(private: &PrivateDir, name: &OsStr) -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = u32::try_from(now.as_secs()).unwrap_or(0);
         let mut verified = Self { now, takes_all: true, ..Self::default() };
-        let file = private.dir().open_file("dircopy.verified".as_ref(), false);
+        let file = private.dir().open_file(name, false);
         match file.and_then(|file| verified.read(file, private.mark())) {
             Ok(_) => verified,
             Err(_) => Self::default(),
+        }
+    }
+
+    /// Takes back, where scrubs note in the file of this name, that lines with these hashes are verified: a check found
+    /// them bad. With `may_write` false that is an error where there are such.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn take_back(
+        private: &PrivateDir,
+        name: &OsStr,
+        bad: &[u64],
+        may_write: bool,
+    ) -> io::Result<()> {
+        let (mut verified, mut is_any) = (Self::kept(private, name), false);
+        for key in bad {
+            if let Some(line) = verified.lines.get_mut(key).filter(|line| line.time > 0) {
+                (line.time, line.bad, is_any) = (0, true, true);
+            }
+        }
+        match (is_any, may_write) {
+            (false, _) => Ok(()),
+            (true, false) => Err(io::Error::other(AT_WORK)),
+            (true, true) => private.write(name, true, |file| verified.write(file, private.mark())),
         }
     }
 
@@ -374,7 +432,9 @@ impl Verified {
             match text.split_once(' ').ok_or_else(wrong)? {
                 ("end", end) if end.parse() == Ok(number) => return Ok(newest),
                 (key, time) => {
+                    let (key, made) = key.split_at_checked(KEY_DIGITS).ok_or_else(wrong)?;
                     let key = u64::from_str_radix(key, 16).map_err(|_| wrong())?;
+                    let made = u32::from_str_radix(made, 16).map_err(|_| wrong())?;
                     let time: u32 = time.parse().map_err(|_| wrong())?;
                     number += 1;
                     if time > latest {
@@ -384,7 +444,7 @@ impl Verified {
                         self.lines.entry(key).or_default();
                     }
                     if let Some(line) = self.lines.get_mut(&key) {
-                        (line.time, line.bad) = (time, time == 0);
+                        (line.time, line.made, line.bad) = (time, made, time == 0);
                     }
                     newest = newest.max(time);
                 }
@@ -394,7 +454,7 @@ impl Verified {
         Err(wrong())
     }
 
-    /// Writes the file; a million lines are 27 MB.
+    /// Writes the file; a million lines are 35 MB.
     pub fn write(&self, file: &mut File, mark: &Mark) -> io::Result<()> {
         let head = head(&mark.of_file(file));
         let mut out = BufWriter::new(Uninterrupted(file));
@@ -403,7 +463,7 @@ impl Verified {
         for (key, line) in self.lines.iter().filter(|(_, line)| line.pass() != Pass::New) {
             text.clear();
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{key:016x} {}", line.time);
+            let _ = writeln!(text, "{key:016x}{:08x} {}", line.made, line.time);
             out.write_all(text.as_bytes())?;
             number += 1;
         }
@@ -430,7 +490,7 @@ fn head(mark: &Mark) -> String {
 }
 
 /// The hash of a line: the first 64 bits of the SHA-256 of the digest's bytes and name.
-fn key(path: &RelPath, digest: &Digest) -> u64 {
+pub fn key(path: &RelPath, digest: &Digest) -> u64 {
     let Sha256([a, b, c, d, e, f, g, h, ..]) = Sha256::of(&[digest.bytes(), path.as_bytes()]);
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }

@@ -10,8 +10,8 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::{
     error::Error, event::Progress, event::Stop, hash::Algorithm, hash::Digest, hash::HashedSet,
-    manifest::name::LIKE_SHA512, path::RelPath, state::plugs::Replugged, sys, sys::Dir,
-    sys::Medium, sys::stat::Identity, sys::stat::Stat, verify::Bag, verify::BagVerdict,
+    hash::Sha256, manifest::name::LIKE_SHA512, path::RelPath, state::plugs::Replugged, sys,
+    sys::Dir, sys::Medium, sys::stat::Identity, sys::stat::Stat, verify::Bag, verify::BagVerdict,
     verify::Checked, verify::Finding, verify::FindingListener, verify::Findings,
     verify::NameHasher, verify::PartOf, verify::SeenNames, verify::Target, verify::TargetSpec,
     verify::Verdict, verify::doubts::FoundBad, verify::finding::count, verify::late::LateReading,
@@ -447,6 +447,17 @@ impl FoundFile {
     /// Its size in bytes.
     pub fn size(&self) -> u64 {
         self.stat.size
+    }
+
+    /// A sum of when it was made and what it was then; or changed last, where it is not known when it was made. A copy
+    /// that takes its place has another one, and it keeps its own when it gets other names or permissions.
+    pub fn made(&self) -> u32 {
+        let Stat { size, mtime, ctime, .. } = self.stat;
+        let made = Dir::birth_of(&self.file).unwrap_or(ctime);
+        let times = [mtime, made].map(|time| [time.secs, time.nanos.into()].map(i64::to_be_bytes));
+        let Sha256([a, b, c, d, ..]) =
+            Sha256::of(&[times.as_flattened().as_flattened(), &size.to_be_bytes()]);
+        u32::from_be_bytes([a, b, c, d])
     }
 
     /// Its medium.

@@ -244,7 +244,8 @@ impl Worker<'_> {
             }
             let mut found = self.checker.find(target, &line.path, line.looked_at);
             if let (Some(scrub), Ok(found)) = (self.scrub, &found)
-                && !scrub.takes(found.size())
+                && (scrub.leaves_out(&line.path, &line.digest, found.made())
+                    || !scrub.takes(found.size()))
             {
                 scrub.skip();
                 continue;

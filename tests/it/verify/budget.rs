@@ -158,6 +158,44 @@ fn what_was_found_good_lately_is_left_out_and_counted() {
     }
 }
 
+/// A file that was copied anew was never read, and one that another check found bad is not good since.
+#[test]
+fn what_is_another_file_now_or_was_found_bad_is_not_left_out() {
+    let scene = scene(10);
+    let check = |args: &[&str]| scene.bare(["verify", "-v", "dst"].iter().chain(args)).run();
+    let rot = |name: &str| {
+        let damage = "touch -r $f at; printf R | dd of=$f conv=notrunc 2>/dev/null; touch -r at $f";
+        shell(&scene, &format!("f=dst/{name}; {damage}"));
+    };
+    check(&["--max-bytes", "1M"]).assert_code(0);
+    // Its content is the one that was read, whatever else became of it.
+    shell(&scene, "chmod +x dst/4/0004; ln dst/5/0005 name");
+    check(&["--not-since", "90d"]).assert_code(0).assert_prints(&["10 files, found good since"]);
+    shell(&scene, "chmod -x dst/4/0004; rm dst/3/0003");
+    scene.copy(&["-q"]).assert_code(0);
+    rot("3/0003");
+    let run = check(&["--not-since", "90d"]);
+    run.assert_code(4).assert_says("differs: dst/3/0003").assert_prints(&["left out", "9 files"]);
+    shell(&scene, "rm dst/3/0003");
+    scene.copy(&["-q"]).assert_code(0);
+    assert_eq!(good(&check(&["--not-since", "90d"])), ["3/0003"]);
+    check(&["--not-since", "90d"]).assert_prints(&["10 files, found good since"]);
+
+    shell(&scene, "cp -a dst copy; rm dst/2/0002");
+    rot("1/0001");
+    check(&[]).assert_code(4);
+    let run = check(&["--not-since", "90d"]);
+    run.assert_code(4).assert_says("differs: dst/1/0001").assert_says("missing: dst/2/0002");
+    scene.bare(["heal", "dst", "copy"]).run().assert_code(0);
+    assert_eq!(good(&check(&["--not-since", "90d"])).len(), 2);
+    check(&["--not-since", "90d"]).assert_code(0).assert_prints(&["10 files, found good since"]);
+    // A run that heals checks before it does.
+    rot("1/0001");
+    scene.bare(["heal", "dst", "copy"]).run().assert_code(0);
+    rot("1/0001");
+    check(&["--not-since", "90d"]).assert_code(4).assert_says("differs: dst/1/0001");
+}
+
 /// Killed at each step of recording, and of what is recorded by then nothing is done again.
 #[test]
 fn a_portion_that_is_killed_loses_nothing_that_was_recorded() {
