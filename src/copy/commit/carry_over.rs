@@ -412,9 +412,7 @@ impl<'a> CarriedLines<'a> {
         if let Some(waiting) = waiting {
             self.lacking.extend(waiting.list(&mut self.lists, content.as_ref(), bytes));
         }
-        if let Some(states) = self.context.shared.states {
-            states.carry(path.as_bytes(), row.trace.size, &row.digest);
-        }
+        self.carry_chain(path, &row);
     }
 
     /// The record keeps the digest of a file that is not listed, and stays.
@@ -422,7 +420,16 @@ impl<'a> CarriedLines<'a> {
         if self.goes {
             return;
         }
-        self.rows.push(&remembered.row_in_doubt(), &[], path.as_bytes(), false);
+        let row = remembered.row_in_doubt();
+        self.rows.push(&row, &[], path.as_bytes(), false);
+        self.carry_chain(path, &row);
+    }
+
+    /// Takes over the known chain of the content of a file, by which checks are fast and heal mends places.
+    fn carry_chain(&self, path: &RelPath, row: &Row) {
+        if let Some(states) = self.context.shared.states {
+            states.carry(path.as_bytes(), row.trace.size, &row.digest);
+        }
     }
 
     fn stat(&mut self, path: &RelPath) -> io::Result<Stat> {

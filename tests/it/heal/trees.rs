@@ -42,6 +42,27 @@ fn what_a_run_dropped_as_rotten_is_taken_from_another_tree() {
     assert!(!run.assert_code(0).err().contains("A/b"), "{}", run.err());
 }
 
+/// Runs keep the states of what they drop, as long as it waits to be mended.
+#[test]
+fn what_a_run_dropped_is_made_of_what_each_copy_has_of_it() {
+    let scene = Scene::new();
+    scene.src.file("a", content(5_000_000)).file("b", "b");
+    copies(&scene, &["A", "B"], &[]);
+    rot(&scene, "A/a", &[100]);
+    rot(&scene, "B/a", &[4_000_000]);
+    shell(&scene, "mv src/a whole");
+    for tree in ["A", "B"] {
+        scene.bare(["verify", "-q", tree]).run().assert_code(4);
+        for _ in 0..2 {
+            scene.command_to(scene.src.root(), scene.path(tree), ["-q"]).run().assert_code(4);
+        }
+    }
+    let run = heal(&scene, &["A", "B"]);
+    run.assert_code(0);
+    assert_eq!(healed(&run), ["A/a: 1 MiB from B", "B/a: 1 MiB from A"]);
+    shell(&scene, "cmp whole A/a && cmp whole B/a");
+}
+
 #[test]
 fn damage_in_every_copy_is_no_obstacle() {
     for args in [&["-q"][..], &["--from", "cache", "--simd", "off", "-j1"]] {
