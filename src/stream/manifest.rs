@@ -387,13 +387,23 @@ fn target_of(place: &FilePlace, stat: Stat) -> CopyTarget {
 }
 
 /// The metadata of the finished file: those of any that is made now, or of the one whose place it takes, whose access
-/// list it does not get.
+/// list it does not get. Where another user may have given the name to that one it only closes: the new one is no more
+/// open than either.
 fn attributes(now: Stat, place: &FilePlace) -> Stat {
+    let new = sys::new_file_mode();
     match (&place.there, &place.dir.handle) {
         (Some(there), Some(dir)) if there.kind == now.kind => {
             let mode = dir.mode_without_list(&place.name, there);
-            Stat { mode, uid: there.uid, gid: there.gid, ..now }
+            match dir.keeps_names_by_path() {
+                Ok(true) => Stat { mode, uid: there.uid, gid: there.gid, ..now },
+                _ if there.gid == now.gid => Stat { mode: mode & new, ..now },
+                // Of two groups, neither gets more than both had.
+                _ => {
+                    let both = mode >> 3 & mode & 0o007;
+                    Stat { mode: (mode & !0o077 | both << 3 | both) & new, ..now }
+                }
+            }
         }
-        _ => Stat { mode: sys::new_file_mode(), ..now },
+        _ => Stat { mode: new, ..now },
     }
 }

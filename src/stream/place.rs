@@ -132,11 +132,13 @@ impl OutputPlace {
     }
 }
 
-/// Refuses, as root, what is `there` at `path` in `dir` and another user's, where others may write: what comes would be
-/// that user's, who may have put it there in the place of what this one left.
+/// Refuses what is `there` at `path` in `dir` and another user's, where others may write: what comes would be as open
+/// as that is, or that user's, who may have put it there in the place of what this one left. What only root refuses
+/// are FIFOs and devices, by which users talk to each other.
 fn refuse_planted(dir: &Dir, there: &Stat, path: &Path) -> Result<()> {
     let look = |error| Error::io("look at", path, error);
-    if !sys::may_give_away() || !Dir::is_strange(there, &Stat { uid: 0, ..*there }) {
+    let is_file = matches!(there.kind, Kind::File | Kind::Symlink);
+    if !(is_file || sys::may_give_away()) || !Dir::is_strange(there, &Stat { uid: 0, ..*there }) {
         return Ok(());
     }
     if dir.is_kept().map_err(look)? && dir.is_place_kept().map_err(look)? {
@@ -179,6 +181,9 @@ fn open(path: &Path, stop: &Stop) -> Result<OutputPlace> {
 fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<OutputPlace> {
     let there = dir.handle.as_ref().map(|handle| handle.stat(&name, false).if_there()).transpose();
     let there = there.deed_at("look at", || dir.path_of(&name))?.flatten();
+    if let (Some(handle), Some(there)) = (&dir.handle, &there) {
+        refuse_planted(handle, there, &dir.path_of(&name))?;
+    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mtime = Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() };
     let coming = Stat { mtime, ..Stat::of_kind(Kind::File) };

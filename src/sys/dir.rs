@@ -49,6 +49,15 @@ impl Dir {
         }
     }
 
+    /// True if no other user can give a name in this directory to a file of this user's, neither by renaming that nor
+    /// by putting another directory in the place of this one.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn keeps_names_by_path(&self) -> io::Result<bool> {
+        Ok(self.keeps_names()? && self.is_place_kept()?)
+    }
+
     /// True if there is an entry of exactly this name: on some systems a look at one finds an entry that is called
     /// otherwise.
     ///

@@ -863,3 +863,44 @@ fn what_another_user_put_there_gets_nothing_of_roots() {
         shell(&scene, "rm up/out");
     }
 }
+
+/// Nor is what takes the place of another user's file, or list, as open as that one was, or that list gone.
+#[test]
+fn what_is_of_another_user_where_others_write_is_replaced_by_nobody() {
+    need!(Root, Setpriv);
+    let scene = Scene::new();
+    shell(
+        &scene,
+        "chmod 755 .; mkdir -m 777 open; mkdir -m 1777 sticky; echo secret >in; chmod 644 in",
+    );
+    shell(&scene, "echo theirs | tee open/out >sticky/out.sha256sum; chown 1001 open/out sticky/*");
+    let stream = |out| scene.bare(["-i", "-", "-o", out, "--overwrite-policy", "always"]);
+    for run in [stream("open/out").under_nobody(), stream("sticky/out")] {
+        let run = run.in_shell("\"$@\" <in").run();
+        run.assert_code(2).assert_says("it is of another user (1001), and others may write");
+    }
+    assert_eq!(shell(&scene, "cat open/out sticky/*"), "theirs\ntheirs\n");
+}
+
+/// Where others may write, they can give the name to any file of this user's.
+#[test]
+fn a_file_that_may_have_got_its_name_since_opens_nothing() {
+    need!(Root);
+    let scene = Scene::new();
+    shell(&scene, "mkdir up closed; chown 1001 up");
+    for (dir, there, umask, mode) in [
+        ("up", "644", "077", "600"),
+        ("up", "600", "022", "600"),
+        ("up", "4755", "022", "644"),
+        ("closed", "644", "077", "644"),
+    ] {
+        let out = format!("{dir}/out");
+        shell(&scene, &format!("echo old >{out}; chmod {there} {out}"));
+        let run = scene.bare(["-i", "-", "-o", &out, "--overwrite-policy", "always"]);
+        run.in_shell(&format!("umask {umask}; echo new | \"$@\"")).run().assert_code(0);
+        assert_eq!(
+            shell(&scene, &format!("stat -c %a {out}; cat {out}")),
+            format!("{mode}\nnew\n")
+        );
+    }
+}
