@@ -131,6 +131,22 @@ pub fn open_to_append(deed: &'static str, path: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// True if another user may have given its name to the `file` at `path`, which was opened for appending: it may be any
+/// file of this user's.
+pub fn may_be_another(file: &File, path: &Path) -> bool {
+    let dir = || Dir::open_named(directory_of(path))?.keeps_names_by_path();
+    Dir::stat_file(file).is_ok_and(|stat| stat.kind == Kind::File) && !dir().unwrap_or(false)
+}
+
+/// Closes a file to others, as one is that is made.
+///
+/// # Errors
+/// The system's.
+pub fn close_to_others(file: &File) -> io::Result<()> {
+    let stat = Dir::stat_file(file)?;
+    sys::let_read(file, |_| stat.mode & 0o600)
+}
+
 impl Destination {
     /// Opens the directory of the file. What `is_data` says is a file of a tree stays.
     ///
@@ -205,14 +221,18 @@ impl Destination {
     }
 
     /// Gives the new file the permissions of the one that it replaces, if that is this user's too: who opened a report
-    /// to others once has it so every night. An access list it does not get.
+    /// to others once has it so every night. An access list it does not get; and where another user may have given the
+    /// name to that one, the new file is only closed further.
     fn keep_permissions(&self, new: &File) -> io::Result<()> {
         let Ok(old) = self.dir.open_file(&self.name, false) else { return Ok(()) };
         let stat = Dir::stat_file(&old)?;
-        match stat.uid == Dir::stat_file(new)?.uid {
-            true if self.dir.mode_without_list(&self.name, &stat) != stat.mode => Ok(()),
+        let fresh = Dir::stat_file(new)?;
+        if stat.uid != fresh.uid || self.dir.mode_without_list(&self.name, &stat) != stat.mode {
+            return Ok(());
+        }
+        match self.dir.keeps_names_by_path()? {
             true => new.set_permissions(old.metadata()?.permissions()),
-            false => Ok(()),
+            false => sys::let_read(new, |_| stat.mode & fresh.mode),
         }
     }
 }

@@ -7,8 +7,8 @@ use jiff::{Timestamp, Unit, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cli::record::files, cli::report::receipt::ClippedText, error::Error, error::Result, hash::hex,
-    path::Shown, path::directory_of, path::is_deceptive, sys,
+    cli::record::files, cli::report::receipt::ClippedText, error::Deed, error::Error,
+    error::Result, hash::hex, path::Shown, path::directory_of, path::is_deceptive, sys,
 };
 
 /// The version of the lines; it counts up when one changes in a way that may break a reader. Fields and
@@ -83,6 +83,9 @@ impl Log {
     /// Appends to the file at `path`, which is made if it is missing.
     pub fn open(path: &Path, json: bool) -> Result<Self> {
         let file = open(path)?;
+        if files::may_be_another(&file, path) {
+            files::close_to_others(&file).deed(DEED, path)?;
+        }
         let (file, path) = (Mutex::new(file), path.to_path_buf());
         Ok(Self { file, path, json, lost: OnceLock::new() })
     }

@@ -246,3 +246,18 @@ fn a_log_that_is_no_file_is_not_opened() {
         assert!(here.read(log).windows(5).any(|text| text == b"ended"), "{log}");
     }
 }
+
+/// Where others may write, they can give the name to any file of this user's.
+#[test]
+fn a_record_that_may_have_got_its_name_since_is_closed() {
+    need!(Root);
+    for (owner, modes) in [("root", "644\n644\n600\n"), ("1001", "600\n600\n600\n")] {
+        let scene = scene();
+        shell(&scene, &format!("mkdir up; chown {owner} up"));
+        let args = ["--report", "up/report", "--metrics", "up/metrics", "--log", "up/log"];
+        scene.copy(&args).assert_code(0);
+        shell(&scene, "chmod 644 up/report up/log; chmod 600 up/metrics");
+        scene.copy(&args).assert_code(0);
+        assert_eq!(shell(&scene, "cd up; stat -c %a report log metrics"), modes, "{owner}");
+    }
+}
