@@ -420,6 +420,7 @@ impl ReportDirectory {
         complete: bool,
     ) -> io::Result<Vec<OsString>> {
         let mut others = self.stamps()?;
+        let ours = self.dir.stat(&self.name(own), false)?.uid;
         // One with a later time, by a clock that went wrong, is no reason to lose this one.
         others.retain(|stamp| *stamp != own);
         others.sort_unstable_by(|one, other| other.cmp(one));
@@ -429,7 +430,7 @@ impl ReportDirectory {
         let (mut kept, mut has_complete, mut surplus) = (1, complete, Vec::new());
         for stamp in others {
             let name = self.name(stamp);
-            let Some(was_complete) = self.was_complete(&name) else { continue };
+            let Some(was_complete) = self.was_complete(&name, ours) else { continue };
             let is_last_complete = was_complete && !has_complete;
             has_complete |= was_complete;
             if kept < keep.get() {
@@ -441,9 +442,11 @@ impl ReportDirectory {
         Ok(surplus)
     }
 
-    /// True if the report of that name tells of a run that did everything; `None` if it is no report.
-    fn was_complete(&self, name: &OsStr) -> Option<bool> {
-        if self.dir.stat(name, false).ok()?.kind != Kind::File {
+    /// True if the report of that name tells of a run that did everything; `None` if it is no report, or not one of the
+    /// user `ours`: others keep theirs, and push out none.
+    fn was_complete(&self, name: &OsStr, ours: u32) -> Option<bool> {
+        let stat = self.dir.stat(name, false).ok()?;
+        if stat.kind != Kind::File || stat.uid != ours {
             return None;
         }
         was_complete(self.dir.open_file(name, false).ok()?).ok()?

@@ -261,3 +261,20 @@ fn a_record_that_may_have_got_its_name_since_is_closed() {
         assert_eq!(shell(&scene, "cd up; stat -c %a report log metrics"), modes, "{owner}");
     }
 }
+
+#[test]
+fn reports_of_other_users_stay_and_push_out_none() {
+    need!(Root);
+    let scene = scene();
+    night(&scene, "1", 0);
+    let (own, _) = reports(&scene, "dircopy-copy-").remove(0);
+    for year in [2001, 2998, 2999] {
+        shell(&scene, &format!("cd reports; cp {own} dircopy-copy-{year}0101T000000Z.json"));
+    }
+    shell(&scene, "chown 1001 reports/dircopy-copy-2[09][09][189]*");
+    for own in [2, 2, 1] {
+        night(&scene, &own.to_string(), 0);
+        let of = |user| shell(&scene, &format!("find reports -name '*.json' -user {user}"));
+        assert_eq!((of("root").lines().count(), of("1001").lines().count()), (own, 3));
+    }
+}
