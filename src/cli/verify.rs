@@ -1,24 +1,24 @@
 //! A check by `dircopy verify`, `dirverify`, `dircopy heal` or `dircopy protect`, from its arguments to its exit code.
 
 use std::sync::{Arc, Mutex, atomic::AtomicBool, atomic::AtomicU64, atomic::Ordering::Relaxed};
-use std::{ffi::OsString, fs::File, io::BufWriter, io::Write, path::Path, path::PathBuf};
+use std::{ffi::OsString, fs::File, io, io::BufWriter, io::Write, path::Path, path::PathBuf};
 
+use crate::cli::record::files::{close_to_others, may_be_another, open_to_append};
 use crate::cli::record::task::{Content, RecordOptions, RunResult, Task};
 use crate::error::Deed;
 use crate::{
     cli::args::unattended::RecordArgs, cli::args::values::VerbosityArgs,
     cli::args::verify::HealArgs, cli::args::verify::ProtectArgs, cli::args::verify::VerifyArgs,
-    cli::exit::Exit, cli::record::entry::RecordEntry, cli::record::files::open_to_append,
-    cli::session::Session, cli::session::Setup, cli::show::Detail,
-    cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind, cli::show::rows::typed,
-    cli::show::rows::warn, cli::show::verify_messages::VerifyMessages,
+    cli::exit::Exit, cli::record::entry::RecordEntry, cli::session::Session, cli::session::Setup,
+    cli::show::Detail, cli::show::copy_messages::Gathered, cli::show::copy_messages::LineKind,
+    cli::show::rows::typed, cli::show::rows::warn, cli::show::verify_messages::VerifyMessages,
     cli::show::verify_messages::summary, cli::show::verify_messages::verdict, cli::span::Asking,
     cli::words, copy::GenerationSet, copy::generations::newest::Untaken,
     copy::generations::newest::latest, copy::generations::set::path_of, error::Error,
     error::Result, event::Observer, event::Progress, event::Stop, heal::ProtectJob,
     manifest::read::escape, span::FoundInIndex, span::OpenSpan, span::SpanCheck,
     span::is_empty_disk, state::DatedName, state::LATEST, state::UNFINISHED, sys, sys::Dir,
-    sys::Uninterrupted, verify::DirProof, verify::Finding, verify::FindingObserver,
+    sys::PlainUse, sys::Uninterrupted, verify::DirProof, verify::Finding, verify::FindingObserver,
     verify::MergeJob, verify::Rival, verify::Target, verify::Verdict, verify::VerifyJob,
     verify::VerifyReport,
 };
@@ -329,7 +329,8 @@ impl<'a> Checking<'a> {
             Ok(session) => session,
             Err(exit) => return exit,
         };
-        let failed = match list.map(|path| FailedList::create(path, self.null)).transpose() {
+        let create = |path| FailedList::create(path, self.null, check);
+        let failed = match list.map(create).transpose() {
             Ok(failed) => failed,
             Err(refused) => return session.end_refused(&refused),
         };
@@ -508,6 +509,35 @@ impl ListForm {
             _ => ListForm::Lines,
         }
     }
+
+    /// True if the `list` at `path` has nothing in it, or begins as one of this form about what this check may find.
+    fn is_of(self, check: &VerifyJob, list: &File, path: &Path) -> io::Result<bool> {
+        let there = sys::open_plain(path, PlainUse::Read)?;
+        if Dir::stat_file(&there)?.id != Dir::stat_file(list)?.id {
+            return Ok(false);
+        }
+        let mut begin = vec![0; 1 << 16];
+        let read = sys::read_at(&there, &mut begin, 0)?;
+        begin.truncate(read);
+        let is_below = |root: &Path| {
+            // Paths below here have no beginning of their own, and any line may be one.
+            let root = if root.as_os_str() == "." { Path::new("") } else { root };
+            let start = root.join("").into_os_string().into_encoded_bytes();
+            let mut escaped = Vec::new();
+            escape::escape(&start, &mut escaped);
+            match self {
+                ListForm::Null => begin.contains(&0) && begin.starts_with(&start),
+                _ => !escaped.is_empty() && begin.starts_with(&escaped),
+            }
+        };
+        Ok(match self {
+            _ if begin.is_empty() => true,
+            ListForm::Json => begin.starts_with(br#"{"event":""#),
+            _ => check
+                .specs()
+                .is_ok_and(|specs| specs.iter().any(|spec| is_below(&spec.names_start_at()))),
+        })
+    }
 }
 
 /// The list of the files that failed, for scripts.
@@ -518,13 +548,21 @@ struct FailedList {
 }
 
 impl FailedList {
-    fn create(path: &Path, null: bool) -> Result<Self> {
-        let file = open_to_append("make", path)?;
+    fn create(path: &Path, null: bool, check: &VerifyJob) -> Result<Self> {
+        let (file, form) = (open_to_append("make", path)?, ListForm::of(path, null));
+        if may_be_another(&file, path) {
+            if !form.is_of(check, &file, path).deed("make", path)? {
+                let finding = "it is there and is no list of what failed in this check, and others may write to its \
+                               directory, who can have given it this name: give another name, or remove it first";
+                return Err(Error::finding("replace", path, finding));
+            }
+            close_to_others(&file).deed("make", path)?;
+        }
         if file.metadata().is_ok_and(|it| it.is_file()) {
             file.set_len(0).deed("make", path)?;
         }
         let file = Mutex::new(BufWriter::new(Uninterrupted(file)));
-        Ok(Self { file, form: ListForm::of(path, null), whole: AtomicBool::new(true) })
+        Ok(Self { file, form, whole: AtomicBool::new(true) })
     }
 
     fn add<'e>(&self, path: &Path, entry: impl FnOnce() -> RecordEntry<'e>) {

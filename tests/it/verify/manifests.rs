@@ -650,3 +650,27 @@ fn of_lines_that_are_of_no_use_a_hundred_are_named() {
     assert_eq!(report["checked"]["malformed"], 20_000);
     assert!(String::from_utf8_lossy(&log).contains("19900 more are not named"));
 }
+
+/// Where others may write, they can give the name to any file of this user's.
+#[test]
+fn what_is_no_list_of_what_failed_is_not_emptied() {
+    need!(Root);
+    let scene = scene();
+    listing(&scene, "0@  a\n@  gone\n");
+    shell(&scene, "mkdir up; chown 1001 up");
+    for args in [&["up/failed"][..], &["up/failed", "--null"], &["up/failed.json"]] {
+        let (list, args) = (args[0], [&["--list-failed"], args].concat());
+        shell(&scene, &format!("echo notes >{list}"));
+        check(&scene, &args).assert_code(2).assert_says("is no list of what failed in this check");
+        assert_eq!(shell(&scene, &format!("cat {list}")), "notes\n");
+        shell(&scene, &format!("rm {list}"));
+        for _ in 0..2 {
+            check(&scene, &args).assert_code(4);
+            assert_eq!(
+                shell(&scene, &format!("grep -ao gone {list} | uniq; stat -c %a {list}")),
+                "gone\n600\n"
+            );
+        }
+        shell(&scene, &format!("rm {list}"));
+    }
+}
