@@ -11,7 +11,7 @@
 use std::{ffi::OsStr, ffi::OsString, fs::File, io, path::Path};
 
 use crate::sys::{Dir, DirListing, PartOwner, PartTag, stat::Inode, stat::Kind};
-use crate::{error::Deed, error::Error, hash::Sha256, sys};
+use crate::{error::Deed, error::Error, hash::Sha256, path::Shown, sys};
 
 /// So many runs at a time make the same file and are cleaned up after; more get random names.
 const MOST: u8 = 4;
@@ -206,6 +206,42 @@ pub fn moved(path: &Path) -> Error {
 /// It is one.
 pub fn refuse_moved(dir: &Dir, path: &Path) -> Result<(), Error> {
     dir.is_at(path).then_some(()).ok_or_else(|| moved(path))
+}
+
+/// Refuses a directory at `path` that was made under another name, where others may write above it: they can exchange
+/// two of its kind. One that no name is known of is taken as it is.
+///
+/// # Errors
+/// It is one, and `deed` is what cannot be done. Or the system's.
+pub fn refuse_exchanged(
+    deed: &'static str,
+    made_as: Option<&str>,
+    dir: &Dir,
+    path: &Path,
+) -> Result<(), Error> {
+    let look = |error| Error::io("look at", path, error);
+    let Some(name) = made_as else { return Ok(()) };
+    if name_of(path).map_err(look)?.is_some_and(|now| now == name)
+        || dir.is_place_kept().map_err(look)?
+    {
+        return Ok(());
+    }
+    let finding = format!(
+        "it was made as {}, and others may write above it, who can exchange two of its kind: name the one that is meant, \
+         and give it that name again",
+        Shown::bytes(name.as_bytes())
+    );
+    Err(Error::finding(deed, path, finding))
+}
+
+/// The name of the directory at `path` by which it is [known again](refuse_exchanged). Bytes that are no text are told
+/// alike.
+///
+/// # Errors
+/// The system's.
+pub fn name_of(path: &Path) -> io::Result<Option<String>> {
+    let whole = path.canonicalize()?;
+    Ok(whole.file_name().map(|name| name.to_string_lossy().into_owned()))
 }
 
 /// Makes the file `name` with what `fill` writes: it appears whole and durable, in place of what was there if it

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     cluster::attempt, cluster::done, cluster::done::DoneTotals, copy::CopyJob, copy::PlannedRoots,
     copy::refuse_other_root, error::Deed, error::Error, error::Result, io::CopyOptions,
-    manifest::ReadAhead, manifest::SummedReader, path::Shown, path::directory_of,
+    manifest::ReadAhead, manifest::SummedReader, path::directory_of, staged::refuse_exchanged,
     staged::write_whole, sys, sys::Dir, sys::DirListing, sys::Uninterrupted, sys::stat::Kind,
     sys::stat::Stat, sys::stat::Time,
 };
@@ -119,24 +119,6 @@ impl FrozenPlan {
         let written = found.mtime.since(Time::default()).as_nanos();
         (found.kind == Kind::File).then_some((found.size, u64::try_from(written).ok()?))
     }
-}
-
-/// Refuses a plan that was made under another name, where others may write above it: they can exchange two plans.
-fn refuse_exchanged(plan: &FrozenPlan, dir: &Dir, path: &Path) -> Result<()> {
-    let look = |error| Error::io("look at", path, error);
-    let Some(name) = &plan.name else { return Ok(()) };
-    let now = path.canonicalize().map_err(look)?;
-    if now.file_name().is_some_and(|now| now.to_string_lossy() == **name)
-        || dir.is_place_kept().map_err(look)?
-    {
-        return Ok(());
-    }
-    let finding = format!(
-        "it was made as {}, and others may write above it, who can exchange two plans: name the one that is meant, and \
-         give it that name again",
-        Shown::bytes(name.as_bytes())
-    );
-    Err(Error::finding("open the plan", path, finding))
 }
 
 fn open_planned(path: &Path, inode: u64) -> Result<(Dir, Stat)> {
@@ -331,7 +313,7 @@ impl PlanDir {
             ))
         })?;
         let plan: FrozenPlan = plan.ok_or_else(nothing)?;
-        refuse_exchanged(&plan, &dir, path)?;
+        refuse_exchanged("open the plan", plan.name.as_deref(), &dir, path)?;
         Ok(Self { path: path.to_path_buf(), dir: dir.into(), plan })
     }
 

@@ -45,14 +45,18 @@ impl MergeJob {
         let Expanded { specs, bags, .. } = expand(self.check.specs()?);
         let spec = only_spec(DEED, &specs, &bags)?;
         let root_inode = root_inode(spec)?;
-        let results = ResultsDir::open(&self.results, false)?.all()?;
+        let dir = ResultsDir::open(&self.results, false)?;
+        let results = dir.all()?;
         let nowhere = Arc::new(Target::none());
         let mut collector = Collector::new(listen, None, 1);
         let mut sound = Vec::new();
         for mut found in results {
             let none = Err(Error::finding(COUNT, &found.path, "it is told"));
             match std::mem::replace(&mut found.result, none) {
-                Ok(result) => sound.push((found, result)),
+                Ok(result) => {
+                    dir.refuse_exchanged(&result)?;
+                    sound.push((found, result));
+                }
                 Err(error) => collector.tell(&nowhere, Finding::Broken(error)),
             }
         }

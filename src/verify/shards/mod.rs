@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Deed, error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Sha256,
     io::HashedFrom, manifest::SummedReader, manifest::SummedWriter, path::RelPath, path::Shown,
-    path::directory_of, staged::write_whole, sys, sys::Dir, sys::DirListing, sys::stat::Kind,
-    tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_words, verify::Bag,
-    verify::CheckShard, verify::Checked, verify::Finding, verify::ManifestAt, verify::PartOf,
-    verify::Target, verify::TargetSpec, verify::Verdict, verify::lines::shards::LineSum,
+    path::directory_of, staged, staged::write_whole, sys, sys::Dir, sys::DirListing,
+    sys::stat::Kind, tree::PathRecord, tree::SortedRecords, tree::Sorter, tree::by_words,
+    verify::Bag, verify::CheckShard, verify::Checked, verify::Finding, verify::ManifestAt,
+    verify::PartOf, verify::Target, verify::TargetSpec, verify::Verdict,
+    verify::lines::shards::LineSum,
 };
 
 // A shard of a check from its refusals to its result.
@@ -121,6 +122,7 @@ impl ShardRun {
         let result = ShardResult {
             index: *index,
             of: *of,
+            results: results.name.clone(),
             manifest: manifest.to_string(),
             root: root.clone(),
             root_inode: *root_inode,
@@ -168,6 +170,9 @@ pub struct ShardCoverage {
 pub struct ShardResult {
     pub index: u32,
     pub of: u32,
+    /// What the directory of the results was called; not in those of earlier versions.
+    #[serde(default)]
+    pub results: Option<String>,
     /// The SHA-256 of the manifest.
     pub manifest: String,
     /// The directory that was checked, for the eye, and its inode number.
@@ -191,6 +196,8 @@ pub struct ShardResult {
 pub struct ResultsDir {
     path: PathBuf,
     dir: Arc<Dir>,
+    /// What it is called.
+    name: Option<String>,
 }
 
 /// A result that was found, or why it is none.
@@ -227,7 +234,17 @@ impl ResultsDir {
                 "it is not a directory of this user's alone, so anyone may have changed it";
             return Err(Error::finding("open the results in", path, finding));
         }
-        Ok(Self { path: path.to_path_buf(), dir: dir.into() })
+        let name = staged::name_of(path).map_err(fail)?;
+        Ok(Self { path: path.to_path_buf(), dir: dir.into(), name })
+    }
+
+    /// Refuses a result that was made in a directory of another name, with which this one may have been exchanged.
+    ///
+    /// # Errors
+    /// It is one.
+    pub fn refuse_exchanged(&self, result: &ShardResult) -> Result<()> {
+        let made_in = result.results.as_deref();
+        staged::refuse_exchanged("use the results in", made_in, &self.dir, &self.path)
     }
 
     fn name(shard: CheckShard) -> String {

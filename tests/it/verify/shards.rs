@@ -352,3 +352,27 @@ fn a_manifest_that_cannot_be_read_to_its_end_is_said() {
     }
     assert!(failed > 3, "{failed}");
 }
+
+/// Who may write above the results of two checks can exchange them.
+#[test]
+fn results_in_the_place_of_others_are_refused() {
+    need!(Root);
+    let scene = scene(20);
+    shell(&scene, "mkdir up; chown 1001 up");
+    let check = |results: &str, code| {
+        let shard = ["verify", "dst", "--shard", "0/1", "--results", results];
+        scene.bare(shard).run().assert_code(code);
+    };
+    let merge = |results| scene.bare(["verify", "dst", "--merge", results]).run();
+    check("up/before", 0);
+    flip(&scene, "dst/1/0008");
+    check("up/now", 4);
+    merge("up/now").assert_code(4);
+    shell(&scene, "cd up; mv now other; mv before now");
+    let refused = merge("up/now");
+    refused.assert_code(2).assert_says("it was made as before, and others may write above it");
+    // One's own may have any name.
+    shell(&scene, "chown root up");
+    merge("up/now").assert_code(0);
+    merge("up/other").assert_code(4);
+}
