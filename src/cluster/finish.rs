@@ -73,6 +73,7 @@ impl FinishJob {
             return Err(Error::finding("find the manifest", lost, finding));
         }
         if let Some(PlanEnd { missing, manifest, .. }) = end {
+            self.refuse_rotated()?;
             return Ok(FinishReport { missing, manifest, before: true, ..report });
         }
         if self.wait {
@@ -201,14 +202,35 @@ impl FinishJob {
         job.prepare(false, patience)
     }
 
+    /// The note of what came to the output and is not listed.
+    fn noted(&self, output: &Dir) -> Option<Unlisted> {
+        let plan = &self.plan.plan;
+        let state = plan.state.as_deref();
+        let private = PrivateDir::open(output, &plan.output, state, Missing::Leave).ok().flatten();
+        private.and_then(|private| Unlisted::read(&private))
+    }
+
+    /// Refuses a plan that was finished before, where another one of its output is under way and others may write above
+    /// it: they can have given it the name of that one.
+    fn refuse_rotated(&self) -> Result<()> {
+        let PlanDir { path, dir, plan, .. } = &self.plan;
+        if dir.is_place_kept().deed("look at", path)? {
+            return Ok(());
+        }
+        let other = self.noted(&plan.open_output()?.0).and_then(|noted| noted.plan);
+        if other.is_none_or(|other| other == plan.plan) {
+            return Ok(());
+        }
+        let finding = "it was finished, and another plan of its output was made since and is not; others may write above \
+                       it, who can exchange the two: name the one that is meant, and keep finished ones elsewhere";
+        Err(Error::finding(DEED, path, finding))
+    }
+
     /// Refuses an output to which a run of another kind, or of another plan, has come since this plan was made: what it
     /// lists of a file may be newer than what is recorded here, and the newest manifest is believed.
     fn refuse_later_runs(&self, found: &Prepared) -> Result<()> {
         let (plan, output) = (&self.plan.plan, &self.plan.plan.output);
-        let private = found.output.handle.as_ref().and_then(|root| {
-            PrivateDir::open(root, output, plan.state.as_deref(), Missing::Leave).ok().flatten()
-        });
-        let noted = private.and_then(|private| Unlisted::read(&private));
+        let noted = found.output.handle.as_ref().and_then(|root| self.noted(root));
         if noted.is_some_and(|noted| noted.plan != Some(plan.plan)) {
             let finding = "a run that makes no list, or one of another plan, was here since, and may have left newer files: \
                            bring the output up to date with dircopy --overwrite-policy update, or make a new plan";

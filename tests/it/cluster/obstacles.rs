@@ -297,3 +297,25 @@ fn a_plan_is_not_made_in_a_bound_source() {
     let run = scene.ended(&["plan", "src", "dst", "--plan", "bound/plan"], 2);
     run.assert_says("it is inside the source");
 }
+
+/// A plan that was finished is put in the place of the one that its user made under the same name since.
+#[test]
+fn a_finished_plan_in_the_place_of_the_next_one_is_refused() {
+    need!(Root);
+    let cluster = Cluster::new(1);
+    cluster.plan();
+    cluster.claim().assert_code(0);
+    cluster.finish().assert_code(0);
+    shell(&cluster.scene, "mkdir up && chown 1001 up && mv plan up/plan && ln -s up/plan plan");
+    // As long as there is no other.
+    cluster.finish().assert_code(0);
+    shell(&cluster.scene, "rm plan && echo new >src/new");
+    cluster.plan();
+    shell(&cluster.scene, "mv plan up/next && ln -s up/plan plan");
+    let refused = cluster.finish();
+    refused.assert_code(2).assert_says("another plan of its output was made since and is not");
+    shell(&cluster.scene, "mv up/plan up/plan.1 && mv up/next up/plan");
+    cluster.claim().assert_code(0);
+    cluster.finish().assert_code(0);
+    assert!(cluster.out().join("new").exists());
+}
