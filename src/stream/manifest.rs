@@ -315,6 +315,9 @@ impl<'a> AtomicFile<'a> {
         let Self { context, part, place, claim } = self;
         let digest = content.map(|content| content.digests.proof);
         let chain = content.and_then(|content| content.chain.as_ref());
+        if let Err(error) = place.refuse_moved() {
+            return Err(part.discard(error));
+        }
         // Only of what has a digest there is something to compare.
         let verify = context.options.asked.verify && digest.is_some();
         // Where finishing gives it its name, this is the last moment before.
@@ -363,6 +366,10 @@ impl<'a> AtomicFile<'a> {
             let durable = place.dir.persist();
             durable.deed_at("make durable the name of", || place.path())?;
         }
+        let still = place.refuse_moved();
+        still.map_err(|moved| {
+            moved.with_note("; the file itself is complete, in the other place")
+        })?;
         Ok(Completion::Stands(proof))
     }
 

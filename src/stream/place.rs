@@ -6,7 +6,7 @@ use std::{ffi::OsString, fs::File, io, sync::Arc, time::SystemTime, time::UNIX_E
 use crate::sys::{Dir, Spliced, StreamEnd, stat::Identity, stat::Kind, stat::Stat, stat::Time};
 use crate::{
     error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm, io::States,
-    path::directory_of, stream::Endpoint, stream::OutputOutcome, stream::StreamContent,
+    path::directory_of, staged, stream::Endpoint, stream::OutputOutcome, stream::StreamContent,
     stream::StreamJob, stream::input::names_directory, stream::manifest::AtomicFile,
     stream::manifest::Completion, stream::manifest::ManifestSink, stream::manifest::StreamManifest,
     stream::manifest::StreamStates, stream::manifest::lines_beside, stream::manifest::suffix,
@@ -55,6 +55,12 @@ impl FilePlace {
     /// The place of the file of this name beside this one.
     pub fn sibling(&self, name: OsString, policy: Policy) -> Result<OutputPlace> {
         place_in(&self.dir, name, policy)
+    }
+
+    /// Refuses a directory that was moved, or replaced: nobody finds there what is at the path.
+    pub fn refuse_moved(&self) -> Result<()> {
+        let dir = self.dir.handle.as_ref();
+        dir.map_or(Ok(()), |dir| staged::refuse_moved(dir, &self.dir.path()))
     }
 
     /// True if both are the place of one file.

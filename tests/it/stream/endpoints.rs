@@ -904,3 +904,18 @@ fn a_file_that_may_have_got_its_name_since_opens_nothing() {
         );
     }
 }
+
+/// What goes into a directory that is not at its path any more is found by nobody.
+#[test]
+fn a_directory_that_is_moved_meanwhile_gets_nothing() {
+    let scene = Scene::new();
+    shell(&scene, "mkdir sh; echo old >sh/out; echo list >sh/out.sha256sum");
+    let line = "(echo one; until ls -A sh | grep -q part; do sleep .05; done; mv sh moved; mkdir sh; echo two) | \"$@\"";
+    let run = scene.bare(["-i", "-", "-o", "sh/out", "--overwrite-policy", "always"]);
+    let run = run.in_shell(line).run();
+    run.assert_code(3).assert_says("sh: it was unmounted, moved or replaced meanwhile");
+    assert_eq!(
+        shell(&scene, "ls -A sh moved; cat moved/*").trim(),
+        "moved:\nout\nout.sha256sum\n\nsh:\nold\nlist"
+    );
+}
