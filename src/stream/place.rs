@@ -45,11 +45,19 @@ impl FilePlace {
         self.dir.path_of(&self.name)
     }
 
-    /// The place of the file beside this one that has `suffix` after its name.
+    /// The place of the manifest beside this file, which has `suffix` after its name. Whatever the policy, what is no
+    /// file stays.
     pub fn beside(&self, suffix: &str, policy: Policy) -> Result<OutputPlace> {
         let mut name = self.name.clone();
         name.push(suffix);
-        self.sibling(name, policy)
+        let path = self.dir.path_of(&name);
+        match self.sibling(name, policy)? {
+            OutputPlace::Refused(why) => {
+                let finding = format!("{why}: remove it, or give --manifest");
+                Err(Error::finding("write the manifest to", path, finding))
+            }
+            place => Ok(place),
+        }
     }
 
     /// The place of the file of this name beside this one.

@@ -919,3 +919,18 @@ fn a_directory_that_is_moved_meanwhile_gets_nothing() {
         "moved:\nout\nout.sha256sum\n\nsh:\nold\nlist"
     );
 }
+
+/// No policy replaces what is no file.
+#[test]
+fn what_has_the_name_of_the_list_and_is_no_file_is_named() {
+    let scene = scene();
+    for (make, is) in [("mkdir", "a directory"), ("mkfifo", "a special file")] {
+        shell(&scene, &format!("{make} x.sha256sum"));
+        let run = scene.bare(["-i", "-", "-o", "x", "--overwrite-policy", "always"]);
+        let run = run.in_shell("\"$@\" <a").run();
+        run.assert_code(2)
+            .assert_says(&format!("the manifest to ./x.sha256sum: {is} is in its place"));
+        run.assert_says("remove it, or give --manifest");
+        shell(&scene, "rm -r x.sha256sum; test ! -e x");
+    }
+}
