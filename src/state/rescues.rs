@@ -5,15 +5,15 @@
 //! with, and a run that has the whole file by other means knows what to remove.
 
 use std::{
-    collections::BTreeMap, ffi::OsStr, ffi::OsString, fs::File, io, sync::Mutex, sync::MutexGuard,
-    sync::PoisonError,
+    collections::BTreeMap, ffi::OsStr, ffi::OsString, fs::File, io, path::Path, sync::Mutex,
+    sync::MutexGuard, sync::PoisonError,
 };
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hash::Algorithm, hash::Digest, path::RelPath, state::Note, state::PrivateDir, sys, sys::Dir,
-    sys::stat::Inode, sys::stat::Stat, sys::stat::Time,
+    error::Deed, hash::Algorithm, hash::Digest, path::RelPath, path::Shown, state::Note,
+    state::PrivateDir, sys, sys::Dir, sys::stat::Inode, sys::stat::Stat, sys::stat::Time,
 };
 
 /// The endings of the names of what was read, and of the map of what is missing.
@@ -147,17 +147,34 @@ impl<'a> Rescues<'a> {
         Ok(opened.map(|(file, _)| file).filter(is_that))
     }
 
+    /// The path of the file of which that is what was rescued.
+    fn whose(&self, there: &Inode, keeps_numbers: bool) -> Option<RelPath> {
+        let noted = self.noted();
+        let mut all = noted.0.iter();
+        all.find(|(_, rescue)| rescue.is_in(there, keeps_numbers)).map(|(path, _)| path.clone())
+    }
+
     /// Removes what was rescued of the file at `path`, which is in `dir`. The note stays.
     ///
     /// # Errors
-    /// It stays behind.
+    /// It stays behind; or what has its name is of another file, for which it may be needed.
     pub fn remove(&self, dir: &Dir, path: &RelPath, keeps_numbers: bool) -> io::Result<()> {
         let Some((_, name)) = path.split().filter(|_| self.of(path).is_some()) else {
             return Ok(());
         };
         let name = sys::name_from_bytes(name)?;
+        let kept = name_of(name, ENDING);
         if self.open(dir, path, keeps_numbers)?.is_some() {
-            dir.remove(&name_of(name, ENDING))?;
+            dir.remove(&kept)?;
+        } else if let Some(there) = dir.inode(&kept).if_there()?
+            && let Some(other) = self.whose(&there, keeps_numbers)
+        {
+            let finding = format!(
+                "{} is what was rescued of {}, so somebody exchanged them: when that is whole, remove it, with its map",
+                Shown::path(Path::new(&kept)),
+                Shown::bytes(other.as_bytes())
+            );
+            return Err(io::Error::other(finding));
         }
         let map = name_of(name, MAP_ENDING);
         if dir.open_ours(&map)?.is_some() {

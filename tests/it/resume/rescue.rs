@@ -716,3 +716,24 @@ fn a_device_that_vanishes_ends_the_run() {
     let map = read_map(&map_of(&scene.dst.join("film.dircopy-rescue")));
     assert_eq!(map.len(), LARGE.div_ceil(512) - 40 * 8);
 }
+
+/// What was rescued of two files is exchanged: neither is taken for the other's, and both are named until they are gone.
+#[test]
+fn what_was_rescued_of_another_file_is_named() {
+    need!(Fuse);
+    let source = BadSource::new(&[("f", 40_000, &[3]), ("g", 40_000, &[4])]);
+    source.copy(&["--rescue"]).assert_code(1);
+    let exchange = "cd dst; for s in rescue rescue.map; do mv f.dircopy-$s t; mv g.dircopy-$s f.dircopy-$s; \
+                    mv t g.dircopy-$s; done";
+    shell(&source.scene, exchange);
+    source.heal();
+    for _ in 0..2 {
+        let run = source.copy(&[]);
+        run.assert_says("f.dircopy-rescue is what was rescued of g");
+        run.assert_says("g.dircopy-rescue is what was rescued of f");
+    }
+    shell(&source.scene, "cmp src/f dst/f && cmp src/g dst/g && rm dst/*.dircopy-rescue*");
+    let run = source.copy(&[]);
+    run.assert_code(0);
+    assert!(!run.err().contains("rescue"), "{}", run.err());
+}
