@@ -48,4 +48,4 @@ pub use record::{LeavingFile, RecordFile, RowWriter, each_leaving, forget_leavin
 pub use rescues::{Rescue, Rescues};
 pub use row::{Origin, RecordedAt, Row, SeenAt, Trace};
 pub use sizes::{RecordedSizes, RecordedTree};
-pub use source_mark::{Mounts, SourceMark};
+pub use source_mark::{FileSources, Mounts, SourceMark};

@@ -9,7 +9,9 @@ use std::{collections::BTreeMap, fmt, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{path::RelPath, state::Note, state::private_dir::mark_of, sys, sys::Dir};
+use crate::{
+    path::RelPath, path::directory_of, state::Note, state::private_dir::mark_of, sys, sys::Dir,
+};
 
 /// The name for a file system of which the system tells nothing, or nothing now: it may have had no descriptor left to
 /// ask with.
@@ -165,6 +167,35 @@ impl SourceMark {
     /// True if it is known what file system the root is on.
     pub fn is_known(&self) -> bool {
         self.root.is_known()
+    }
+}
+
+/// The directories that single files were copied from, by where they were, as far as others may give these names to
+/// other directories.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct FileSources(BTreeMap<String, SourceMark>);
+
+impl Note for FileSources {
+    const FILE: &str = "file-sources";
+    const HEAD: &str = "dircopy file sources 1";
+}
+
+impl FileSources {
+    /// Adds `dir`, in which the file at `path` is; whether that changes anything.
+    pub fn add(&mut self, path: &Path, dir: &Dir) -> bool {
+        let Some(at) = whole(directory_of(path)) else { return false };
+        let mark = SourceMark::of(dir, Mounts::default());
+        let is_new = self.0.get(&at) != Some(&mark)
+            && (self.0.len() < MOST_MOUNTS || self.0.contains_key(&at));
+        if is_new {
+            self.0.insert(at, mark);
+        }
+        is_new
+    }
+
+    /// That in which the file at `path` was.
+    pub fn of(mut self, path: &Path) -> Option<SourceMark> {
+        self.0.remove(&whole(directory_of(path))?)
     }
 }
 

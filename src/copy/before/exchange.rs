@@ -11,16 +11,15 @@ use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc, time::Instant};
 
 use crate::copy::before::{cannot_look, check::Opened, is_inside, open_source};
 use crate::{
-    copy::CopyJob, copy::Counts, copy::Ending, copy::Prepared, copy::Report, error::Deed,
-    error::Error, error::Result, event::Stop, io::CopyOptions, manifest::Entries,
-    manifest::ManifestName, manifest::Parsed, manifest::archive::bag::DECLARATION,
-    manifest::archive::bag::PAYLOAD, manifest::archive::bag::manifest_name,
-    manifest::readers::ours, path::RelPath, path::Shown, state::DatedName, state::Missing,
-    state::Mounts, state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark,
-    state::kept::has_only_what_runs_keep, state::private_dir::NAME, sys, sys::Attributes,
-    sys::Cloned, sys::Dir, sys::DirListing, sys::ListedEntry, sys::name_from_bytes,
-    sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::Policy, tree::SourceDir,
-    tree::hand_over::is_open_to_strangers,
+    copy::CopyJob, copy::Counts, copy::Ending, copy::Report, error::Deed, error::Error,
+    error::Result, event::Stop, io::CopyOptions, manifest::Entries, manifest::ManifestName,
+    manifest::Parsed, manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
+    manifest::archive::bag::manifest_name, manifest::readers::ours, path::RelPath, path::Shown,
+    state::DatedName, state::Missing, state::Mounts, state::Note, state::PrivateDir,
+    state::PrivatePlace, state::SourceMark, state::kept::has_only_what_runs_keep,
+    state::private_dir::NAME, sys::Cloned, sys::Dir, sys::DirListing, sys::ListedEntry,
+    sys::name_from_bytes, sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::Policy,
+    tree::SourceDir,
 };
 
 /// Number of lines of a manifest that are looked for at the output: one that is there is enough.
@@ -277,32 +276,6 @@ fn lists_files_in(root: &Dir, name: &str, prefix: &[u8], output: &Dir) -> io::Re
     Ok(false)
 }
 
-/// True if an output that was there lets others look into it who may not look into the source.
-///
-/// # Errors
-/// It cannot be looked at.
-pub fn is_output_wider(prepared: &Prepared, job: &CopyJob) -> Result<bool> {
-    let (source, output) = (&prepared.source.handle, &prepared.output);
-    let handle = output.handle.as_ref().filter(|_| output.volume.tried.traits.permissions);
-    let Some(handle) = handle.filter(|_| !output.fresh && prepared.file.is_none()) else {
-        return Ok(false);
-    };
-    let look = |error| cannot_look(&job.output, error);
-    let stat = source.stat_self().map_err(look)?;
-    Ok(tell_owners(source, handle) && lets_in_more(handle, source, &stat).map_err(look)?)
-}
-
-/// True if it is told of both whose they are.
-fn tell_owners(source: &Dir, output: &Dir) -> bool {
-    !sys::may_lack_owners(source) && !sys::may_lack_owners(output)
-}
-
-/// True if `output` lets others look into it who may not look into `source`, which is `stat`.
-fn lets_in_more(output: &Dir, source: &Dir, stat: &Stat) -> io::Result<bool> {
-    let lists = Attributes::read(source).unwrap_or_default();
-    is_open_to_strangers(output, stat, &lists, false, true)
-}
-
 // Source and output beside each other before anything is touched: what is refused because of both.
 
 /// The two sides while they are compared.
@@ -344,68 +317,6 @@ impl Pair<'_> {
             return overlap("the source is inside it; choose an output apart from");
         }
         Ok(())
-    }
-
-    /// Refuses an output, or a source, that others may have put in the place of that of the last run.
-    pub fn refuse_planted(&self, output: &Opened, place: PrivatePlace<'_>) -> Result<()> {
-        let Opened::There(dir) = output else { return Ok(()) };
-        if !tell_owners(self.source, dir) {
-            return Ok(());
-        }
-        self.refuse_stranger(dir)?;
-        self.refuse_other_source(dir, place)
-    }
-
-    /// Refuses an output that lets others in who may not look into the source, where others may write to a directory
-    /// above it: they can put one of their own in the place of that of a run before, or another one of this user's.
-    fn refuse_stranger(&self, output: &Dir) -> Result<()> {
-        let Self { to, source, source_stat, .. } = *self;
-        let look = |error| cannot_look(to, error);
-        if output.is_place_kept().map_err(look)? {
-            return Ok(());
-        }
-        let there = output.stat_self().map_err(look)?;
-        let is_hidden = || source.is_open_to_everyone().map(|is_open| !is_open);
-        let lets_in = lets_in_more(output, source, source_stat).map_err(look)?
-            || Dir::is_strange(&there, source_stat) && is_hidden().map_err(look)?;
-        if !lets_in {
-            return Ok(());
-        }
-        let finding = format!(
-            "it lets in others (it is of user {}) whom the source keeps out, and others may write above it, who can have put \
-             it there: name a directory that is not there yet, or give it the owner and permissions of the source (chown, \
-             chmod) if it is meant",
-            there.uid
-        );
-        Err(Error::finding("copy to", to, finding))
-    }
-
-    /// Refuses a source from which others are kept whom the output lets in, if it is another one than at the last run
-    /// there, of which the private directory at `place` tells, and others may write above one of the two: they can give
-    /// the name of either to any other directory.
-    fn refuse_other_source(&self, output: &Dir, place: PrivatePlace<'_>) -> Result<()> {
-        let Self { from, to, source, source_stat } = *self;
-        let look = |error| cannot_look(to, error);
-        let private = PrivateDir::open_at(output, to, place, Missing::Leave).ok().flatten();
-        let Some(last) = private.as_ref().and_then(SourceMark::read) else { return Ok(()) };
-        let is_kept = output.is_place_kept().map_err(look)?;
-        let is_other = match is_kept {
-            true => last.is_other_dir_than(source) && !source.is_place_kept().map_err(look)?,
-            false => last.is_known() && !last.is_of(source),
-        };
-        let is_hidden = || source.is_open_to_everyone().map(|is_open| !is_open);
-        if !is_other || output.is_private().map_err(look)? || !is_hidden().map_err(look)? {
-            return Ok(());
-        }
-        if is_kept && !lets_in_more(output, source, source_stat).map_err(look)? {
-            return Ok(());
-        }
-        let finding = format!(
-            "it is another directory than at the last run to {}, and that lets in others whom it keeps out: close that to \
-             them (chmod), or remove .dircopy/source there, if it is meant",
-            Shown::path(to)
-        );
-        Err(Error::finding("copy from", from, finding))
     }
 
     /// Refuses a file that was a directory at the last run to the output, of which the private directory at `place`

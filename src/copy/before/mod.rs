@@ -1,8 +1,10 @@
 //! The preparation, before anything is touched: both sides are opened, and runs that could not end well are refused.
 
 pub mod check;
-pub mod exchange;
+mod exchange;
 mod layout;
+pub mod planted;
+pub mod several;
 pub mod space;
 
 use std::{ffi::OsString, io, path::Component, path::Path, sync::Arc};
@@ -129,7 +131,7 @@ pub fn prepare(
     };
     let pair = Pair { from, to, source: &source, source_stat: &source_stat };
     pair.refuse_overlap(&opened, file.is_some())?;
-    pair.refuse_planted(&opened, private)?;
+    pair.refuse_planted(&opened, &demands, file.is_some())?;
     demands.planned.map_or(Ok(()), |planned| planned.refuse_others(&pair, &opened))?;
     refuse_short_names(opened.dir(), to, demands.longest_name)?;
     if !demands.restore {

@@ -9,11 +9,12 @@ use crate::{
     copy::mirror::look::LookResult, copy::run::OutputRun, error::Deed, error::Error, error::Result,
     event::Event, event::EventListener, event::Gate, event::Stop, hash::Algorithm, io::Options,
     io::Reflink, io::Renamed, io::Sparse, path::DirPath, path::RelPath, state::CountedRun,
-    state::Knowledge, state::Mounts, state::NewRoot, state::NotAll, state::Note, state::PrivateDir,
-    state::Rescues, state::SourceMark, state::Unlisted, state::plugs::Replugged, sys::DirListing,
-    sys::name_from_bytes, transfer::OtherTree, transfer::RecordedTree, transfer::UnmetFiles,
-    transfer::baseline::Baseline, transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion,
-    tree::OutputDir, tree::SourceDir,
+    state::FileSources, state::Knowledge, state::Mounts, state::NewRoot, state::NotAll,
+    state::Note, state::PrivateDir, state::Rescues, state::SourceMark, state::Unlisted,
+    state::plugs::Replugged, sys::DirListing, sys::name_from_bytes, transfer::OtherTree,
+    transfer::RecordedTree, transfer::UnmetFiles, transfer::baseline::Baseline,
+    transfer::share::RenamedFiles, tree::Cleanup, tree::Inclusion, tree::OutputDir,
+    tree::SourceDir,
 };
 
 /// The records of earlier runs, as far as this run needs them.
@@ -226,7 +227,8 @@ impl EarlierRecords {
     pub fn note_end(
         &self,
         job: &CopyJob,
-        tree: Option<&SourceDir>,
+        source: &SourceDir,
+        is_file: bool,
         counts: &Counts,
         committer: &mut Committer<'_>,
     ) -> u64 {
@@ -234,7 +236,8 @@ impl EarlierRecords {
             return 0;
         }
         let noted = self.note_missing(job, counts).and_then(|()| match counts.is_whole() {
-            true => self.know_source(job, tree, committer),
+            true if is_file => self.know_dir_of_file(job, source),
+            true => self.know_source(job, source, committer),
             false => Ok(()),
         });
         noted.inspect_err(|error| committer.accounting.warn(error)).is_err().into()
@@ -261,10 +264,10 @@ impl EarlierRecords {
     fn know_source(
         &self,
         job: &CopyJob,
-        tree: Option<&SourceDir>,
+        source: &SourceDir,
         committer: &Committer<'_>,
     ) -> Result<()> {
-        let (Some(private), Some(source)) = (&self.private, tree) else { return Ok(()) };
+        let Some(private) = &self.private else { return Ok(()) };
         let output = committer.root().handle.as_ref();
         let fail =
             |error| Error::io("write the private note of the source in", private.path(), error);
@@ -274,6 +277,19 @@ impl EarlierRecords {
             know_in(&in_output, job, source, committer).map_err(fail)?;
         }
         know_in(private, job, source, committer).map_err(fail)
+    }
+
+    /// The same of a source that is one file: which directory it is in, where others may put another one in the place
+    /// of that.
+    fn know_dir_of_file(&self, job: &CopyJob, dir: &SourceDir) -> Result<()> {
+        let is_kept = dir.handle.is_place_kept().unwrap_or(false);
+        let Some(private) = self.private.as_ref().filter(|_| !is_kept) else { return Ok(()) };
+        let mut sources = FileSources::read(private).unwrap_or_default();
+        let noted = match sources.add(&job.source, &dir.handle) {
+            true => sources.write(private, job.options.sync),
+            false => Ok(()),
+        };
+        noted.deed_at("write the private note of the source in", || private.path())
     }
 }
 

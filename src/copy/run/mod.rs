@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use crate::{
     chain::StatesFile, copy::CopyJob, copy::Counts, copy::Ending, copy::Prepared, copy::Report,
-    copy::Reservations, copy::Stages, copy::bag::BagRun, copy::before::exchange::is_output_wider,
+    copy::Reservations, copy::Stages, copy::bag::BagRun, copy::before::planted::is_output_wider,
     copy::before::space::LateSpaceLook, copy::before::space::RecordedFiles,
     copy::before::space::SpaceAnswer, copy::before::space::SpaceLook, copy::commit::Committer,
     copy::commit::accounting::Accounting, copy::commit::finish::RunEndings,
@@ -327,21 +327,21 @@ impl OutputRun<'_> {
         earlier.settle(job, &mut committer, tree.as_deref());
         let removal = earlier.removal(job, &committer, &source, walk.cleanup, stop);
         let media = MediaSeal::of(job, stop, parts, secret.as_ref());
-        let (source, removal, rotation) = (tree.as_deref(), removal.as_ref(), rotation.as_ref());
-        let endings = RunEndings { source, rotation, removal, media };
+        let (tree, removal, rotation) = (tree.as_deref(), removal.as_ref(), rotation.as_ref());
+        let endings = RunEndings { source: tree, rotation, removal, media };
         let RunLeft { manifest, trash, media_list, lists } = committer.finish(endings);
         earlier.settle_new_root(&mut committer);
         let foreign = earlier.departures().map_or(0, |found| found.others);
         let mut counts = Counts { seen: found, foreign, ..committer.accounting.counts };
         counts.take_over(slot, progress);
-        counts.warnings += earlier.note_end(job, tree.as_deref(), &counts, &mut committer);
+        counts.warnings += earlier.note_end(job, &source, tree.is_none(), &counts, &mut committer);
         earlier.tell_links(job, renamed, &observer.listen);
         Report {
             parity: committer.ahead.take().map(ParityAhead::end),
             counted: earlier.count(self, committer.root(), gate, &mut counts),
             counts,
             methods: committer.accounting.methods(),
-            ending: job.ending(&counts, stop, committer.accounting.into_broken(), tree.as_deref()),
+            ending: job.ending(&counts, stop, committer.accounting.into_broken(), tree),
             total: progress.counted.load(Relaxed).then(|| progress.total_entries.load(Relaxed)),
             elapsed: started.elapsed(),
             stages: Stages::of(timings),

@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     copy::CopyJob, copy::Ending, copy::OutputRun, copy::Prepared, copy::Report, copy::Reservations,
-    copy::before::check, copy::run::means::Means, copy::run::threads::WorkerCount, error::Deed,
+    copy::before::several, copy::run::means::Means, copy::run::threads::WorkerCount, error::Deed,
     error::Error, error::Result, event::EndState, event::Event, event::EventObserver,
     event::Progress, fanout::Hub, fanout::Slot, hash::Backend, io::Durability, io::Options,
     io::SharedBlocks, state::Knowledge, state::Note, state::OtherOutputs, state::PrivateDir, sys,
@@ -167,7 +167,7 @@ fn check_disjoint<'a>(jobs: impl Iterator<Item = &'a CopyJob>) -> Result<Vec<Opt
         let finding = format!("there can be {MOST_OUTPUTS} outputs");
         return Err(Error::finding("copy to", output, finding));
     }
-    check::check(source, &jobs)
+    several::check(source, &jobs)
 }
 
 /// Why these jobs, which have the same source, would be refused for what they ask, their source or their

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::{
     sys::Attributes, sys::stat::Identity, sys::stat::Stat, sys::unix::dir::Dir,
-    sys::unix::process::acting_as,
+    sys::unix::owner::Level, sys::unix::process::acting_as,
 };
 
 impl Dir {
@@ -80,15 +80,55 @@ impl Dir {
     /// # Errors
     /// One of them cannot be looked at.
     pub fn is_open_to_everyone(&self) -> io::Result<bool> {
-        let mut stat = self.stat_self()?;
-        let (mut above, mut is_open) = (self.parent()?, self.shows_everyone()?);
-        loop {
-            let next = above.stat_self()?;
-            if !is_open || next.id == stat.id {
-                return Ok(is_open);
+        for (levels, level) in self.way_up().enumerate() {
+            if level?.closing(levels > 0)?.is_some() {
+                return Ok(false);
             }
-            is_open = next.mode & 0o011 == 0o011 && !Attributes::read(&above)?.deny_somebody();
-            (above, stat) = (above.parent()?, next);
         }
+        Ok(true)
+    }
+
+    /// True if users may come to this directory to whom the way to `other` is closed: one of the directories on that
+    /// lets in fewer than each of those on the way here. What is above both is passed over: whoever can give a
+    /// directory there another name is in it. If `other` was `moved`, only those directories count that others may have
+    /// put there: what the rest keeps out, it kept out before.
+    ///
+    /// # Errors
+    /// One of them cannot be looked at.
+    pub fn is_reached_by_more_than(&self, other: &Self, moved: bool) -> io::Result<bool> {
+        let ids = |dir: &Self| -> io::Result<Vec<Identity>> {
+            dir.way_up().map(|level| Ok(level?.stat.id)).collect()
+        };
+        let (here, there) = (ids(self)?, ids(other)?);
+        let is_apart = |level: &io::Result<Level>, from: &[Identity]| {
+            !level.as_ref().is_ok_and(|level| from.contains(&level.stat.id))
+        };
+        let theirs = other.way_up().take_while(|level| is_apart(level, &here));
+        let number = if moved { other.exchangeable(acting_as().0)? } else { usize::MAX };
+        for (levels, level) in theirs.take(number).enumerate() {
+            let Some((closed, lists)) = level?.closing(levels > 0)? else { continue };
+            let mut is_closed_here = false;
+            for own in self.way_up().take_while(|level| is_apart(level, &there)) {
+                let Level { dir: own, stat } = own?;
+                let is_private = own.is_private()? && !Self::is_closed_in_place(&stat);
+                is_closed_here |= is_private || !own.lets_in_more_than(&closed, &lists, true)?;
+            }
+            if !is_closed_here {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Level {
+    /// Who may enter the directory, and its access lists, if it keeps anybody out. One that `is_above` the one that is
+    /// meant is only gone through, and need not be listed for that.
+    fn closing(self, is_above: bool) -> io::Result<Option<(Stat, Attributes)>> {
+        let listed = if is_above { (self.stat.mode & 0o011) << 2 } else { 0 };
+        let stat = Stat { mode: self.stat.mode | listed, ..self.stat };
+        let lists = Attributes::read(&self.dir)?;
+        let is_closed = !stat.is_open_to_everyone() || lists.deny_somebody();
+        Ok(is_closed.then_some((stat, lists)))
     }
 }

@@ -1,6 +1,6 @@
 //! Whose an entry is: closing a directory to others, what another group gets, and the leftovers of this user's runs.
 
-use std::{ffi::OsStr, fs::File, io};
+use std::{ffi::OsStr, fs::File, io, iter};
 
 use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
@@ -21,6 +21,12 @@ const SET_GROUP: u32 = 0o2000;
 const SIGNS: [u32; 2] = [0o4000, 0o1000];
 
 const CLOSED_IN_PLACE: u32 = SIGNS[0] | SIGNS[1];
+
+/// A directory on the [way](Dir::way_up) to one.
+pub(super) struct Level {
+    pub dir: Dir,
+    pub stat: Stat,
+}
 
 impl Dir {
     /// True if a run [closed](Self::take_over) a directory that is `stat`, and did not come to open it again: others
@@ -120,20 +126,43 @@ impl Dir {
     /// # Errors
     /// One of them cannot be looked at.
     pub fn is_place_kept(&self) -> io::Result<bool> {
-        let is_ours = |stat: &Stat| [0, acting_as().0].contains(&stat.uid);
-        let (mut stat, mut above) = (self.stat_self()?, self.parent()?);
-        loop {
-            let next = above.stat_self()?;
-            if next.id == stat.id {
-                return Ok(true);
+        Ok(self.exchangeable(acting_as().0)? == 0)
+    }
+
+    /// The same, if the owner of what is `like` may do so, too: it is for that user to say who comes to it.
+    ///
+    /// # Errors
+    /// One of them cannot be looked at.
+    pub fn is_place_kept_for(&self, like: &Stat) -> io::Result<bool> {
+        Ok(self.exchangeable(like.uid)? == 0)
+    }
+
+    /// How many directories, from this one up, others than root, this user and that with the number `owner` may have
+    /// put in the place of other ones: those that are below one where they may give names.
+    pub(super) fn exchangeable(&self, owner: u32) -> io::Result<usize> {
+        let is_one_of = |stat: &Stat| [0, acting_as().0, owner].contains(&stat.uid);
+        let (mut below, mut number) = (None, 0);
+        for (levels, level) in self.way_up().enumerate() {
+            let Level { dir, stat } = level?;
+            let Some(entry) = below.replace(stat) else { continue };
+            let is_sticky = stat.mode & 0o1000 != 0 && is_one_of(&entry);
+            let is_closed = is_one_of(&stat) && (is_sticky || stat.mode & 0o022 == 0);
+            if !is_closed && !is_kept(&stat, || Attributes::read(&dir))? {
+                number = levels;
             }
-            let is_sticky = next.mode & 0o1000 != 0 && is_ours(&next) && is_ours(&stat);
-            let is_of_root = next.uid == 0 && next.mode & 0o022 == 0;
-            if !(is_of_root || is_sticky || Self::is_kept_by_us(&next)) {
-                return Ok(false);
-            }
-            (above, stat) = (above.parent()?, next);
         }
+        Ok(number)
+    }
+
+    /// The way to this directory, whatever links led here: itself, and all that are above it.
+    pub(super) fn way_up(&self) -> impl Iterator<Item = io::Result<Level>> {
+        let level = |dir: Self| dir.stat_self().map(|stat| Level { dir, stat });
+        iter::successors(Some(self.try_clone().and_then(level)), move |below| {
+            let Level { dir, stat } = below.as_ref().ok()?;
+            let above = dir.parent().and_then(level);
+            // The root of the system is in itself.
+            Some(above).filter(|above| !above.as_ref().is_ok_and(|above| above.stat.id == stat.id))
+        })
     }
 
     /// The metadata of the directory so many `levels` above this one. By name, as there may be no descriptor left.

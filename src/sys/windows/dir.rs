@@ -559,6 +559,16 @@ impl Dir {
         Ok(true)
     }
 
+    /// No: who may enter a directory comes from the one that it is in.
+    pub fn is_reached_by_more_than(&self, _: &Self, _: bool) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Who may rename what is not asked here.
+    pub fn is_place_kept_for(&self, _: &Stat) -> io::Result<bool> {
+        Ok(true)
+    }
+
     /// Unknown, so no.
     pub fn is_open_to_everyone(&self) -> io::Result<bool> {
         Ok(false)

@@ -540,3 +540,114 @@ fn a_closed_source_in_the_place_of_an_open_one_is_refused() {
     let run = scene.ended(&["up/s", "out", "--overwrite-policy", "update"], 0);
     assert!(!run.err().contains(told), "{}", run.err());
 }
+
+/// Who may write two directories above the source gives the name of that between to a closed one.
+#[test]
+fn a_source_below_a_closed_directory_in_the_place_of_an_open_one_is_refused() {
+    need!(Root);
+    let exchange = "mv up/s up/x; mv up/bob up/s";
+    let new = || {
+        let scene = Scene::on_disk();
+        let bob = "mkdir -m 700 up/bob; mkdir up/bob/sub; echo secret >up/bob/sub/a; chown -R 1002 up/bob";
+        shell(&scene, &format!("mkdir -p up/s/sub; echo public >up/s/sub/a; {bob}; chown 1001 up"));
+        scene
+    };
+    let update = ["--overwrite-policy", "update"];
+    for (source, more) in [
+        ("up/s/sub", &update[..]),
+        ("up/s/sub", &["--mirror", "--overwrite-policy", "update"]),
+        ("up/s/sub", &["--generations"]),
+        ("up/s/sub/a", &update),
+    ] {
+        let scene = new();
+        shell(&scene, "mkdir out other");
+        scene.ended(&[&[source, "out"], more].concat(), 0);
+        // The same again is nothing new.
+        scene.ended(&[&[source, "out"], more].concat(), 0);
+        shell(&scene, exchange);
+        let outputs =
+            if more.contains(&"--generations") { &["out"][..] } else { &["out", "other"] };
+        for outputs in [&["out"][..], outputs] {
+            let run = scene.ended(&[&[source], outputs, more].concat(), 2);
+            run.assert_says("is another directory than at the last run to out");
+        }
+        assert_eq!(shell(&scene, "grep -rl secret out other || true"), "");
+        // It is meant.
+        shell(&scene, "chmod 700 out");
+        scene.ended(&[&[source, "out"], more].concat(), 0);
+    }
+    // An output to which nobody may come who may not come to the source.
+    let scene = new();
+    shell(&scene, "mkdir -m 700 own");
+    scene.ended(&["up/s/sub", "own/out"], 0);
+    shell(&scene, exchange);
+    scene.ended(&["up/s/sub", "own/out", "--overwrite-policy", "update"], 0);
+    assert_eq!(shell(&scene, "cat own/out/a"), "secret\n");
+    // Its owner puts another one there, and who may come to it is as before.
+    let scene = new();
+    shell(&scene, "chown -R 1002 up; chmod 700 up");
+    scene.ended(&["up/s/sub", "out"], 0);
+    shell(&scene, "cp -a up/s up/t; mv up/s up/x; mv up/t up/s; echo more >up/s/sub/b");
+    scene.ended(&["up/s/sub", "out"], 0);
+    // Where nobody else may write above, one directory may take the place of another.
+    let scene = new();
+    shell(&scene, "chown 0 up");
+    scene.ended(&["up/s/sub", "out"], 0);
+    shell(&scene, exchange);
+    scene.ended(&["up/s/sub", "out", "--overwrite-policy", "update"], 0);
+}
+
+/// Of what is brought back nothing is known from before.
+#[test]
+fn a_closed_tree_in_the_place_of_an_open_one_is_not_brought_back_for_all() {
+    need!(Root);
+    let scene = Scene::on_disk();
+    shell(
+        &scene,
+        "mkdir up s; echo public >s/a; mkdir -m 700 bob; echo secret >bob/b; chown 1002 bob; chown 1001 up",
+    );
+    for (from, to) in [("s", "up/s"), ("bob", "up/bob"), ("bob", "kept")] {
+        scene.ended(&[from, to], 0);
+    }
+    scene.ended(&["restore", "up/s", "out"], 0);
+    shell(&scene, "mv up/s up/x; mv up/bob up/s");
+    for more in [&["--dry-run"][..], &[]] {
+        let run = scene.ended(&[&["restore", "up/s", "out"], more].concat(), 2);
+        run.assert_says(
+            "others may write above it, who can have given its name to it, and out lets in others",
+        );
+    }
+    assert_eq!(shell(&scene, "ls out"), "a\n");
+    scene.ended(&["restore", "up/s", "new"], 0);
+    assert_eq!(shell(&scene, "stat -c %a new; ls new"), "700\nb\n");
+    // Nobody can have exchanged this one.
+    scene.ended(&["restore", "kept", "out"], 0);
+}
+
+/// Who may write two directories above the output gives the name of the closed one between to an open one.
+#[test]
+fn an_output_below_an_open_directory_in_the_place_of_a_closed_one_is_refused() {
+    need!(Root);
+    let scene = Scene::on_disk();
+    shell(
+        &scene,
+        "mkdir -p up/pub/out; mkdir -m 700 up/own closed; mkdir up/own/out closed/s; echo secret >closed/s/a; chown 1001 up",
+    );
+    scene.ended(&["closed/s", "up/own/out"], 0);
+    shell(&scene, "mv up/own up/x; mv up/pub up/own");
+    for args in [["closed/s", "up/own/out"], ["closed/s/a", "up/own/out"]] {
+        let run = scene.ended(&args, 2);
+        run.assert_says("whom the source keeps out, or a directory above that");
+    }
+    assert_eq!(shell(&scene, "find up/own/out -mindepth 1"), "");
+    // It is meant; and one that this user's runs were at goes on as it is.
+    shell(&scene, "chmod 700 up/own/out");
+    scene.ended(&["closed/s", "up/own/out"], 0);
+    shell(&scene, "chmod 755 up/own/out");
+    scene.ended(&["closed/s", "up/own/out"], 0);
+    scene.ended(&["closed/s", "up/new"], 0);
+    scene.ended(&["closed/s", "up/new"], 0);
+    // Who may come to what is a user's own is for that user to say.
+    shell(&scene, "chown 1003 closed/s; mkdir -p home/docs; chown -R 1003 home");
+    scene.ended(&["closed/s", "home/docs"], 0);
+}
