@@ -164,6 +164,11 @@ impl SourceMark {
             && dirs.is_some_and(|(one, other)| one != other)
     }
 
+    /// Where it was, if that is another path than `path`, and `dir`, which is there, another directory.
+    pub fn other_than(&self, dir: &Dir, path: &Path) -> Option<&str> {
+        self.at.as_deref().filter(|_| self.is_known() && !self.was_at(path) && !self.is_of(dir))
+    }
+
     /// True if it is known what file system the root is on.
     pub fn is_known(&self) -> bool {
         self.root.is_known()

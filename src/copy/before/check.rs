@@ -12,8 +12,8 @@ use crate::{
     state::Missing, state::MovedTimes, state::NotePlace, state::PrivateDir, state::PrivatePlace,
     state::notes, state::private_dir::NAME, sys, sys::Dir, sys::Durable, sys::NoOwnMount,
     sys::PartOwner, sys::stat::Kind, sys::traits::Traits, transfer::baseline::Baseline,
-    tree::Patience, tree::WalkEvent, tree::WalkItem, volume::NotedTraits, volume::TriedVolume,
-    volume::UntriedNames,
+    tree::Patience, tree::Policy, tree::WalkEvent, tree::WalkItem, volume::NotedTraits,
+    volume::TriedVolume, volume::UntriedNames,
 };
 
 impl CopyJob {
@@ -63,6 +63,8 @@ impl CopyJob {
             must_clone: self.options.reflink == Reflink::Always,
             // A shard is tried again where its output cannot be written to for a while.
             disk: DiskDemands::of_run(&self.options, dry && !self.dry_run || self.shard.is_some()),
+            replaces: self.mirror.is_some()
+                || matches!(self.options.policy, Policy::Update | Policy::Always),
             restore: self.options.restore,
             longest_name: match (self.options.algorithm, &self.payload) {
                 (Algorithm::None, _) | (_, Some(_)) => 0,

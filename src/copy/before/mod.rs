@@ -66,6 +66,8 @@ pub struct Demands<'a> {
     pub must_clone: bool,
     /// What is asked of the output's disk.
     pub disk: DiskDemands,
+    /// What is at the output gives way to what is in the source.
+    pub replaces: bool,
     /// An output that the source is a copy of is as good as any.
     pub restore: bool,
     /// An output that cannot hold a name of so many bytes is refused: the manifest's.

@@ -1,6 +1,6 @@
 //! Who may write to any directory above the source or the output can give its name to another one, also by the name of
 //! a directory on the way. What is refused for that, before anything is touched: nothing is to get to users who could
-//! not come to it before.
+//! not come to it before, and nothing at another output gives way.
 //!
 //! Where only this user and root may do that, nothing more is asked than whose the directories are.
 
@@ -60,12 +60,16 @@ impl Pair<'_> {
         if !tell_owners(self.source, dir) {
             return Ok(());
         }
-        let Demands { private: place, restore, .. } = *demands;
+        let Demands { private: place, restore, replaces, .. } = *demands;
         let private = PrivateDir::open_at(dir, self.to, place, Missing::Leave).ok().flatten();
         let is_known = private.is_some() || matches!(place, PrivatePlace::Nowhere);
         self.refuse_stranger(dir, is_known)?;
         let read = |private| LastSource::read(private, self.to, self.from, is_file);
         match private.as_ref().and_then(read) {
+            Some(last) if replaces && !restore && !is_file => {
+                self.refuse_other_output(dir, &last)?;
+                self.refuse_other_source(dir, &last)
+            }
             Some(last) => self.refuse_other_source(dir, &last),
             None if restore => self.refuse_closed_source(dir),
             None => Ok(()),
@@ -129,6 +133,24 @@ impl Pair<'_> {
             Shown::path(&last.note)
         );
         Err(Error::finding("copy from", from, finding))
+    }
+
+    /// Refuses an output of another source, as the `last` run there noted, where others may write above it: what it has
+    /// would give way.
+    fn refuse_other_output(&self, output: &Dir, last: &LastSource) -> Result<()> {
+        let Self { from, to, source, .. } = *self;
+        let Some(other) = last.mark.other_than(source, from) else { return Ok(()) };
+        if output.is_place_kept().map_err(|error| cannot_look(to, error))? {
+            return Ok(());
+        }
+        let finding = format!(
+            "a run of yours copied another source there ({}), and others may write above it, who can have exchanged it for \
+             the output of {}: what it has would give way; look which of your outputs it is, or remove {} if it is meant",
+            Shown::path(Path::new(other)),
+            Shown::path(from),
+            Shown::path(&last.note)
+        );
+        Err(Error::finding("copy to", to, finding))
     }
 
     /// Refuses a source of which nothing is known, to which others cannot come who can come to the output, if others

@@ -651,3 +651,44 @@ fn an_output_below_an_open_directory_in_the_place_of_a_closed_one_is_refused() {
     shell(&scene, "chown 1003 closed/s; mkdir -p home/docs; chown -R 1003 home");
     scene.ended(&["closed/s", "home/docs"], 0);
 }
+
+/// Who may write to the directory that two outputs are in exchanges them.
+#[test]
+fn an_output_of_another_source_is_not_replaced_where_others_can_have_exchanged_it() {
+    need!(Root);
+    let gone = ["--mirror", "--max-delete", "100%"];
+    for more in [
+        &gone[..],
+        &["--generations", "--keep", "last=1", "--max-delete", "100%"],
+        &["--overwrite-policy", "update"],
+        &["--overwrite-policy", "always"],
+    ] {
+        let scene = Scene::on_disk();
+        shell(&scene, "mkdir sx sy up; echo x >sx/x; echo y >sy/y; chown 1001 up");
+        let run = |source, output, code| scene.ended(&[&[source, output], more].concat(), code);
+        run("sx", "up/ox", 0);
+        run("sy", "up/oy", 0);
+        shell(&scene, "mv up/ox up/o; mv up/oy up/ox; mv up/o up/oy");
+        let files = "find up/ox -type f -not -path '*/.dircopy/*' | xargs sha256sum";
+        let before = shell(&scene, files);
+        let refused = run("sx", "up/ox", 2);
+        refused.assert_says(&format!(
+            "a run of yours copied another source there ({})",
+            scene.path("sy").display()
+        ));
+        refused.assert_says("the output of sx: what it has would give way");
+        assert_eq!(shell(&scene, files), before);
+        // A source that was moved is the same one, and so is one that was made anew in its place.
+        shell(&scene, "mv sy sz");
+        run("sz", "up/ox", 0);
+        shell(&scene, "cp -a sz s; rm -r sz; mv s sz; mv sx sw");
+        run("sz", "up/ox", 0);
+        // It is meant.
+        run("sw", "up/ox", 2);
+        shell(&scene, "find up/ox -path '*/.dircopy/source' -delete");
+        run("sw", "up/ox", 0);
+        // Nobody can have exchanged it.
+        shell(&scene, "chown 0 up; cp -a sw sv");
+        run("sv", "up/ox", 0);
+    }
+}
