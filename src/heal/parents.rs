@@ -119,6 +119,14 @@ impl<'a> GoodDir<'a> {
         Ok(is_of_stranger(&root.stat_self()?, &self.dir.stat_self()?, is_closed))
     }
 
+    /// True if others may have put `root`, that of the healed tree, where it is, and users may come to it who may not
+    /// come to this one, that of the good tree, of which the owner decides.
+    fn is_closed_to_some_at(&self, root: &Dir) -> io::Result<bool> {
+        Ok(!sys::may_lack_owners(&self.dir)
+            && !root.is_place_kept_for(&self.dir.stat_self()?)?
+            && root.is_reached_by_more_than(&self.dir, false)?)
+    }
+
     /// True if the copy is the file `name` in it: the copy was opened before, and another user may have exchanged the
     /// directories since.
     fn has_copy(&self, name: &OsStr) -> io::Result<bool> {
@@ -156,8 +164,8 @@ impl Told {
 
 impl<'a> Way<'a> {
     /// Another user may have put a directory of his on the way, or in the place of the root: what is good must not get
-    /// into it. Roots are what the user gave, and often differ in who may enter them (a disk, a home): that is
-    /// [told](lets_more_into_root).
+    /// into it. Roots are what the user gave, and often differ in who may enter them (a disk, a home): where nobody
+    /// else can have put them there, that is [told](lets_more_into_root).
     fn go(place: DirPlace<'a>, good: &[Source<'a>]) -> io::Result<Self> {
         let there = place.tree.dir.try_clone()?;
         // What the user lets everyone into is closed to nobody.
@@ -179,6 +187,15 @@ impl<'a> Way<'a> {
                 way.wider = Some(format!(
                     "{} belongs to another user, who may not enter {}; give the one the owner of the other if all in \
                      it may be that user's, or else look who put it there, and heal again",
+                    Shown::path(own),
+                    Shown::path(good)
+                ));
+            }
+            if way.wider.is_none() && good.is_closed_to_some_at(&way.there)? {
+                let (own, good) = (&place.tree.root, &good.source.tree.root);
+                way.wider = Some(format!(
+                    "others may write above {}, who can have put it there, and users may enter it who may not come to \
+                     {}; look whether it is the directory that is meant, close it to them (chown, chmod), and heal again",
                     Shown::path(own),
                     Shown::path(good)
                 ));

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use crate::{
     copy::CopyJob, copy::Prepared, copy::bag::PayloadRole, copy::bag::place::BagRoot,
-    copy::before::Demands, copy::before::new_name, copy::before::open_source,
-    copy::before::prepare, error::Deed, error::Error, error::Result, event::Stop, hash::Algorithm,
-    io::CopyOptions, io::Reflink, manifest::ManifestName, path::Shown, path::directory_of,
-    state::Missing, state::MovedTimes, state::NotePlace, state::PrivateDir, state::PrivatePlace,
-    state::notes, state::private_dir::NAME, sys, sys::Dir, sys::Durable, sys::NoOwnMount,
-    sys::PartOwner, sys::stat::Kind, sys::traits::Traits, transfer::baseline::Baseline,
-    tree::Patience, tree::Policy, tree::WalkEvent, tree::WalkItem, volume::NotedTraits,
-    volume::TriedVolume, volume::UntriedNames,
+    copy::before::Demands, copy::before::new_name, copy::before::prepare, error::Deed,
+    error::Error, error::Result, event::Stop, hash::Algorithm, io::CopyOptions, io::Reflink,
+    manifest::ManifestName, path::Shown, path::directory_of, state::Missing, state::MovedTimes,
+    state::NotePlace, state::PrivateDir, state::PrivatePlace, state::notes,
+    state::private_dir::NAME, sys, sys::Dir, sys::Durable, sys::NoOwnMount, sys::PartOwner,
+    sys::stat::Kind, sys::traits::Traits, transfer::baseline::Baseline, tree::Patience,
+    tree::Policy, tree::WalkEvent, tree::WalkItem, volume::NotedTraits, volume::TriedVolume,
+    volume::UntriedNames,
 };
 
 impl CopyJob {

@@ -230,7 +230,9 @@ fn nothing_good_gets_into_a_directory_that_is_open_to_more_than_the_good_one() {
 fn nothing_good_gets_into_a_tree_that_another_user_put_there() {
     need!(Root);
     let his = "mv p/d1 p/old; mkdir p/d1; chown 1002:1002 p/d1";
-    let ways: [(&str, &str, i32, &str); 6] = [
+    let wider = "not healed: p/d1/key: others may write above p/d1, who can have put it there, and users may enter it who \
+                 may not come to safe/d2";
+    let ways: [(&str, &str, i32, &str); 7] = [
         (
             "chmod 700 safe",
             his,
@@ -254,8 +256,10 @@ fn nothing_good_gets_into_a_tree_that_another_user_put_there() {
         // The good one is that user's too.
         ("chown 1002:1002 safe/d2", his, 0, "healed: p/d1/key"),
         // A wider one of root's in the place of the closed one.
-        ("true", "mv p/d1 p/old; mkdir -m 777 p/d1", 0, "cannot keep others out of p/d1"),
-        ("true", "chmod 755 p/d1; rm p/d1/key", 0, "cannot keep others out of p/d1"),
+        ("true", "mv p/d1 p/old; mkdir -m 777 p/d1", 4, wider),
+        // Its own, which nobody else can have opened, or put there.
+        ("true", "chmod 755 p/d1; rm p/d1/key", 4, wider),
+        ("chown 0 p", "chmod 755 p/d1; rm p/d1/key", 0, "cannot keep others out of p/d1"),
     ];
     for (first, then, code, says) in ways {
         for planted in [false, true] {
@@ -290,6 +294,19 @@ fn nothing_good_gets_into_a_tree_that_another_user_put_there() {
             assert_eq!(there, code == 0, "{first} {then}");
         }
     }
+    // An open directory in the place of the closed one that the tree was in.
+    let scene = Scene::new();
+    scene.src.file("key", "secret");
+    shell(&scene, "chmod a+rx .; mkdir p p/open; mkdir -m 700 p/own safe; chown 1002 p");
+    copies(&scene, &["p/own/t", "p/open/t", "safe/t"], &[]);
+    shell(&scene, "rm p/own/t/key");
+    heal(&scene, &["p/own/t", "safe/t"]).assert_code(0);
+    shell(&scene, "rm p/open/t/key; mv p/own p/x; mv p/open p/own");
+    for args in [&["heal", "-n", "p/own/t", "safe/t"][..], &["heal", "p/own/t", "safe/t"]] {
+        let run = scene.bare(args).run();
+        run.assert_code(4).assert_says("not healed: p/own/t/key: others may write above p/own/t");
+    }
+    assert!(!scene.path("p/own/t/key").exists());
     // A disk beside a home, of one user: nothing is said where nothing is more open.
     let scene = Scene::new();
     scene.src.file("key", "secret");
