@@ -276,10 +276,16 @@ impl Knowledge {
         self.records.iter().filter(|record| record.trusted).find_map(row)
     }
 
-    /// The recorded digest by this algorithm of the file at `path`, whatever became of it, and where it is from.
-    pub fn digest(&self, path: &[u8], by: Algorithm) -> Option<(Digest, Origin)> {
+    /// The recorded digests of the file at `path`, whatever became of it, and where they are from.
+    pub fn digests(&self, path: &[u8]) -> Option<(Digests, Origin)> {
         let (row, further) = self.newest_row(path)?;
-        Some((Digests::new(row.digest, further).of(by)?, row.origin))
+        Some((Digests::new(row.digest, further), row.origin))
+    }
+
+    /// The one by this algorithm.
+    pub fn digest(&self, path: &[u8], by: Algorithm) -> Option<(Digest, Origin)> {
+        let (all, origin) = self.digests(path)?;
+        Some((all.of(by)?, origin))
     }
 
     /// The same by the algorithm of the run that wrote it.

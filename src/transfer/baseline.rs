@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::error::{Deed, Error, Result, is_absent};
-use crate::hash::{Algorithm, Algorithms, Digest};
+use crate::hash::{Algorithm, Algorithms, Digest, Digests};
 use crate::manifest::{Entries, Index, Lookup, ManifestName, Parsed, PayloadList, lists};
 use crate::state::{
     BagSince, Knowledge, Missing, Origin, PrivateDir, RecordedPayload, RecordedSizes, RecordedTree,
@@ -298,7 +298,7 @@ impl Baseline {
 
     /// What is recorded of the file at `path` of the source, where that is an output whose records count: a run that
     /// was cut short has no finished list, and the last one does not have what was found to be something else.
-    pub fn recorded(&self, path: &RelPath, by: Algorithm) -> Option<(Digest, Origin)> {
+    pub fn recorded(&self, path: &RelPath) -> Option<(Digests, Origin)> {
         let source = self.recorded.as_deref()?;
         let load = || {
             let root = Dir::open(source).ok()?;
@@ -306,7 +306,7 @@ impl Baseline {
             Some(Knowledge::load(Some(&private), &root, source, &|_| false, &|| false).0)
         };
         let own = self.own.get_or_init(|| load().unwrap_or_default());
-        own.digest(path.as_bytes(), by)
+        own.digests(path.as_bytes())
     }
 
     /// The list there of a run that was cut short.

@@ -89,13 +89,17 @@ pub fn check(
     let path = transfer.target.rel_path();
     let checked = match baseline.listed(path.as_bytes()) {
         Ok(Lookup::Nothing) => {
-            let recorded = baseline.recorded(&path, digest.algorithm());
-            if recorded.is_none_or(|(recorded, _)| recorded == digest) {
-                return None;
-            }
-            let finding = "it has rotted: it is not what an earlier run recorded; it is not copied";
-            let error = Error::finding("copy", transfer.source_path(), finding);
-            return Some(Outcome::Rotten { error, stands: None, origin: Origin::There });
+            let (recorded, _) = baseline.recorded(&path)?;
+            is_as_recorded(context, transfer, &recorded, digest).map(|is_same| match is_same {
+                Some(true) => None,
+                Some(false) => {
+                    let finding =
+                        "it has rotted: it is not what an earlier run recorded; it is not copied";
+                    let error = Error::finding("copy", transfer.source_path(), finding);
+                    Some(Outcome::Rotten { error, stands: None, origin: Origin::There })
+                }
+                None => Some(Outcome::Abandoned),
+            })
         }
         Ok(Lookup::Unclear) => {
             let visited = baseline.visit(path.as_bytes());
@@ -118,6 +122,27 @@ pub fn check(
         Err(error) => Err(error),
     };
     checked.unwrap_or_else(|error| Some(Outcome::Failed(error)))
+}
+
+/// True if the file, which was read and has this digest, is what is recorded of it, maybe by another algorithm: then it
+/// is read again. Nothing if the run is to stop.
+///
+/// # Errors
+/// It cannot be read, or changed meanwhile.
+fn is_as_recorded(
+    context: &Context<'_>,
+    transfer: &Transfer,
+    recorded: &Digests,
+    digest: Digest,
+) -> Result<Option<bool>> {
+    if let Some(same) = recorded.of(digest.algorithm()) {
+        return Ok(Some(same == digest));
+    }
+    let both = [digest, recorded.proof];
+    let algorithms = both.iter().map(|digest| digest.algorithm()).collect();
+    let all = transfer::hash_by(context, transfer, algorithms, &mut ReadBack::new())?;
+    let are_of = |all: Digests| both.iter().all(|one| all.of(one.algorithm()) == Some(*one));
+    Ok(all.map(are_of))
 }
 
 /// True if a content is as listed, by the digest's algorithm or the one whose digests look alike; `of` gives its
@@ -232,8 +257,10 @@ impl DifferingFile<'_> {
         let there = transfer.target.look()?.filter(|there| there.kind == Kind::File);
         let is_there = there.is_some();
         let stat = there;
-        let recorded = baseline.recorded(self.path, self.digest.algorithm());
-        if recorded.is_some_and(|(digest, from)| digest == self.digest && from != Origin::There) {
+        let recorded = baseline.recorded(self.path).filter(|(_, from)| *from != Origin::There);
+        if let Some((recorded, _)) = recorded
+            && is_as_recorded(context, transfer, &recorded, self.digest)? == Some(true)
+        {
             return baseline.count_edited(self.path.as_bytes()).map(|()| None);
         }
         if !baseline.expects_all() && there.is_some_and(|there| self.was_edited(&there)) {

@@ -303,31 +303,34 @@ fn a_bag_whose_files_are_all_missing_is_not_an_empty_source() {
 #[test]
 fn newer_files_of_a_run_that_was_cut_short_come_back() {
     need!(Strace);
-    let scene = copied(&[]);
-    scene.src.file("2025/snow.jpg", "newer snow").file("notes.txt", "newer notes");
-    let update = || scene.command(["-q", "--overwrite-policy", "update", "-j", "1"]);
-    let strace = Strace::inject(&scene, "renameat2", "signal=KILL:when=2");
-    assert_eq!(strace.run(update()).signal, Some(9));
-    let newer = shell(&scene, "cd dst && cat *.sha256sum.part | cut -c67-");
-    assert!(!newer.is_empty());
-    let run = scene.bare(["restore", "dst", "back"]).run();
-    run.assert_code(0).assert_prints(&["edited since"]);
-    for name in ["2025/snow.jpg", "notes.txt"] {
-        shell(&scene, &format!("cmp dst/{name} back/{name}"));
+    for hash in ["sha256", "md5"] {
+        let scene = copied(&[]);
+        scene.src.file("2025/snow.jpg", "newer snow").file("notes.txt", "newer notes");
+        let update =
+            || scene.command(["-q", "--overwrite-policy", "update", "-j", "1", "--hash", hash]);
+        let strace = Strace::inject(&scene, "renameat2", "signal=KILL:when=2");
+        assert_eq!(strace.run(update()).signal, Some(9));
+        let newer = shell(&scene, "cd dst && cat *sum.part | sed 's/^[^ ]*  //'");
+        assert!(!newer.is_empty());
+        let run = scene.bare(["restore", "dst", "back"]).run();
+        run.assert_code(0).assert_prints(&["edited since"]);
+        for name in ["2025/snow.jpg", "notes.txt"] {
+            shell(&scene, &format!("cmp dst/{name} back/{name}"));
+        }
+        for name in newer.lines() {
+            shell(&scene, &format!("cmp src/{name} back/{name}"));
+        }
+        // What is neither as listed nor as recorded has rotted.
+        let name = newer.lines().next().unwrap();
+        shell(
+            &scene,
+            &format!("touch -r dst/{name} t; printf X | dd of=dst/{name} conv=notrunc status=none"),
+        );
+        shell(&scene, &format!("touch -r t dst/{name}; rm -r back"));
+        let run = scene.bare(["restore", "dst", "back"]).run();
+        run.assert_code(4).assert_says(name);
+        assert!(!scene.path("back").join(name).exists());
     }
-    for name in newer.lines() {
-        shell(&scene, &format!("cmp src/{name} back/{name}"));
-    }
-    // What is neither as listed nor as recorded has rotted.
-    let name = newer.lines().next().unwrap();
-    shell(
-        &scene,
-        &format!("touch -r dst/{name} t; printf X | dd of=dst/{name} conv=notrunc status=none"),
-    );
-    shell(&scene, &format!("touch -r t dst/{name}; rm -r back"));
-    let run = scene.bare(["restore", "dst", "back"]).run();
-    run.assert_code(4).assert_says(name);
-    assert!(!scene.path("back").join(name).exists());
 }
 
 /// A list that somebody names is the whole proof: no record makes an edit of what it does not have.
@@ -349,27 +352,29 @@ fn a_list_that_is_named_counts_alone() {
 /// What such a run brought that no manifest lists is proven by its record.
 #[test]
 fn new_files_of_a_run_that_was_cut_short_are_proven() {
-    let scene = copied(&[]);
-    scene.src.file("2026/new.jpg", content(3000)).file("film", content(6_000_000));
-    let mut copy = scene.command(["-q", "--limit-rate", "1M"]).spawn();
-    copy.until("a new file", || scene.path("dst/2026/new.jpg").exists());
-    copy.signal(Signal::TERM);
-    copy.wait().assert_code(143);
-    scene.bare(["restore", "dst", "back"]).run().assert_code(0);
-    shell(&scene, "cmp src/2026/new.jpg back/2026/new.jpg; rm -r back");
-    shell(
-        &scene,
-        "touch -r dst/2026/new.jpg t; printf X | dd of=dst/2026/new.jpg conv=notrunc status=none
-         touch -r t dst/2026/new.jpg",
-    );
-    let run = scene.bare(["restore", "dst", "back"]).run();
-    run.assert_code(4).assert_says("2026/new.jpg: it has rotted");
-    assert!(!scene.path("back/2026/new.jpg").exists());
-    // Of one that is not as listed it is said that it may be newer.
-    scene.tree("dst").file("notes.txt", "other");
-    let run = scene.bare(["restore", "dst", "more"]).run();
-    run.assert_code(4)
-        .assert_says("and may be newer: a run was cut short there, and left dircopy-");
+    for hash in ["sha256", "md5"] {
+        let scene = copied(&[]);
+        scene.src.file("2026/new.jpg", content(3000)).file("film", content(6_000_000));
+        let mut copy = scene.command(["-q", "--limit-rate", "1M", "--hash", hash]).spawn();
+        copy.until("a new file", || scene.path("dst/2026/new.jpg").exists());
+        copy.signal(Signal::TERM);
+        copy.wait().assert_code(143);
+        scene.bare(["restore", "dst", "back"]).run().assert_code(0);
+        shell(&scene, "cmp src/2026/new.jpg back/2026/new.jpg; rm -r back");
+        shell(
+            &scene,
+            "touch -r dst/2026/new.jpg t; printf X | dd of=dst/2026/new.jpg conv=notrunc status=none
+             touch -r t dst/2026/new.jpg",
+        );
+        let run = scene.bare(["restore", "dst", "back"]).run();
+        run.assert_code(4).assert_says("2026/new.jpg: it has rotted");
+        assert!(!scene.path("back/2026/new.jpg").exists());
+        // Of one that is not as listed it is said that it may be newer.
+        scene.tree("dst").file("notes.txt", "other");
+        let run = scene.bare(["restore", "dst", "more"]).run();
+        run.assert_code(4)
+            .assert_says("and may be newer: a run was cut short there, and left dircopy-");
+    }
 }
 
 /// What was named as rotten and left out of later lists is refused, whatever its time is.
@@ -387,6 +392,21 @@ fn rot_that_later_runs_dropped_is_not_brought_back() {
     let run = scene.bare(["restore", "dst", "back"]).run();
     run.assert_code(4).assert_says("notes.txt: it has rotted");
     assert!(!scene.path("back/notes.txt").exists());
+}
+
+/// … also where the record has other digests than `restore` computes.
+#[test]
+fn rot_that_is_on_record_by_another_digest_is_not_brought_back() {
+    let rot = "touch -r dst/notes.txt t; printf X | dd of=dst/notes.txt conv=notrunc status=none; touch -r t dst/notes.txt";
+    for (before, after) in [("sha512", "sha512"), ("md5", "sha256"), ("xxh128", "blake3")] {
+        let scene = copied(&["--hash", before]);
+        shell(&scene, &format!("{rot}; rm src/notes.txt"));
+        scene.bare(["verify", "dst"]).run().assert_code(4);
+        scene.copy(&["--hash", after]).assert_code(4);
+        let run = scene.bare(["restore", "dst", "back"]).run();
+        run.assert_code(4).assert_says("notes.txt: it has rotted");
+        assert!(!scene.path("back/notes.txt").exists(), "{before}");
+    }
 }
 
 /// An output of runs stays one.
