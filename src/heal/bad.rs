@@ -11,10 +11,12 @@ use crate::state::{
 };
 use crate::{
     chain::Damage, error::Deed, error::Error, error::Result, event::Stop, hash::Chain,
-    hash::Digest, heal::FileCopy, heal::from_rescue::Rescued, heal::parents::DirPlace,
-    heal::parents::Parents, manifest::NextLine, manifest::archive::bag::PAYLOAD,
-    manifest::archive::mhl::is_chain, path::RelPath, path::Shown, staged::StagedFile, sys::Dir,
-    sys::PartTag, sys::is_on_turning_disk, sys::stat::Identity, tree::Patience, verify::Finding,
+    hash::Digest, heal::FileCopy, heal::from_rescue::Rescued, heal::new_file::has_digest,
+    heal::parents::DirPlace, heal::parents::Parents, io::ReadBack, manifest::Index,
+    manifest::Lookup, manifest::ManifestName, manifest::NextLine, manifest::archive::bag::PAYLOAD,
+    manifest::archive::mhl::is_chain, manifest::readers::is_of_stranger, manifest::readers::ours,
+    path::RelPath, path::Shown, staged::StagedFile, sys::Dir, sys::Medium, sys::PartTag,
+    sys::is_on_turning_disk, sys::stat::Identity, sys::stat::Kind, tree::Patience, verify::Finding,
     verify::ManifestLines, verify::Mend, verify::NameHasher, verify::PartOf, verify::Rival,
     verify::SeenNames, verify::Target, verify::TargetSpec, verify::Verdict,
 };
@@ -274,6 +276,10 @@ pub struct Tree {
     pub barrier: Option<String>,
     /// What runs recorded of it; looked up where a file is bad.
     known: OnceLock<Knowledge>,
+    /// True if private records tell which of its lists hold.
+    is_recorded: bool,
+    /// The lines of its other lists for bad files; looked up where a file is bad.
+    others: OnceLock<Vec<(ManifestName, Index)>>,
     /// True for a disk that turns, where one sequence of reads is fastest.
     pub turns: bool,
 }
@@ -304,7 +310,7 @@ impl Tree {
         let dir = Dir::open_named(&root).map_err(fail)?;
         let id = dir.identity().map_err(fail)?;
         let (mut targets, mut manifests, mut listed) = (Vec::new(), Vec::new(), Vec::new());
-        let mut barrier = None;
+        let (mut barrier, mut is_recorded) = (None, true);
         for opened in specs.iter().filter_map(|spec| spec.open().ok()) {
             let has_later = |rival: &Rival| match rival {
                 Rival::Unrecorded(name) => !name.is_ahead(),
@@ -313,15 +319,28 @@ impl Tree {
             if opened.found.unfinished.is_some() || opened.found.rivals.iter().any(has_later) {
                 barrier = Some(MAY_BE_NEWER.to_owned());
             }
+            is_recorded &= opened.found.is_recorded;
             targets.push(Arc::clone(&opened.target));
             let again = opened.found.manifest.try_clone();
             manifests.push(again.deed("read the manifest", &opened.target.manifest)?);
             listed.push(ListedTree { target: opened.target, manifest: opened.found.manifest });
         }
         let turns = is_on_turning_disk(&dir);
-        let private = None;
-        let known = OnceLock::new();
-        Ok((Self { root, dir, id, targets, manifests, private, barrier, known, turns }, listed))
+        let (private, known, others) = (None, OnceLock::new(), OnceLock::new());
+        let tree = Self {
+            root,
+            dir,
+            id,
+            targets,
+            manifests,
+            private,
+            barrier,
+            known,
+            is_recorded,
+            others,
+            turns,
+        };
+        Ok((tree, listed))
     }
 
     /// Keeps other runs out until this is dropped. A tree that cannot have a private directory is not written to.
@@ -365,10 +384,54 @@ impl Tree {
     }
 
     /// Why the file that is there, and not as listed, must not be touched, if a later run may have made it.
-    pub fn newer(&self, bad: &BadFile) -> Option<String> {
+    pub fn newer(&self, bad: &BadFile, all: &BadFiles, stop: &Stop) -> Option<String> {
+        if let Some(other) = self.other_list_of(bad, all, stop) {
+            return Some(format!(
+                "it is exactly what {other} here lists, and no private record tells which list holds: give the one that is \
+                 to hold (--manifest)"
+            ));
+        }
         let known = self.known();
         let (recorded, from) = known.digest(bad.path.as_bytes(), bad.digest.algorithm())?;
         (recorded != bad.digest && from != Origin::There).then(|| MAY_BE_NEWER.to_owned())
+    }
+
+    /// Another list of the tree by which the file is good. Where no record tells which list holds, a clock may have
+    /// been wrong, and the other be the newer one.
+    fn other_list_of(&self, bad: &BadFile, all: &BadFiles, stop: &Stop) -> Option<ManifestName> {
+        let taken = bad.target.ours.filter(|_| !self.is_recorded && bad.harm == Harm::Differs)?;
+        let is_to_stop = || stop.is_requested();
+        let others = self.others.get_or_init(|| {
+            let is_bad = |name: &[u8]| {
+                let path = RelPath::parse(name.strip_prefix(b"./").unwrap_or(name));
+                path.is_ok_and(|path| all.has(&path, bad.tree))
+            };
+            let mut names = ours(&self.dir, |_| false, Some(taken)).unwrap_or_default();
+            names.retain(|name| *name != taken && !is_of_stranger(&self.dir, name));
+            // One that cannot be read says nothing.
+            let open = |name: ManifestName| {
+                let file = self.dir.open_file(name.to_string().as_ref(), false).ok()?;
+                let is_file = Dir::stat_file(&file).ok()?.kind == Kind::File;
+                let index = is_file.then(|| Index::build_of(file, &is_bad, &is_to_stop))?;
+                Some((name, index.ok()?))
+            };
+            names.into_iter().filter_map(open).collect()
+        });
+        let copy = FileCopy::open(bad.tree, self, &bad.path).ok()?;
+        let mut read_back = ReadBack::new();
+        let is_of = |(name, index): &&(ManifestName, Index)| {
+            let Ok(Lookup::Agreed { digest, .. }) = index.peek(bad.path.as_bytes()) else {
+                return false;
+            };
+            let listed = digest.in_list_of(name.algorithm());
+            let medium = || Ok(Medium::any(&copy.file));
+            listed != bad.digest
+                && matches!(
+                    has_digest(medium, &listed, &mut read_back, is_to_stop, |_| ()),
+                    Ok(Some(true))
+                )
+        };
+        others.iter().find(is_of).map(|(name, _)| *name)
     }
 
     /// As what a run left the file at its path that was as listed, if that is on record and no run came later: a plan,

@@ -125,11 +125,7 @@ impl HealJob {
             told_roots: RefCell::default(),
         };
         mender.mend_all(
-            // Who names the list says that it is to hold.
-            |file| match self.check.manifests.is_empty() {
-                true => conflicts.barrier(&file.path).or_else(|| trees[file.tree].newer(file)),
-                false => conflicts.barrier(&file.path),
-            },
+            |file| self.barrier(file, &conflicts, &trees, &bad, stop),
             |file, mended| {
                 note(&mut report, file, &mended);
                 listen(&file.target, &finding(file, mended));
@@ -145,6 +141,20 @@ impl HealJob {
         report.interrupted = stop.requested();
         report.elapsed = started.elapsed();
         Ok(report)
+    }
+
+    /// Why a bad file must not be touched, if so. Who names the list says that it is to hold.
+    fn barrier(
+        &self,
+        file: &BadFile,
+        conflicts: &Conflicts,
+        trees: &[Tree],
+        bad: &BadFiles,
+        stop: &Stop,
+    ) -> Option<String> {
+        let newer = || trees.get(file.tree)?.newer(file, bad, stop);
+        let newer = || self.check.manifests.is_empty().then(newer)?;
+        conflicts.barrier(&file.path).or_else(newer)
     }
 
     /// The targets of the check: the lists of the trees. A bag is healed by its lists; that it lacks files was told by

@@ -188,6 +188,35 @@ fn names_that_are_listed_differently_are_not_touched() {
     heal(&scene, &["A", "B", "C"]).assert_code(4).assert_says("conflict: B/small");
 }
 
+/// The clock of a run was behind, and no record tells its list for the one that holds: what it brought is not set back.
+#[test]
+fn what_another_list_has_is_not_set_back() {
+    let scene = Scene::new();
+    scene.src.file("f", "old").file("g", "g");
+    copies(&scene, &["A", "B"], &[]);
+    scene.src.file("f", "newer");
+    let update = ["-q", "--overwrite-policy", "update"];
+    scene.command_to(scene.src.root(), scene.path("A"), update).run().assert_code(0);
+    // Of two lists in one second the second has the name of the next.
+    shell(
+        &scene,
+        "cd A; m=$(ls dircopy-*.sha256sum | tail -n 1); mv $m dircopy-20200101T000000Z.sha256sum; rm -r .dircopy",
+    );
+    rot(&scene, "A/g", &[0]);
+    let run = heal(&scene, &["A", "B"]);
+    run.assert_code(4).assert_says("not healed: A/f: it is exactly what dircopy-20200101T000000Z");
+    assert_eq!(healed(&run), ["A/g: 1 B from B"]);
+    assert_eq!(scene.tree("A").read("f"), b"newer");
+    // What no list has is damage, and who names the list says that it holds.
+    rot(&scene, "A/f", &[0]);
+    heal(&scene, &["A", "B"]).assert_code(0);
+    assert_eq!(scene.tree("A").read("f"), b"old");
+    shell(&scene, "cp -p src/f A/f");
+    let newest = shell(&scene, "ls A/*.sha256sum | tail -n 1");
+    heal(&scene, &["-m", newest.trim(), "A", "B"]).assert_code(0);
+    assert_eq!(scene.tree("A").read("f"), b"old");
+}
+
 /// Without states files are taken as a whole, and so they are where the states are bad.
 #[test]
 fn without_good_states_whole_files_are_taken() {
