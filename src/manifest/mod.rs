@@ -35,6 +35,6 @@ pub use read::{
     Entries, Entry, Fault, Record, encoding::UTF8_MARK, encoding::Utf16Reader, format::Parsed,
     format::Parser, scan::LONGEST_DIR, scan::Scanner, scan::Text,
 };
-pub use readers::{Carry, OpenDigest, Readers};
+pub use readers::{Carry, CoveredManifests, OpenDigest, Readers};
 pub use summed::{Blocks, ReadAhead, SummedFile, SummedReader, SummedWriter, Trailer};
 pub use writer::ManifestFile;

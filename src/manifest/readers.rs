@@ -134,18 +134,28 @@ pub struct OpenDigest {
     pub is_ahead: bool,
 }
 
+/// What a private record says of manifests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CoveredManifests {
+    /// The one that it was finished with: its content, and that of those before it, is known.
+    pub last: Option<ManifestName>,
+    /// The first of which that does not hold, if there is one: that of a later run, which left no rows.
+    pub later: Option<ManifestName>,
+}
+
 impl Carry {
     /// Reads the earlier manifests in the root of an output, whose path is `path`. Manifests
-    /// for which `is_copied` holds tell of another tree; the content of those up to `covered` is known already. One
+    /// for which `is_copied` holds tell of another tree; the content of those that are `covered` is known already. One
     /// that cannot be read is as good as none and is told as a warning. Once `is_to_stop` says so nothing more is read:
     /// the run comes to nothing anyway.
     pub fn load(
         root: &Dir,
         path: &Path,
         is_copied: impl Fn(&OsStr) -> bool,
-        covered: Option<ManifestName>,
+        covered: CoveredManifests,
         is_to_stop: &dyn Fn() -> bool,
     ) -> (Self, Vec<Error>) {
+        let CoveredManifests { last: covered, later } = covered;
         let mut warnings = Vec::new();
         let mut earlier = Vec::new();
         let mut names = ours(root, is_copied, covered).unwrap_or_else(|error| {
@@ -160,7 +170,9 @@ impl Carry {
         let is_unfinished = |name: &ManifestName| !name.is_finished();
         let mut unfinished: Vec<_> = names.iter().copied().filter(is_unfinished).collect();
         // What came from a source is known by the record; what came later, or without one, by being listed here.
-        names.retain(|name| Some(*name) > covered);
+        // That a name sorts before the last one's says nothing of those from a later run on: the clock was ahead then.
+        let is_later = |name: &ManifestName| later.is_some_and(|later| later.is_up_to(name));
+        names.retain(|name| Some(*name) != covered && (Some(*name) > covered || is_later(name)));
         let strange: Vec<_> = names.iter().copied().filter(|it| is_of_stranger(root, it)).collect();
         warnings.extend(not_gone_by(path, &strange, OF_STRANGER));
         names.retain(|name| !strange.contains(name));

@@ -10,7 +10,9 @@
 
 use std::{ffi::OsStr, ffi::OsString, io, path::Path, sync::OnceLock};
 
-use crate::manifest::{Bits, Carry, Index, LinePlace, ManifestName, NextLine, OpenDigest};
+use crate::manifest::{
+    Bits, Carry, CoveredManifests, Index, LinePlace, ManifestName, NextLine, OpenDigest,
+};
 use crate::{
     error::Error, error::Result, hash::Algorithm, hash::Digest, hash::Digests, path::RelPath,
     state::Belief, state::FinishedManifest, state::NotePlace, state::Origin, state::PrivateDir,
@@ -88,17 +90,17 @@ impl Knowledge {
         is_to_stop: &dyn Fn() -> bool,
     ) -> (Self, Vec<Error>) {
         let (mut knowledge, mut warnings) = (Self::default(), Vec::new());
-        let mut manifest = None;
+        let mut covered = CoveredManifests::default();
         if let Some(private) = private {
             let fail = |error| Error::io("read the private record in", private.path(), error);
             match knowledge.load_records(private, root, is_to_stop) {
-                Ok(finished_with) => manifest = finished_with,
+                Ok(named) => covered = named,
                 Err(error) => warnings.push(fail(error)),
             }
         }
         let is_copied =
             |name: &OsStr| is_in_source(name) || knowledge.lists(name.as_encoded_bytes());
-        let (open, unreadable) = Carry::load(root, path, is_copied, manifest, is_to_stop);
+        let (open, unreadable) = Carry::load(root, path, is_copied, covered, is_to_stop);
         warnings.extend(unreadable);
         knowledge.open = open;
         let traits = private.and_then(|it| NotePlace::Private(it).read());
@@ -169,16 +171,16 @@ impl Knowledge {
         Some(Row { digest, epoch: 0, ..row })
     }
 
-    /// Reads the records; the name of the manifest that the finished one was written with.
+    /// Reads the records; the manifests that the finished one names.
     fn load_records(
         &mut self,
         private: &PrivateDir,
         root: &Dir,
         is_to_stop: &dyn Fn() -> bool,
-    ) -> io::Result<Option<ManifestName>> {
+    ) -> io::Result<CoveredManifests> {
         let is_of_another =
             |with: &FinishedManifest| private.is_by_path_alone() && !with.is_in(root);
-        let mut manifest = None;
+        let mut covered = CoveredManifests::default();
         let numbers = numbers(private.dir())?;
         self.next = numbers.last().map_or(1, |last| last.saturating_add(1));
         let unfinished = numbers.iter().rev().map(|number| format!("{FINISHED}.{number}").into());
@@ -194,7 +196,9 @@ impl Knowledge {
             let is_finished = name == FINISHED && closed.fits;
             let body = body.filter(|body| is_finished && body.rows == closed.rows);
             if is_finished {
-                manifest = closed.manifest.and_then(|with| ManifestName::parse(with.name.as_ref()));
+                let name = |it: FinishedManifest| ManifestName::parse(it.name.as_ref());
+                let (last, later) = (closed.manifest.and_then(name), closed.later.and_then(name));
+                covered = CoveredManifests { last, later };
             }
             let trusted = closed.fits && root.has_change_times();
             let held = index.bits();
@@ -204,7 +208,7 @@ impl Knowledge {
             self.records.push(OpenRecord { name, index, trusted, held, body });
         }
         // An empty one says nothing, but that there was one: it goes with the others.
-        Ok(manifest)
+        Ok(covered)
     }
 
     /// The file at `path` is asked for next: what that takes of the indexes, and is in no cache of the processor, it

@@ -323,6 +323,29 @@ fn what_was_left_out_stays_known_without_the_record() {
     }
 }
 
+/// The clock of the run before was ahead, so that its manifest sorts behind those of later ones: what these list stays
+/// known.
+#[test]
+fn what_came_after_a_run_whose_clock_was_ahead_stays_known() {
+    for how in ["planned", "elsewhere"] {
+        let scene = copied();
+        // As that run would have left it: the record names the manifest, and has sums.
+        let ahead = "cd dst; m=$(ls dircopy-*.sha256sum); n=dircopy-$(date -u -d '+10 days' +%Y%m%dT%H%M%SZ).sha256sum
+            mv $m $n; r=.dircopy/record; rows=$(tail -n 1 $r | cut -d' ' -f2); head -n -2 $r >../r
+            echo \". $(sha256sum $n | cut -c-64) $n\" >>../r; echo \"= $rows $(sha256sum ../r | cut -c-64)\" >>../r
+            cat ../r >$r";
+        shell(&scene, ahead);
+        scene.src.file("n", "new");
+        run_unrecorded(&scene, how, "update");
+        scene.src.remove("n");
+        rot(&scene, "dst/n", "X");
+        let run = scene.copy(&[]);
+        run.assert_code(4).assert_says("dst/n: its content is not what an earlier run recorded");
+        assert!(run.err().contains("its name is of the future"), "{}", run.err());
+        scene.copy(&[]).assert_code(4).assert_says("dst/n: its content");
+    }
+}
+
 /// What has left the source and the output is told once, and a file of others that takes its name stays in a mirror.
 #[test]
 fn what_older_manifests_list_and_is_gone_is_not_told_again() {
