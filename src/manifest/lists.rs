@@ -89,9 +89,14 @@ impl ListFormat {
 
     /// True if a list among the files, of this form, may have the name.
     pub fn may_name(self, name: &[u8]) -> bool {
-        Algorithm::listed().any(|algorithm| match self {
-            ListFormat::Sides => name.ends_with(&self.near_name(algorithm, b"")),
-            _ => name == self.near_name(algorithm, b""),
+        self.named_by(name).is_some()
+    }
+
+    /// The algorithm of a list among the files, of this form, that has the name.
+    pub fn named_by(self, name: &[u8]) -> Option<Algorithm> {
+        Algorithm::listed().find(|algorithm| match self {
+            ListFormat::Sides => name.ends_with(&self.near_name(*algorithm, b"")),
+            _ => name == self.near_name(*algorithm, b""),
         })
     }
 }

@@ -17,10 +17,10 @@ use crate::{
     chain::StatesFile, chain::side_file::MOST_RECORDS, chain::side_file::SideFile, copy::CopyJob,
     copy::Ending, copy::Report, copy::commit::Committer, copy::media::MediaFinding,
     copy::media::MediaSeal, copy::media::one_history::HistoryRoot, error::Deed, error::Error,
-    error::Result, hash::Algorithms, hash::Digest, io::Durability, path::directory_of,
-    state::Knowledge, state::Note, state::PrivateDir, state::SourceMark, state::private_dir::NAME,
-    sys, sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry, sys::stat::Kind,
-    sys::stat::Stat, tree::OutputDir, tree::SourceDir,
+    error::Result, hash::Algorithm, hash::Algorithms, hash::Digest, io::Durability, path::RelPath,
+    path::directory_of, state::Knowledge, state::Note, state::PrivateDir, state::SourceMark,
+    state::private_dir::NAME, sys, sys::Attributes, sys::Dir, sys::DirListing, sys::ListedEntry,
+    sys::stat::Kind, sys::stat::Stat, tree::LastDir, tree::OutputDir, tree::SourceDir,
 };
 
 /// Number of manifests that stay.
@@ -191,6 +191,11 @@ fn listed(
 
 /// The manifest beside which the newest list has this ending.
 pub fn newest_with(root: &Dir, suffix: &str) -> io::Result<Option<ManifestName>> {
+    Ok(all_with(root, suffix)?.pop())
+}
+
+/// The manifests beside which lists have this ending, the newest last.
+fn all_with(root: &Dir, suffix: &str) -> io::Result<Vec<ManifestName>> {
     // Whoever else may write to it could have it name files of others.
     let is_kept = |list: &OsStr| {
         let stat = root.stat(list, false);
@@ -202,7 +207,30 @@ pub fn newest_with(root: &Dir, suffix: &str) -> io::Result<Option<ManifestName>>
         let is_one = *entry.name == *name.list(suffix) && (lacks_owners || is_kept(&entry.name));
         is_one.then_some(name)
     };
-    DirListing::of(root)?.try_fold(None, |newest, entry| Ok(list(&entry?).max(newest)))
+    let all = DirListing::of(root)?.filter_map(|entry| entry.map(|it| list(&it)).transpose());
+    let mut all = all.collect::<io::Result<Vec<_>>>()?;
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// The algorithm of the lists among the files, of this form, that `list` names, if they are of others than these
+/// `algorithms`, and the first of them is still there. The lists of one file, or of one directory, stand together.
+fn other_digest(
+    root: &Dir,
+    list: &str,
+    form: ListFormat,
+    algorithms: Algorithms,
+) -> io::Result<Option<Algorithm>> {
+    let (mut left, mut found) = (Algorithm::listed().count(), None);
+    each_name(Entries::of_all(root.open_file(list.as_ref(), false)?), |name| {
+        let last = name.rsplit(|byte| *byte == b'/').next().unwrap_or(name);
+        let other = form.named_by(last).filter(|of| !algorithms.has(*of));
+        found = other.zip(RelPath::parse(name).ok());
+        left -= 1;
+        found.is_some() || left == 0
+    })?;
+    let is_there = |path: &RelPath| LastDir::default().stat(root, path, false).is_ok();
+    Ok(found.filter(|(_, path)| is_there(path)).map(|(of, _)| of))
 }
 
 impl Committer<'_> {
@@ -217,17 +245,28 @@ impl Committer<'_> {
         for form in [ListFormat::Dirs, ListFormat::Sides] {
             let suffix = form.suffix(Algorithms::default());
             // What cannot be looked for is not told.
-            let Ok(Some(newest)) = newest_with(handle, suffix) else { continue };
-            let list = newest.list(suffix);
-            let is_of_run = ManifestName::parse(name).is_some_and(|it| it.list(suffix) == list);
+            let Ok(all) = all_with(handle, suffix) else { continue };
+            let all: Vec<String> = all.iter().rev().map(|it| it.list(suffix)).collect();
+            let own = ManifestName::parse(name).map(|it| it.list(suffix));
+            let is_written = all.first() == own.as_ref();
+            let mut stale = all.iter().find_map(|list| match is_written {
+                false => Some((list, None)),
+                true if Some(list) == own.as_ref() => None,
+                true => {
+                    let other = other_digest(handle, list, form, self.context.algorithms());
+                    other.ok().flatten().map(|other| (list, Some(other)))
+                }
+            });
             // A list that came with the source belongs to the source.
-            let is_copied = known.has_heard_of(list.as_bytes());
-            let is_ours = handle.stat(list.as_ref(), false).is_ok_and(|stat| is_made_here(&stat));
-            if is_of_run || is_copied || !is_ours || is_listed(handle, name, &list) {
-                continue;
-            }
+            let is_copied = |list: &str| known.has_heard_of(list.as_bytes());
+            let is_ours =
+                |list: &str| handle.stat(list.as_ref(), false).is_ok_and(|it| is_made_here(&it));
+            let is_one =
+                |list: &str| !is_copied(list) && is_ours(list) && !is_listed(handle, name, list);
+            let Some((list, digest)) = stale.take_if(|(list, _)| is_one(list)) else { continue };
+            let digest = digest.map_or_else(String::new, |of| format!(" --hash {}", of.name()));
             let finding = format!(
-                "this run copied files, and was not told to write them anew: run it again with --format {suffix}, or \
+                "this run copied files, and was not told to write them anew: run it again with --format {suffix}{digest}, or \
                  remove them and {list}, which lists them"
             );
             let path = root.path_of("".as_ref());

@@ -175,6 +175,33 @@ fn lists_that_an_earlier_run_left_are_told() {
     assert!(!copy().assert_code(0).err().contains(stale));
 }
 
+/// Those of other digests, beside which a run writes its own, are told as well.
+#[test]
+fn lists_of_other_digests_that_an_earlier_run_left_are_told() {
+    let stale = "vouch for the lists among the files";
+    for form in ["dirs", "sides"] {
+        let scene = Scene::new();
+        scene.src.file("a", "one").file("d/b", "two");
+        let by =
+            |hash| scene.copy(&["--format", form, "--hash", hash, "--overwrite-policy=update"]);
+        by("sha256").assert_code(0);
+        assert!(!by("md5").assert_code(0).err().contains(stale));
+        for content in ["another", "a third"] {
+            scene.src.file("a", content);
+            let run = by("md5");
+            run.assert_code(0).assert_says(stale);
+            run.assert_says(&format!("--format {form} --hash sha256"));
+        }
+        let lists = "cd dst; find . -name SHA256SUMS -o -name '*.sha256'";
+        shell(&scene, &format!("{lists} | grep -c . | grep -qx 2"));
+        scene.src.file("a", "a fourth");
+        assert!(!by("sha256,md5").assert_code(0).err().contains(stale));
+        shell(&scene, &format!("{lists} | xargs rm"));
+        scene.src.file("a", "the last");
+        assert!(!by("md5").assert_code(0).err().contains(stale));
+    }
+}
+
 /// A name that other programs would take for an option is a file of its directory like any other.
 #[test]
 fn names_that_start_with_a_dash_are_of_the_root() {
