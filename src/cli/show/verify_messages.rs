@@ -309,8 +309,8 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
         ),
         Rival::Doubtful(name) => format!(
             "{name} is not checked: its name is later, but the last run on record finished {manifest}; a run of yours \
-             may have made it whose record is elsewhere (--state) or was replaced by an older one: check it \
-             (--manifest), or copy again"
+             may have made it whose record is elsewhere (--state) or was replaced by an older one, or a clock was wrong: \
+             check it (--manifest), or copy again"
         ),
         Rival::Superseding(name) => format!(
             "{manifest} is superseded: a later run finished {name}, and what it replaced differs"
