@@ -121,6 +121,8 @@ struct EarlierManifest {
     is_kept: bool,
     /// True if nobody else can have given it its name either: only a run of this user's can have put it there.
     is_sure: bool,
+    /// Of one that newer ones took the place of: the next finished one, which has no line for the files of these.
+    left_out_by: Option<ManifestName>,
 }
 
 /// Says whether the lines of a name are wanted.
@@ -181,7 +183,7 @@ impl Carry {
         let is_listed = |name: &ManifestName| listed.contains(name);
         unfinished.retain(|name| !is_listed(name));
         // Those of runs do not list each other. Where nothing else is there, each may be the one that holds.
-        let mut before = Vec::new();
+        let (mut before, mut newer) = (Vec::new(), None);
         let is_finished = |name: &&ManifestName| name.is_finished();
         let are_all_listed = names.iter().filter(is_finished).all(is_listed) && !listed.is_empty();
         if covered.is_none() && are_all_listed {
@@ -193,6 +195,7 @@ impl Carry {
                 names.into_iter().partition(ManifestName::is_ahead);
             if let Some(newest) = of_runs.iter().position(ManifestName::is_finished) {
                 before = of_runs.split_off(newest + 1);
+                newer = of_runs.last().copied();
             }
             warnings.extend(ahead.iter().map(|name| of_the_future(path, name)));
             names = [of_runs, ahead].concat();
@@ -219,7 +222,12 @@ impl Carry {
         for name in before {
             let is_new = |path: &[u8]| !earlier.iter().chain(&older).any(|it| it.index.lists(path));
             match EarlierManifest::open(root, name, Some(&is_new), is_open, is_to_stop) {
-                Ok(opened) => older.extend(opened.filter(|opened| !opened.index.is_empty())),
+                Ok(opened) => {
+                    let opened =
+                        opened.map(|opened| EarlierManifest { left_out_by: newer, ..opened });
+                    older.extend(opened.filter(|opened| !opened.index.is_empty()));
+                    newer = if name.is_finished() { Some(name) } else { newer };
+                }
                 Err(error) => failed(name, error),
             }
         }
@@ -269,13 +277,19 @@ impl Carry {
         }
     }
 
+    /// The manifest that left out the file at `path`, which one before it lists that surely is of this user's runs.
+    pub fn left_out_by(&self, path: &[u8]) -> Option<ManifestName> {
+        let mut older = self.older.iter().filter(|older| older.is_sure);
+        older.find(|older| older.index.lists(path))?.left_out_by
+    }
+
     /// Hands to `keep` every line that is not settled and surely is of this user's runs: its path, its digest, and
-    /// whether a newer manifest left it out;
+    /// the newer manifest that left it out;
     /// of several lines for a path, the newest. They end early once `is_to_stop` says so.
     pub fn unasked(
         &self,
         is_to_stop: &dyn Fn() -> bool,
-        mut keep: impl FnMut(&RelPath, &Digest, bool) -> Result<()>,
+        mut keep: impl FnMut(&RelPath, &Digest, Option<ManifestName>) -> Result<()>,
     ) -> Result<()> {
         for (at, earlier) in self.all().enumerate().filter(|(_, earlier)| earlier.is_sure) {
             let failed =
@@ -288,7 +302,7 @@ impl Carry {
                 for older in self.earlier.iter().skip(at + 1) {
                     older.index.visit(path.as_bytes()).map_err(failed)?;
                 }
-                keep(&path, &earlier.meaning_of(digest), at >= self.earlier.len())?;
+                keep(&path, &earlier.meaning_of(digest), earlier.left_out_by)?;
             }
         }
         Ok(())
@@ -338,7 +352,7 @@ impl EarlierManifest {
             Some(wanted) => Index::build_of(file, wanted, is_to_stop)?,
             None => Index::build(file, is_to_stop)?,
         };
-        Ok(Some(Self { name, index, is_kept, is_sure }))
+        Ok(Some(Self { name, index, is_kept, is_sure, left_out_by: None }))
     }
 }
 

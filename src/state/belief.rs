@@ -1,7 +1,7 @@
 //! What is known of a file of an output before it is looked at: how sure that is, and by which digests. It is the
 //! answer of the [knowledge](crate::state::Knowledge) about a path.
 
-use crate::manifest::{LinePlace, OpenDigest};
+use crate::manifest::{LinePlace, ManifestName, OpenDigest};
 use crate::{
     hash::Digest, hash::Digests, state::Origin, state::Row, state::SeenAt, state::Trace,
     sys::stat::Stat, sys::stat::Time,
@@ -127,15 +127,15 @@ pub struct Unsettled {
     pub further: Vec<Digest>,
     /// The digest by a manifest in the open that is newer than the record.
     pub listed: Option<Digest>,
-    /// True if a later manifest left it out, and that was told by its run.
-    pub was_left_out: bool,
+    /// The later manifest that left it out, which was told by its run.
+    pub left_out_by: Option<ManifestName>,
 }
 
 impl Unsettled {
     pub fn in_the_open(digest: Digest) -> Self {
         let remembered = Remembered::in_the_open(digest);
-        let (trusted, was_left_out) = (false, false);
-        Self { remembered, trusted, further: Vec::new(), listed: None, was_left_out }
+        let (trusted, left_out_by) = (false, None);
+        Self { remembered, trusted, further: Vec::new(), listed: None, left_out_by }
     }
 }
 

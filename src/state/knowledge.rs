@@ -417,6 +417,17 @@ impl Knowledge {
         self.lists(path) || self.open.lists(path)
     }
 
+    /// The same, or did before newer ones left it out.
+    pub fn has_ever_heard_of(&self, path: &[u8]) -> bool {
+        self.has_heard_of(path) || self.open.left_out_by(path).is_some()
+    }
+
+    /// True if the file at `path`, which is `there`, may be the one that a manifest listed before others left it out,
+    /// because it had rotted: it was not modified since. Nothing else tells it from a file of others.
+    pub fn may_have_left_out(&self, path: &[u8], there: &Stat) -> bool {
+        !self.lists(path) && self.open.left_out_by(path).is_some_and(|by| is_before(there, &by))
+    }
+
     /// Settles the rows of `path`: something newer is known about the file.
     pub fn settle(&self, path: &[u8]) {
         for record in &self.records {
@@ -467,13 +478,13 @@ impl Knowledge {
                     let is_refuted = self.refuted.has(row.trace.ino) || self.was_left_out(listed);
                     let trusted = record.trusted && by_proof.is_some() && !is_refuted;
                     let listed = listed.map(|listed| listed.digest);
-                    Unsettled { remembered, trusted, further, listed, was_left_out: false }
+                    Unsettled { remembered, trusted, further, listed, left_out_by: None }
                 });
                 keep(&path, unsettled.unwrap_or_else(|| Unsettled::in_the_open(digest)))?;
             }
         }
-        self.open.unasked(is_to_stop, |path, digest, was_left_out| {
-            keep(path, Unsettled { was_left_out, ..Unsettled::in_the_open(*digest) })
+        self.open.unasked(is_to_stop, |path, digest, left_out_by| {
+            keep(path, Unsettled { left_out_by, ..Unsettled::in_the_open(*digest) })
         })
     }
 
@@ -538,6 +549,11 @@ impl Knowledge {
         let unfinished = self.records.iter().filter(|record| record.name != FINISHED);
         unfinished.into_iter().try_for_each(|record| private.dir().remove(&record.name))
     }
+}
+
+/// True if a file was not modified since the run of this manifest began.
+pub fn is_before(there: &Stat, by: &ManifestName) -> bool {
+    there.mtime.secs <= by.time().as_second()
 }
 
 #[cfg(test)]

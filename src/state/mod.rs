@@ -36,7 +36,7 @@ pub use bag::{
 pub use belief::{Belief, Remembered, RowPlace, Unsettled};
 pub use closing::FinishedManifest;
 pub use generation::{DatedName, GenerationNote, NewestGeneration, UNFINISHED};
-pub use knowledge::Knowledge;
+pub use knowledge::{Knowledge, is_before};
 pub use note::{Note, NoteDoubt};
 pub use notes::{
     BegunTree, Departing, DepartingPiece, MovedTimes, NewRoot, NotAll, NotePlace, OpenedDir,

@@ -337,6 +337,7 @@ pub fn refuse_strangers(job: &CopyJob, prepared: &Prepared, stop: &Stop) -> Resu
         output,
         classifier: job.classifier(),
         is_listed: &|_| false,
+        is_left_out: &|_, _| false,
         is_planted: &|_, _| false,
         all: true,
         unfit: false,

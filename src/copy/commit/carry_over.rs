@@ -15,9 +15,10 @@ use crate::{
     error::is_absent, hash::Algorithms, hash::Digest, hash::Digests, io::ReadBack, io::WatchedFile,
     manifest::Readers, manifest::archive::mhl::is_chain, manifest::lists,
     part::content::CopyTarget, path::RelPath, state::LeavingFile, state::Origin, state::Remembered,
-    state::Row, state::Trace, state::Unsettled, state::each_leaving, sys, sys::Dir, sys::Medium,
-    sys::stat::Kind, sys::stat::Stat, transfer::Context, tree::LastDir, tree::OutputDir,
-    tree::SourceDir, volume::OtherSpellings, volume::alike::sameness, volume::times::TimeMatch,
+    state::Row, state::Trace, state::Unsettled, state::each_leaving, state::is_before, sys,
+    sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat, transfer::Context, tree::LastDir,
+    tree::OutputDir, tree::SourceDir, volume::OtherSpellings, volume::alike::sameness,
+    volume::times::TimeMatch,
 };
 
 /// Number of bytes of lines that are written at a time.
@@ -95,14 +96,14 @@ impl Committer<'_> {
                 let is_gone = |carried: &mut CarriedLines<'_>| {
                     carried.stat(&path).is_err_and(|error| is_absent(&error))
                 };
-                if known.has_heard_of(path.as_bytes())
+                if known.has_ever_heard_of(path.as_bytes())
                     || carried.is_in_source(&path)
                     || is_gone(&mut carried)
                 {
                     return Ok(());
                 }
-                let (trusted, listed, was_left_out) = (false, None, false);
-                let unsettled = Unsettled { remembered, trusted, further, listed, was_left_out };
+                let (trusted, listed, left_out_by) = (false, None, None);
+                let unsettled = Unsettled { remembered, trusted, further, listed, left_out_by };
                 fate(&path)
                     .map_or(Ok(()), |fate| self.carry_file(&mut carried, &path, unsettled, fate))
             })?;
@@ -125,9 +126,13 @@ impl Committer<'_> {
             self.accounting.counts.dropped_lines += 1;
             return Ok(());
         }
-        let was_left_out = unsettled.was_left_out;
-        // Of a mirror it left the output, and what has its name is a file of others.
-        if was_left_out && self.is_mirror && !carried.is_in_source(path) {
+        let was_left_out = unsettled.left_out_by.is_some();
+        // Of a mirror it left the output, and what came since and has its name is a file of others.
+        if let Some(by) = unsettled.left_out_by
+            && self.is_mirror
+            && !carried.is_in_source(path)
+            && !carried.stat(path).is_ok_and(|there| is_before(&there, &by))
+        {
             return Ok(());
         }
         carried.goes = fate == Fate::Goes;
@@ -236,8 +241,8 @@ impl<'a> CarriedLines<'a> {
 
     /// Takes over what is remembered of the file at `path`, if it still holds.
     fn carry(&mut self, path: &RelPath, unsettled: Unsettled) -> CarryResult {
-        let Unsettled { mut remembered, trusted, further, listed, was_left_out } = unsettled;
-        let goes = self.goes;
+        let Unsettled { mut remembered, trusted, further, listed, left_out_by } = unsettled;
+        let (goes, was_left_out) = (self.goes, left_out_by.is_some());
         let dropped = |finding: &'static str| match goes || was_left_out {
             true => CarryResult::Gone,
             false => {

@@ -140,6 +140,10 @@ impl DepartureLook<'_> {
             output,
             classifier: self.classifier,
             is_listed: &|path| self.is_listed(&lists, private.as_ref(), path),
+            is_left_out: &|path, stat| {
+                let known = lists.known(self, private.as_ref());
+                known.is_some_and(|known| known.may_have_left_out(path, stat))
+            },
             is_planted: &|path, stat| self.is_planted(&lists, private.as_ref(), path, stat),
             all: self.mirror.all,
             unfit: self.job.pruned,

@@ -28,6 +28,8 @@ pub struct DepartureSearch<'a> {
     pub classifier: Classifier<'a>,
     /// True if the file at a path was listed by an earlier run.
     pub is_listed: &'a dyn Fn(&[u8]) -> bool,
+    /// True if the file at a path, which is this, may be one that runs left out of their lists because it had rotted.
+    pub is_left_out: &'a dyn Fn(&[u8], &Stat) -> bool,
     /// True if no run made the entry at a path, which is this, though it goes.
     pub is_planted: &'a dyn Fn(&[u8], &Stat) -> bool,
     /// True if the file at a path is what runs read of one that they could not read as a whole.
@@ -363,7 +365,11 @@ impl DepartureSearch<'_> {
             top.subdirs.push(ComparedSubdir { name, inclusion, counterpart });
         } else if is_there {
             departures.present += 1;
-        } else if self.all || kind == Kind::Symlink || (self.is_listed)(path.as_bytes()) {
+        } else if self.all
+            || kind == Kind::Symlink
+            || (self.is_listed)(path.as_bytes())
+            || stat.is_some_and(|stat| (self.is_left_out)(path.as_bytes(), &stat))
+        {
             let bytes = stat.filter(|stat| stat.kind == Kind::File).map_or(0, |stat| stat.size);
             top.goes.push(DepartedItem { name: name.to_os_string(), entries: 1, bytes });
             if stat.is_some_and(|stat| (self.is_planted)(path.as_bytes(), &stat)) {

@@ -323,6 +323,23 @@ fn what_was_left_out_stays_known_without_the_record() {
     }
 }
 
+/// … and a mirror names it as well, before it leaves.
+#[test]
+fn what_was_left_out_is_named_by_a_mirror_without_the_record() {
+    for mirror in ["--mirror", "--mirror=all"] {
+        let scene = copied();
+        shell(&scene, "mv src/a kept");
+        rot(&scene, "dst/a", "X");
+        scene.copy(&[]).assert_code(4);
+        shell(&scene, "rm -r dst/.dircopy");
+        let run = scene.copy(&[mirror]);
+        run.assert_code(4).assert_says("dst/a: its content is not what an earlier run recorded");
+        assert_eq!(run.err().matches("dst/a:").count(), 1, "{}", run.err());
+        assert!(!run.err().contains("no earlier run listed it"), "{}", run.err());
+        assert_eq!(shell(&scene, "cat dst/.dircopy-trash/*/a"), "Xne");
+    }
+}
+
 /// The clock of the run before was ahead, so that its manifest sorts behind those of later ones: what these list stays
 /// known.
 #[test]
