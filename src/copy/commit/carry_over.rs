@@ -11,12 +11,12 @@ use std::{collections::HashSet, io, sync::Arc};
 
 use crate::{
     copy::commit::Committer, copy::mirror::departures::Departures, copy::record::PendingRows,
-    copy::record::Recording, copy::record::row_of, error::Deed, error::Error, error::Result,
-    error::is_absent, hash::Algorithms, hash::Digest, hash::Digests, io::ReadBack, io::WatchedFile,
-    manifest::Readers, manifest::archive::mhl::is_chain, manifest::lists,
-    part::content::CopyTarget, path::RelPath, state::LeavingFile, state::Origin, state::Remembered,
-    state::Row, state::Trace, state::Unsettled, state::each_leaving, state::is_before, sys,
-    sys::Dir, sys::Medium, sys::stat::Kind, sys::stat::Stat, transfer::Context, tree::LastDir,
+    copy::record::Recording, error::Deed, error::Error, error::Result, error::is_absent,
+    hash::Algorithms, hash::Digest, hash::Digests, io::ReadBack, io::WatchedFile,
+    manifest::Readers, manifest::archive::mhl::is_chain, manifest::lists, path::RelPath,
+    state::Knowledge, state::LeavingFile, state::PrivateDir, state::Remembered, state::Row,
+    state::Trace, state::Unsettled, state::each_leaving, state::is_before, sys, sys::Dir,
+    sys::Medium, sys::stat::Kind, sys::stat::Stat, transfer::Context, tree::LastDir,
     tree::OutputDir, tree::SourceDir, volume::OtherSpellings, volume::alike::sameness,
     volume::times::TimeMatch,
 };
@@ -111,6 +111,39 @@ impl Committer<'_> {
         self.write_carried(&mut carried)?;
         self.accounting.counts.reused_lines += carried.number;
         Ok(())
+    }
+
+    /// A run that lists nothing names all the same what earlier ones found to be something else than recorded and has
+    /// left the source: no other run may come before that is moved away. Where change times tell nothing, every row is
+    /// in doubt, and no file is read for this.
+    pub(crate) fn name_decayed(
+        &mut self,
+        private: &PrivateDir,
+        departures: Option<&Departures>,
+        source: Option<&SourceDir>,
+    ) -> Result<()> {
+        let (root, stop) = (Arc::clone(self.root()), self.context.control.stop);
+        let (Some(handle), is_to_stop) = (&root.handle, || stop.is_requested()) else {
+            return Ok(());
+        };
+        let known = Knowledge::of_records(private, handle, &is_to_stop);
+        let mut carried = CarriedLines::new(self.context, &root, source);
+        known.unsettled(&is_to_stop, |path, unsettled| {
+            let row = unsettled.remembered.row.filter(|row| !row.sure && known.has_records());
+            if row.is_none() || carried.is_in_source(path) {
+                return Ok(());
+            }
+            carried.goes = departures.is_some_and(|it| it.piece_over(path, Some(handle)).is_some());
+            match carried.carry(path, unsettled) {
+                CarryResult::Decayed(warning) => {
+                    self.accounting.counts.decayed += 1;
+                    self.accounting.warn(&warning);
+                }
+                CarryResult::Unread(error) => self.accounting.failed(&error),
+                CarryResult::Settled | CarryResult::Gone | CarryResult::Dropped(_) => {}
+            }
+            Ok(())
+        })
     }
 
     /// Deals with a file that this run did not come upon.
@@ -513,53 +546,4 @@ fn is_as_remembered(
     let is = |digest: Digest| all.of(digest.algorithm()) == Some(digest);
     remembered.digests().all(is)
         || is(remembered.digest) && remembered.row.is_some_and(|row| is_untouched(&row))
-}
-
-// The committer's dealings with a source that is not what is expected of it.
-
-impl Committer<'_> {
-    /// The origin to be recorded for a content that was read from the source's file `path`.
-    pub(crate) fn origin_of(&self, path: impl FnOnce() -> RelPath) -> Origin {
-        let baseline = self.context.shared.baseline;
-        let is_edited = baseline.is_some_and(|it| it.has_edited(path().as_bytes()));
-        if is_edited { Origin::Edited } else { Origin::Source }
-    }
-
-    /// The source's file has rotted. What was read in its place at the output, has this digest and stood so, stays and
-    /// is listed.
-    pub(crate) fn rotten(
-        &mut self,
-        target: &CopyTarget,
-        error: &Error,
-        stands: Option<(Digest, Stat)>,
-        origin: Origin,
-    ) {
-        let CopyTarget { output, entry, .. } = target;
-        self.accounting.rotten(error);
-        let Some((digest, stands)) = stands else {
-            output.leave_open();
-            self.reopen(output, &entry.name);
-            return self.done(target, None, None);
-        };
-        self.will_be_synced(output);
-        let row = row_of(output, entry, &stands, digest, Origin::There);
-        // One of another size than the source's has a row too: without that no later run knew what it is to be.
-        let row = row.unwrap_or_else(|| Row {
-            trace: Trace::of(&stands),
-            late: true,
-            ..Remembered::in_the_open(digest).row_in_doubt()
-        });
-        self.accounting.list(output, entry, &digest, Some(Row { origin, ..row }));
-        let stands = self.look_again(target, &stands);
-        // Its further names are names of what was refused, and nothing of theirs gives way to it.
-        self.done_as(target, Some(digest), stands.as_ref(), true);
-    }
-
-    /// Tells what is expected of the `source`, if that is a directory, and not there.
-    pub fn settle_expected(&mut self, source: Option<&SourceDir>) {
-        let Some(expected) = self.context.shared.baseline else { return };
-        let (follow, stop) = (self.context.options.follow, self.context.control.stop);
-        let listen = self.accounting.listen();
-        self.accounting.counts.settle_expected(expected, source, follow, stop, listen);
-    }
 }

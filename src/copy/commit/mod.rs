@@ -2,6 +2,7 @@
 
 pub mod accounting;
 mod carry_over;
+mod expected;
 pub mod finish;
 pub mod group;
 mod health;

@@ -68,6 +68,13 @@ impl EarlierRecords {
     pub fn settle(&self, job: &CopyJob, committer: &mut Committer<'_>, source: Option<&SourceDir>) {
         committer.settle_expected(source);
         source.into_iter().for_each(|source| self.settle_mounts(job, committer, source));
+        let lists_nothing = job.options.algorithm == Algorithm::None && job.shard.is_none();
+        let private = self.private.as_ref().filter(|_| lists_nothing && !committer.is_cut_short());
+        let named =
+            private.map(|private| committer.name_decayed(private, self.departures(), source));
+        if let Some(Err(error)) = named {
+            committer.accounting.warn(&error);
+        }
         // That the trees could not be compared is something that was asked for and not done.
         if let Some(LookResult::Unknown(error)) = self.looked.get() {
             committer.accounting.not_departed(1, error);

@@ -340,6 +340,29 @@ fn what_was_left_out_is_named_by_a_mirror_without_the_record() {
     }
 }
 
+/// What has rotted and has left the source is named by a run that lists nothing, too.
+#[test]
+fn what_was_left_out_is_named_by_a_run_without_a_list() {
+    let scene = copied();
+    shell(&scene, "rm src/a");
+    rot(&scene, "dst/a", "X");
+    assert_eq!(scene.copy(&["--hash", "none"]).assert_code(0).err(), "");
+    scene.copy(&[]).assert_code(4);
+    let said = "dst/a: its content is not what an earlier run recorded";
+    for args in [&["--hash", "none"][..], &["--hash", "none", "--mirror=all"]] {
+        scene.copy(args).assert_code(4).assert_says(said);
+    }
+    assert_eq!(shell(&scene, "cat dst/.dircopy-trash/*/a"), "Xne");
+    assert_eq!(scene.copy(&["--hash", "none", "--mirror=all"]).assert_code(0).err(), "");
+    // What is as recorded is none of that.
+    let scene = copied();
+    shell(&scene, "rm src/a");
+    rot(&scene, "dst/a", "X");
+    scene.copy(&[]).assert_code(4);
+    rot(&scene, "dst/a", "o");
+    assert_eq!(scene.copy(&["--hash", "none"]).assert_code(0).err(), "");
+}
+
 /// The clock of the run before was ahead, so that its manifest sorts behind those of later ones: what these list stays
 /// known.
 #[test]
