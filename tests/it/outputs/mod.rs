@@ -1,6 +1,7 @@
 //! One read of the source for several outputs.
 
 mod apart;
+mod open_to_all;
 mod options;
 mod replug;
 mod span;
