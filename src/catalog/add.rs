@@ -95,9 +95,9 @@ impl Catalog {
             match rows.added.files {
                 _ if observer.stop.is_requested() => Err(refuse("it was interrupted")),
                 // Where all that it had is gone, that is told, and noted.
-                0 if is_tree && rows.added.gone.number == 0 => Err(refuse(
-                    "no record of yours says what is there: add its manifest, or copy there with dircopy",
-                )),
+                0 if is_tree && rows.added.gone.number == 0 => {
+                    Err(refuse(unrecorded(job, &rows.added)))
+                }
                 0 if !is_tree => Err(refuse("it lists no file that can be added")),
                 _ => {
                     let place = place.map_err(|error| self.told(error))?;
@@ -272,6 +272,19 @@ fn is_recorded(dir: &Path, name: &OsStr, state: Option<&Path>) -> bool {
 fn now() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX))
+}
+
+/// Why nothing of a tree can be added.
+fn unrecorded(job: &AddJob, added: &Added) -> &'static str {
+    let consult = |dir: Dir| PrivateDir::consult(&dir, &job.path, job.state.as_deref());
+    match Dir::open(&job.path).map(consult) {
+        Ok(Err(_)) => "your record of it cannot be believed: add its manifest, with --place NAME",
+        _ if added.doubtful.number > 0 => {
+            "nothing shows that what your record has there is untouched, as on file systems without change times (exFAT, \
+             FAT): add its manifest, with --place NAME"
+        }
+        _ => "no record of yours says what is there: add its manifest, or copy there with dircopy",
+    }
 }
 
 /// The rows of a tree on their way.

@@ -44,3 +44,17 @@ fn a_mirror_has_a_trash_that_is_open_to_all() {
     shell(&scene, "rm src/b state/*/trash");
     scene.ended(&mirror, 1).assert_says("no run of yours made it as trash");
 }
+
+#[test]
+fn the_catalogue_says_why_it_takes_nothing() {
+    need!(Fuse);
+    let (scene, _mirrors) = scene();
+    scene.ended(&["src", "A/c"], 0);
+    let add = ["catalog", "add", "--catalog", "c.sqlite"];
+    let run = scene.ended(&[&add[..], &["A/c"]].concat(), 2);
+    run.assert_says("your record of it cannot be believed: add its manifest, with --place NAME");
+    let run = scene.ended(&["src", "B/c", "--state", "state", "--catalog=c.sqlite"], 1);
+    run.assert_says("as on file systems without change times (exFAT, FAT): add its manifest");
+    let list = shell(&scene, "ls B/c/dircopy-*sum");
+    scene.ended(&[&add[..], &[list.trim(), "--place", "B"]].concat(), 0);
+}
