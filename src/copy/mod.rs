@@ -101,6 +101,8 @@ pub struct CopyJob {
     pub(crate) pruned: bool,
     /// What is at the output and is not proven gives way.
     pub(crate) prunes: bool,
+    /// The output is a disk of a span.
+    pub(crate) is_of_span: bool,
     /// Which shard of a plan this run is, if it is one.
     pub(crate) shard: Option<ShardRole>,
     /// Whose payload this run copies, if it is one of a bag.

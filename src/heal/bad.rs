@@ -351,7 +351,7 @@ impl Tree {
         let Keeping { patience, missing, state } = keeping;
         // What no list is of is not written to: it may be a card.
         let missing = if self.targets.is_empty() { Missing::Leave } else { missing };
-        match PrivateDir::open(&self.dir, &self.root, state, missing) {
+        match PrivateDir::need(&self.dir, &self.root, state, missing) {
             Ok(Some(private)) => {
                 patience.lock(&private, &self.root)?;
                 self.private = Some(private);

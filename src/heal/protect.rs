@@ -91,7 +91,7 @@ impl ProtectJob {
                     |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));
                 let patience = Patience { wait: self.wait, deed: "protect", tell: &waiting, stop };
                 let state = self.check.state.as_deref();
-                let private = PrivateDir::open(root, path, state, Missing::Make)?;
+                let private = PrivateDir::need(root, path, state, Missing::Make)?;
                 private.iter().try_for_each(|it| patience.lock(it, path).map(drop))?;
                 let dir = ParityDir::make(root, path)?;
                 remove_leftovers(&dir).deed("list", dir.path())?;

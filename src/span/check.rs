@@ -296,7 +296,7 @@ impl HereDisk {
     /// `None` if no run of this user was there.
     fn open(path: &Path, state: Option<&Path>) -> Result<Option<Self>> {
         let root = Dir::open_named(path).deed("open the directory", path)?;
-        let private = PrivateDir::open(&root, path, state, Missing::Leave)?;
+        let private = PrivateDir::need(&root, path, state, Missing::Leave)?;
         Ok(private.map(|private| {
             let (name, note) = (name_of(&private), SpanNote::read(&private));
             Self { path: path.to_path_buf(), root, private, name, note }

@@ -15,9 +15,6 @@ use crate::{
     tree::OutputDir, tree::Patience,
 };
 
-/// The remedy where there can be no private directory.
-const NEEDS_IT: &str = "; --span needs it (--state DIR keeps it elsewhere)";
-
 /// Why a disk may not stay away.
 pub const FORGOTTEN: &str = "it is not here, and nothing on this machine remembers what it has now: connect all disks of the span at once";
 
@@ -111,6 +108,8 @@ pub struct Disk {
     pub was_cut_short: bool,
     /// True if the last run there copied this source; `None` if that is not known.
     is_of_source: Option<bool>,
+    /// True if it has a private directory.
+    is_private: bool,
     /// By what it is known, and what it noted.
     pub name: Option<String>,
     pub note: Option<SpanNote>,
@@ -180,7 +179,7 @@ fn has_begun_list(root: &Dir) -> bool {
 
 impl Disk {
     fn open(given: &SpanDisk<'_>, output: usize, patience: Patience<'_>) -> Result<Self> {
-        let job = given.output.job;
+        let job = &CopyJob { is_of_span: true, ..given.output.job.clone() };
         let path = &job.output;
         let Prepared { source, output: dir, parent, .. } = job.prepare(true, patience)?;
         let refuse = |finding: &'static str| Error::finding(SPAN, path, finding);
@@ -214,6 +213,7 @@ impl Disk {
             was_used: was_cut_short || private.as_ref().is_some_and(is_finished),
             was_cut_short,
             is_of_source: mark.map(|mark| mark.is_of(&source.handle)),
+            is_private: private.is_some(),
             name: private.as_ref().and_then(name_of),
             note,
             dir,
@@ -318,15 +318,23 @@ impl Disks {
         Numbering { given, here, noted, memory, is_to_remember, news }.apply()
     }
 
-    /// Sees to it that each disk that is there has a private directory: nothing else says which one it is.
+    /// Sees to it that each disk can have a private directory, and that those that are there have one: nothing else
+    /// says which disk it is.
     ///
     /// # Errors
-    /// One can have none.
+    /// One can have none. Nothing was made on any.
     pub fn need_private(&mut self, job: &CopyJob) -> Result<()> {
+        let job = &CopyJob { is_of_span: true, ..job.clone() };
+        let needed = |error: Error| error.with_note(job.needs_private().unwrap_or_default());
+        for Disk { at, path, is_private, .. } in &self.each {
+            if !is_private && job.state.is_none() {
+                PrivateDir::try_to_make(at, path).map_err(needed)?;
+            }
+        }
         for Disk { dir, path, name, .. } in &mut self.each {
             let Some(root) = &dir.handle else { continue };
             let private = PrivateDir::open(root, path, job.state.as_deref(), Missing::Make)
-                .map_err(|error| error.with_note(NEEDS_IT))?;
+                .map_err(needed)?;
             if let Some(private) = private.filter(|_| self.is_to_remember) {
                 private.secret(job.options.sync).deed("make the private directory", &*path)?;
                 *name = name_of(&private);

@@ -384,7 +384,7 @@ impl SpanRun<'_> {
         progress.total_bytes.fetch_add(part.bytes, Relaxed);
         progress.counted.store(true, Relaxed);
         let keep_manifests = job.keep_manifests.or(MANIFESTS);
-        let mut job = CopyJob { held, keep_manifests, ..job.clone() };
+        let mut job = CopyJob { held, keep_manifests, is_of_span: true, ..job.clone() };
         if self.plan.is_any() {
             job.names = Some(NameList::of_records(part.names, part.entries == 0));
             // There is something, elsewhere.

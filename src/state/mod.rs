@@ -14,6 +14,7 @@ mod knowledge;
 mod note;
 pub mod notes;
 pub mod plugs;
+mod privacy;
 pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
 pub mod probe;

@@ -11,9 +11,9 @@ use std::{
 
 use crate::{
     error::Deed, error::Error, error::Result, hash::Sha256, hash::hex,
-    manifest::archive::bag::PAYLOAD, staged::StagedFile, state::kept::has_only_parity, sys,
-    sys::Dir, sys::DirListing, sys::PartTag, sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat,
-    sys::stat::Time,
+    manifest::archive::bag::PAYLOAD, staged::StagedFile, state::kept::has_only_parity,
+    state::privacy::KEEP, state::privacy::why_open, sys, sys::Dir, sys::DirListing, sys::PartTag,
+    sys::Uninterrupted, sys::stat::Kind, sys::stat::Stat, sys::stat::Time,
 };
 
 /// The name of the private directory in the root of an output. Nothing of this name in the root of a source is ever
@@ -32,6 +32,13 @@ pub const CONSULT: &str = "go by the private record in";
 
 /// The deed of opening the directory that private directories are below.
 const OPEN_ABOVE: &str = "open the directory for private records";
+
+/// The remedy where there can be none in an output, and what was asked for needs it.
+const STATE_KEEPS_IT: &str = "; --state DIR keeps it elsewhere";
+
+/// The remedy where `--state` cannot be used.
+pub const STATE_NEEDS_IT: &str =
+    "; --state names where the record of this output is to be: mend that, or leave it out";
 
 /// The file with the secret.
 pub const SECRET: &str = "secret";
@@ -198,6 +205,20 @@ impl PrivateDir {
         opened.map_err(|error| error.of_deed(CONSULT))
     }
 
+    /// The same for what cannot be done without.
+    ///
+    /// # Errors
+    /// The same, with the remedy.
+    pub fn need(
+        root: &Dir,
+        path: &Path,
+        elsewhere: Option<&Path>,
+        missing: Missing,
+    ) -> Result<Option<Self>> {
+        let remedy = elsewhere.map_or(STATE_KEEPS_IT, |_| STATE_NEEDS_IT);
+        Self::open(root, path, elsewhere, missing).map_err(|error| error.with_note(remedy))
+    }
+
     /// Looks whether there is a directory `elsewhere`, if records are to be below one: without it less would be known
     /// than was asked for.
     ///
@@ -293,23 +314,19 @@ impl PrivateDir {
         };
         let dir = dir.deed("open the private directory", &path)?;
         let look = |error| Error::io("look at", &path, error);
-        if !dir.is_private().map_err(look)? {
-            let finding = match dir.is_ours().map_err(look)? {
-                true => "its permissions let other users in",
-                false => "it is another user's",
-            };
-            return Err(Error::finding("keep private records in", path, finding));
+        if let Some(why) = why_open(&dir).map_err(look)? {
+            return Err(Error::finding(KEEP, path, why));
         }
         // Who may write to an output can give this name to another one, or to a generation.
         if dir.stat(NAME.as_ref(), false).if_there().map_err(look)?.is_some() {
             let finding = "it is an output or a generation that was given this name, and has files of its own: give it \
                            its own name again";
-            return Err(Error::finding("keep private records in", path, finding));
+            return Err(Error::finding(KEEP, path, finding));
         }
         if is_of_others(&dir, &Dir::is_kept_by_us).map_err(look)? {
             let finding = "it has files, and none that a run made: another directory was given this name. Give it its \
                            own name again";
-            return Err(Error::finding("keep private records in", path, finding));
+            return Err(Error::finding(KEEP, path, finding));
         }
         let mark = Mark::of(root, &dir).map_err(look)?;
         Ok(Some(Self { dir, path, mark, at_output: None }))

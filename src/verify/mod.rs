@@ -330,7 +330,7 @@ impl VerifyJob {
         let tell = |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));
         let deed = "scrub";
         let private =
-            PrivateDir::open(&dir, &root, self.state.as_deref(), Missing::MakeForRecords)?;
+            PrivateDir::need(&dir, &root, self.state.as_deref(), Missing::MakeForRecords)?;
         if let Some(private) = &private {
             let patience = Patience { wait: self.wait, deed, tell: &tell, stop };
             patience.lock(private, &root)?;

@@ -118,7 +118,7 @@ impl Scrub {
     pub fn recall(&self, target: &Target) -> Result<Option<Error>> {
         let name = record_name(target, self.from);
         let (root, elsewhere) = (target.handle()?, self.elsewhere.as_deref());
-        let private = PrivateDir::open(root, &target.root, elsewhere, Missing::MakeForRecords)?;
+        let private = PrivateDir::need(root, &target.root, elsewhere, Missing::MakeForRecords)?;
         let none = || Error::finding("make the private directory in", &target.root, "it is gone");
         let private = private.ok_or_else(none)?;
         let path = private.path().join(&name);

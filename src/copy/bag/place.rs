@@ -9,15 +9,16 @@ use std::{ffi::OsStr, io, path::Path, path::PathBuf, sync::Arc};
 
 use crate::error::Deed;
 use crate::{
-    copy::CopyJob, copy::bag::seal::tags_there, copy::before::STATE_NEEDS_IT, copy::before::check,
+    copy::CopyJob, copy::bag::seal::tags_there, copy::before::check,
     copy::before::check::DiskDemands, copy::before::check::Opened, copy::before::new_name,
     copy::list_file::ListFile, copy::list_file::ListWriting, copy::list_file::remove_all,
     error::Error, error::Result, event::Stop, hash::Algorithms, hash::Digests,
     manifest::ManifestName, manifest::archive::bag::DECLARATION, manifest::archive::bag::PAYLOAD,
     manifest::archive::bag::manifest_name, state::BagNote, state::Missing, state::Note,
-    state::NoteDoubt, state::PrivateDir, state::Secret, state::private_dir::NAME, sys,
-    sys::Attributes, sys::Dir, sys::DirListing, sys::PartOwner, sys::is_part_name, tree::Patience,
-    tree::anew::make_anew, tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
+    state::NoteDoubt, state::PrivateDir, state::Secret, state::private_dir::NAME,
+    state::private_dir::STATE_NEEDS_IT, sys, sys::Attributes, sys::Dir, sys::DirListing,
+    sys::PartOwner, sys::is_part_name, tree::Patience, tree::anew::make_anew,
+    tree::hand_over::is_of_stranger, tree::hand_over::is_open_to_strangers,
     tree::hand_over::tells_owners,
 };
 

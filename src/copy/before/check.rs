@@ -80,7 +80,7 @@ impl CopyJob {
             names: if self.dry_run { UntriedNames::Doubtful } else { UntriedNames::Held },
             shard: self.shard.as_ref().map(|shard| shard.tag),
             private: self.private_place(),
-            must_be_private: self.mirror.is_some(),
+            needs_private: self.needs_private(),
         };
         self.refuse_file()?;
         let prepared = prepare(&self.source, &self.output, demands, patience)?;

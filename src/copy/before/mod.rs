@@ -14,10 +14,11 @@ use crate::{
     copy::before::check::another, copy::before::check::make_output, copy::before::exchange::Pair,
     copy::before::exchange::is_empty, error::Deed, error::Error, error::Result, path::DirPath,
     path::directory_of, state::Missing, state::NewRoot, state::Note, state::PrivateDir,
-    state::PrivatePlace, state::Secret, state::private_dir::NAME, sys, sys::Attributes, sys::Dir,
-    sys::Lock, sys::PartOwner, sys::Place, sys::ShardTag, sys::stat::Identity, sys::stat::Kind,
-    sys::stat::Stat, tree::HandOver, tree::LockShare, tree::OutputDir, tree::Patience,
-    tree::SourceDir, tree::SourceEntry, tree::Ways, volume::UntriedNames,
+    state::PrivatePlace, state::Secret, state::private_dir::NAME,
+    state::private_dir::STATE_NEEDS_IT, sys, sys::Attributes, sys::Dir, sys::Lock, sys::PartOwner,
+    sys::Place, sys::ShardTag, sys::stat::Identity, sys::stat::Kind, sys::stat::Stat,
+    tree::HandOver, tree::LockShare, tree::OutputDir, tree::Patience, tree::SourceDir,
+    tree::SourceEntry, tree::Ways, volume::UntriedNames,
 };
 
 // Opening both sides before anything is touched, and refusing what could harm the source.
@@ -52,12 +53,14 @@ impl Prepared {
     }
 }
 
-/// The remedy where there can be no private directory, and a mirror was asked for.
-pub const MIRROR_NEEDS_IT: &str = "; --mirror needs it (--state DIR keeps it elsewhere)";
+/// The remedy where there can be no private directory, and a mirror was asked for, …
+const MIRROR_NEEDS_IT: &str = "; --mirror needs it (--state DIR keeps it elsewhere)";
 
-/// The remedy where `--state` cannot be used.
-pub const STATE_NEEDS_IT: &str =
-    "; --state names where the record of this output is to be: mend that, or leave it out";
+/// … or parity, …
+const PARITY_NEEDS_IT: &str = "; --parity needs it (--state DIR keeps it elsewhere)";
+
+/// … or a span.
+const SPAN_NEEDS_IT: &str = "; --span needs it (--state DIR keeps it elsewhere)";
 
 /// The demands on the output before it is taken.
 #[derive(Clone, Copy)]
@@ -86,8 +89,8 @@ pub struct Demands<'a> {
     pub shard: Option<ShardTag>,
     /// Where the private directory is.
     pub private: PrivatePlace<'a>,
-    /// An output where there can be none is refused.
-    pub must_be_private: bool,
+    /// The remedy where there can be none, if such an output is refused.
+    pub needs_private: Option<&'static str>,
 }
 
 /// The inode numbers of the roots of a plan. The numbers of their devices differ from machine to machine.
@@ -273,9 +276,15 @@ impl Root {
         let warnings = without_disk.into_iter().collect();
         let mut root = Self { handle, fresh, parent, private, lock, before, warnings };
         if let (true, Some(handle)) = (dry, &root.handle) {
-            // What cannot be opened is told when something is to be made.
             let opened = PrivateDir::open_at(handle, to, place, Missing::Leave);
-            root.private = opened.ok().flatten();
+            root.private = match (opened, demands.needs_private) {
+                (Err(error), Some(remedy)) => return Err(error.with_note(remedy)),
+                // What cannot be opened is told when something is to be made.
+                (opened, _) => opened.ok().flatten(),
+            };
+        }
+        if dry && root.private.is_none() {
+            root.look_for_privacy(to, demands)?;
         }
         if !dry {
             let opened = root.open_private(to, demands);
@@ -371,9 +380,25 @@ impl Root {
         }
     }
 
+    /// Looks whether there can be a private directory, if there is none yet and there must be one.
+    fn look_for_privacy(&mut self, to: &Path, demands: Demands<'_>) -> Result<()> {
+        let (PrivatePlace::InOutput, Some(remedy)) = (demands.private, demands.needs_private)
+        else {
+            return Ok(());
+        };
+        let Some(dir) = self.handle.as_ref().or(self.parent.as_ref()) else { return Ok(()) };
+        let is_sure = PrivateDir::can_be_made(dir, to).map_err(|error| error.with_note(remedy))?;
+        if !is_sure && demands.names == UntriedNames::Doubtful {
+            let finding = "its file system may have no permissions, and only a run finds that out";
+            let doubt = Error::finding("tell whether private records can be kept in", to, finding);
+            self.warnings.push(doubt.with_note(remedy));
+        }
+        Ok(())
+    }
+
     /// Opens the private directory, or makes it. That there can be none is a warning, or refuses the run.
     fn open_private(&mut self, to: &Path, demands: Demands<'_>) -> Result<()> {
-        let Demands { private: place, must_be_private, .. } = demands;
+        let Demands { private: place, needs_private, .. } = demands;
         let Some(handle) = &self.handle else { return Ok(()) };
         let mut opened = PrivateDir::open_at(handle, to, place, Missing::Leave);
         let is_missing = |opened: &Option<PrivateDir>| match (place, opened) {
@@ -390,11 +415,11 @@ impl Root {
         }
         match opened {
             Ok(opened) => self.private = opened,
-            Err(error) if must_be_private => return Err(error.with_note(MIRROR_NEEDS_IT)),
-            Err(error) if matches!(place, PrivatePlace::Among(_)) => {
-                return Err(error.with_note(STATE_NEEDS_IT));
-            }
             Err(error) => {
+                let refused = matches!(place, PrivatePlace::Among(_)).then_some(STATE_NEEDS_IT);
+                if let Some(remedy) = needs_private.or(refused) {
+                    return Err(error.with_note(remedy));
+                }
                 let note = "; so every file that is there is read, and no other run is kept out";
                 self.warnings.push(error.with_note(note));
             }
@@ -433,6 +458,17 @@ pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<SourceEntry>)> {
 }
 
 impl CopyJob {
+    /// The remedy where there can be no private directory, if what was asked for needs it.
+    pub(crate) fn needs_private(&self) -> Option<&'static str> {
+        let needs = [
+            (self.mirror.is_some(), MIRROR_NEEDS_IT),
+            (self.parity.is_some(), PARITY_NEEDS_IT),
+            (self.is_of_span, SPAN_NEEDS_IT),
+        ];
+        let remedy = needs.iter().find(|(is_asked, _)| *is_asked).map(|(_, remedy)| *remedy);
+        remedy.map(|remedy| self.state.as_ref().map_or(remedy, |_| STATE_NEEDS_IT))
+    }
+
     /// Refuses a source that is one file where a directory is asked for.
     pub(crate) fn refuse_file(&self) -> Result<()> {
         let (deed, finding) = match (&self.names, &self.mirror, &self.generations) {

@@ -7,16 +7,16 @@ use std::{
 };
 
 use crate::{
-    copy::CopyJob, copy::Counts, copy::Prepared, copy::before::MIRROR_NEEDS_IT,
-    copy::mirror::Mirror, copy::mirror::departures::Departures,
-    copy::mirror::departures::MovedFiles, copy::mirror::departures::trace_of,
-    copy::mirror::search::DepartureSearch, error::Deed, error::Error, error::Result, event::Event,
-    event::EventListener, event::Stop, path::RelPath, path::Shown, path::count, state::Departing,
-    state::FinishedManifest, state::Knowledge, state::Missing, state::Mounts, state::Note,
-    state::PrivateDir, state::Rescues, state::SourceMark, state::closing::FINISHED,
-    state::kept::has_only_what_runs_keep, state::private_dir::NAME, state::private_dir::TRASH, sys,
-    sys::ListedEntry, sys::stat::Kind, sys::stat::Stat, sys::stat::Time, tree::Classifier,
-    tree::Inclusion, tree::Step, tree::TreePass, tree::walk::most_levels, volume::alike::form_of,
+    copy::CopyJob, copy::Counts, copy::Prepared, copy::mirror::Mirror,
+    copy::mirror::departures::Departures, copy::mirror::departures::MovedFiles,
+    copy::mirror::departures::trace_of, copy::mirror::search::DepartureSearch, error::Deed,
+    error::Error, error::Result, event::Event, event::EventListener, event::Stop, path::RelPath,
+    path::Shown, path::count, state::Departing, state::FinishedManifest, state::Knowledge,
+    state::Missing, state::Mounts, state::Note, state::PrivateDir, state::Rescues,
+    state::SourceMark, state::closing::FINISHED, state::kept::has_only_what_runs_keep,
+    state::private_dir::NAME, state::private_dir::TRASH, sys, sys::ListedEntry, sys::stat::Kind,
+    sys::stat::Stat, sys::stat::Time, tree::Classifier, tree::Inclusion, tree::Step,
+    tree::TreePass, tree::walk::most_levels, volume::alike::form_of,
 };
 
 /// The inputs of the look.
@@ -181,7 +181,7 @@ impl DepartureLook<'_> {
         }
         let elsewhere = self.job.state.as_deref();
         PrivateDir::open(root, &self.job.output, elsewhere, Missing::Leave)
-            .map_err(|error| error.with_note(MIRROR_NEEDS_IT))
+            .map_err(|error| error.with_note(self.job.needs_private().unwrap_or_default()))
     }
 
     /// True if an earlier run listed a file at `path`.

@@ -92,6 +92,11 @@ impl Dir {
         is_one_of(self, &[FAT]).then_some(u32::MAX.into())
     }
 
+    /// True if the file system may be one that shows all directories with the same permissions.
+    pub fn may_lack_permissions(&self) -> bool {
+        is_one_of(self, &[FAT, EXFAT, NTFS, NTFS3, FUSE, SMB, CIFS, SMB2, NINE_P])
+    }
+
     /// True if the kernel's FAT or exFAT is here.
     pub fn is_fat(&self) -> bool {
         is_one_of(self, &[FAT, EXFAT])

@@ -224,6 +224,11 @@ impl Dir {
         Self::stat_file(file)
     }
 
+    /// False, as it cannot be told from the metadata of an entry.
+    pub fn may_lack_permissions(&self) -> bool {
+        false
+    }
+
     /// True if it is known to be FAT or exFAT: here nothing depends on that.
     pub fn is_fat(&self) -> bool {
         false

@@ -1,6 +1,6 @@
 //! Outputs on file systems without permissions, as exFAT is mounted on most desktops: nothing there is this user's alone.
 
-use crate::harness::{Act, Habit, Mirror, Scene, need, shell};
+use crate::harness::{Act, Habit, Mirror, Scene, Strace, need, shell};
 
 const EXFAT: [Habit; 6] = [
     Habit::HasNoLinks,
@@ -21,6 +21,82 @@ fn scene() -> (Scene, [Mirror; 2]) {
         Mirror::with_habits(truth.root(), &scene.path(disk), &EXFAT, |_| Act::Pass)
     });
     (scene, mirrors)
+}
+
+const WHY: &str = "its permissions let other users in, as all do where the file system has none";
+
+#[test]
+fn what_needs_a_record_is_refused_before_the_first_byte() {
+    need!(Fuse);
+    let (scene, _mirrors) = scene();
+    let needs: [(&[&str], &str); 3] = [
+        (&["src", "--span", "A/new", "B/new"], "--span needs it (--state DIR keeps it elsewhere)"),
+        (&["src", "A/new", "--mirror"], "--mirror needs it (--state DIR keeps it elsewhere)"),
+        (&["src", "A/new", "--parity", "5%"], "--parity needs it (--state DIR keeps it elsewhere)"),
+    ];
+    for (args, remedy) in needs {
+        // Nothing may be tried.
+        let run = scene.ended(&[args, &["-n"]].concat(), 0);
+        run.assert_says("tell whether private records can be kept in A/new").assert_says(remedy);
+        let run = scene.ended(args, 2);
+        run.assert_says("keep private records in A/new/.dircopy")
+            .assert_says(WHY)
+            .assert_says(remedy);
+        assert_eq!(shell(&scene, "ls -A on-A on-B | tr '\n' ' '"), "on-A:  on-B: ");
+    }
+    // A run that could do without shows it.
+    scene.ended(&["src", "A/new"], 0);
+    for (args, remedy) in needs {
+        for more in [&["-n"][..], &[]] {
+            scene.ended(&[args, more].concat(), 2).assert_says(WHY).assert_says(remedy);
+        }
+    }
+    scene.ended(&["verify", "--span", "A/new"], 2).assert_says("--state DIR keeps it elsewhere");
+    for (args, _) in needs {
+        scene.ended(&[args, &["--state", "state"]].concat(), 0);
+    }
+    scene.ended(&["verify", "--span", "A/new", "B/new", "--state", "state"], 0);
+}
+
+/// Where the kernel says what it is, a dry run knows.
+#[test]
+fn a_dry_run_knows_of_fat() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    shell(&scene, "mkdir -m 755 dst");
+    let fat = Strace::inject(&scene, "fstatfs", "poke_exit=@arg2=444d000000000000");
+    let run = fat.exactly_on(&scene.dst).run(scene.command(["--mirror", "-n"]));
+    run.assert_code(2).assert_says(WHY).assert_says("--mirror needs it");
+}
+
+#[test]
+fn what_cannot_be_noted_names_where_it_can() {
+    need!(Fuse);
+    let (scene, _mirrors) = scene();
+    for disk in ["A/c", "B/c"] {
+        scene.ended(&["src", disk], 0);
+    }
+    shell(&scene, "printf x > on-A/c/b");
+    let run = scene.ended(&["heal", "A/c", "B/c"], 4);
+    let why = format!(
+        "cannot keep private records in A/c/.dircopy: {WHY}; --state DIR keeps it elsewhere"
+    );
+    run.assert_says(&format!("not healed: A/c/b: {why}"));
+    let all: [&[&str]; 3] = [
+        &["verify", "A/c", "--budget", "1m"],
+        &["verify", "A/c", "--not-since", "90d"],
+        &["protect", "A/c"],
+    ];
+    for args in all {
+        scene.ended(args, 2).assert_says(&why);
+    }
+    scene.ended(&["heal", "A/c", "B/c", "--state", "state"], 0).assert_says("healed: A/c/b");
+    for args in all {
+        scene.ended(&[args, &["--state", "state"]].concat(), 0);
+    }
+    shell(&scene, "printf x > on-A/c/b");
+    scene.ended(&["heal", "A/c", "--state", "state"], 0).assert_says("healed: A/c/b");
 }
 
 /// What is there is as open as the trash, and the note of which that is lies elsewhere.
