@@ -29,6 +29,10 @@ const NO_NOTE: &str = "it is not empty, and no bag that this user's runs began t
 const STATE_KEEPS_IT: &str =
     "; where nothing can be private, --state DIR notes from the first run on whose bag it is";
 
+/// What is told of a run that has no private directory.
+const NOT_KEPT: &str = "; so no other run is kept out, and no run goes on with the bag when it is finished: --state DIR, given from \
+                        the first run on, keeps it elsewhere";
+
 /// A text file of bags that says where to get files of the payload that are not there.
 const FETCH: &str = "fetch.txt";
 
@@ -139,10 +143,16 @@ impl BagRoot {
             return Ok(None);
         };
         let private = PrivateDir::open(&dir, &job.output, job.state.as_deref(), Missing::Leave);
-        let private = private.ok().flatten();
         let algorithms = job.options.further.with(job.options.algorithm);
-        let state = BagState::look(&dir, &job.output, private.as_ref(), algorithms)?;
-        let (dir, path, private) = (Arc::new(dir), job.output.clone(), private.map(Arc::new));
+        let private = private.ok().flatten().map(Arc::new);
+        let state = BagState::look(&dir, &job.output, private.as_deref(), algorithms);
+        let may_be_private =
+            || private.is_some() || PrivateDir::can_be_made(&dir, &job.output).is_ok_and(|it| it);
+        let state = state.map_err(|error| match may_be_private() {
+            true => error,
+            false => error.with_note(STATE_KEEPS_IT),
+        })?;
+        let (dir, path) = (Arc::new(dir), job.output.clone());
         let root = Self { dir, path, private, state, parent: None, warning: None };
         tags_there(&root, algorithms, warnings)?;
         Ok(Some(state))
@@ -166,14 +176,17 @@ impl BagRoot {
         let opened = PrivateDir::open(&dir, path, job.state.as_deref(), Missing::Make);
         let (private, warning) = match opened {
             Ok(opened) => (opened.map(Arc::new), None),
-            Err(error) if job.state.is_some() => {
-                // Nothing was made but this, if that.
-                if let (Some(above), Some(name)) = (&parent, path.file_name()) {
-                    above.remove_dir(name).map_err(fail)?;
+            Err(error) => match (job.needs_private(), &job.state) {
+                (None, None) => (None, Some(error.with_note(NOT_KEPT))),
+                (needed, _) => {
+                    // Nothing was made but these, if they were.
+                    if let (Some(above), Some(name)) = (&parent, path.file_name()) {
+                        dir.remove_dir(NAME.as_ref()).if_there().map_err(fail)?;
+                        above.remove_dir(name).map_err(fail)?;
+                    }
+                    return Err(error.with_note(needed.unwrap_or(STATE_NEEDS_IT)));
                 }
-                return Err(error.with_note(STATE_NEEDS_IT));
-            }
-            Err(error) => (None, Some(error.with_note("; so no other run is kept out"))),
+            },
         };
         if let Some(private) = &private {
             patience.lock(private, path)?;

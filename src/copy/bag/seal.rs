@@ -401,8 +401,15 @@ impl FoundPayload {
                 }
                 (_, in_list) => (in_list.unwrap_or_default(), "was copied and is not there"),
             };
-            let name = Shown::bytes(&unescaped(name.into())).to_string();
-            let finding = format!("{name} {what}, so its lists would not be those of its payload");
+            let name = unescaped(name.into());
+            let last = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let remedy = match sys::name_from_bytes(last).is_ok_and(sys::is_part_name) {
+                true => "; remove it, if no other run is at work there, and run again",
+                false => "",
+            };
+            let name = Shown::bytes(&name);
+            let finding =
+                format!("{name} {what}, so its lists would not be those of its payload{remedy}");
             return Err(Error::finding("finish the bag", path, finding));
         }
     }

@@ -122,6 +122,35 @@ fn a_mirror_has_a_trash_that_is_open_to_all() {
 }
 
 #[test]
+fn a_bag_without_a_record_says_what_it_cannot_do() {
+    need!(Fuse);
+    let (scene, _mirrors) = scene();
+    let first = scene.ended(&["src", "A/bag", "--bag"], 0);
+    first.assert_says("no run goes on with the bag when it is finished: --state DIR");
+    for more in [&[][..], &["-n"], &["--state", "state"]] {
+        let run = scene.ended(&[&["src", "A/bag", "--bag"], more].concat(), 2);
+        run.assert_says("no bag that this user's runs began");
+        run.assert_says("where nothing can be private, --state DIR notes from the first run on");
+    }
+    scene.ended(&["src", "A/none", "--bag", "--parity", "5%"], 2).assert_says("--parity needs it");
+    shell(&scene, "test ! -e on-A/none");
+    // What a killed run left.
+    let part = "data/.abcdefghij.dircopy-part";
+    shell(&scene, &format!("mkdir -p on-A/cut/data; printf x > on-A/cut/{part}"));
+    let run = scene.ended(&["src", "A/cut", "--bag"], 3);
+    run.assert_says(&format!("{part} is there and was not copied by this run"));
+    run.assert_says("remove it, if no other run is at work there, and run again");
+    shell(&scene, &format!("rm on-A/cut/{part}"));
+    scene.ended(&["src", "A/cut", "--bag"], 0);
+    // With records elsewhere each run goes on.
+    for name in ["c", "d"] {
+        scene.src.file(name, name);
+        scene.ended(&["src", "A/kept", "--bag", "--state", "state"], 0);
+    }
+    scene.ended(&["verify", "A/kept"], 0);
+}
+
+#[test]
 fn the_catalogue_says_why_it_takes_nothing() {
     need!(Fuse);
     let (scene, _mirrors) = scene();
