@@ -7,12 +7,12 @@ use strsim::levenshtein;
 
 use crate::{
     cli::args, cli::args::copy, cli::args::copy::CopyArgs, cli::args::copy::jobs,
-    cli::args::copy::patterns, cli::args::job_file::JobFile, cli::args::mirror::GenerationsArgs,
-    cli::args::values::ReportArgs, cli::args::verify::HealArgs, cli::args::verify::ProtectArgs,
-    cli::args::verify::VerifyArgs, cli::catalog::CatalogArgs, cli::cluster::FinishArgs,
-    cli::cluster::PlanArgs, cli::cluster::ShardArgs, cli::covered::CoveredArgs,
-    cli::habits::explain_habit, cli::habits::explain_want, cli::habits::refuse_foreign,
-    cli::habits::refuse_loose_value, cli::habits::refuse_new_name,
+    cli::args::copy::patterns, cli::args::copy::refuse_unescaped, cli::args::job_file::JobFile,
+    cli::args::mirror::GenerationsArgs, cli::args::values::ReportArgs, cli::args::verify::HealArgs,
+    cli::args::verify::ProtectArgs, cli::args::verify::VerifyArgs, cli::catalog::CatalogArgs,
+    cli::cluster::FinishArgs, cli::cluster::PlanArgs, cli::cluster::ShardArgs,
+    cli::covered::CoveredArgs, cli::habits::explain_habit, cli::habits::explain_want,
+    cli::habits::refuse_foreign, cli::habits::refuse_loose_value, cli::habits::refuse_new_name,
     cli::habits::refuse_second_source, cli::lists::DiffArgs, cli::lists::MergeArgs,
     cli::restore::ProvenTree, cli::restore::named_paths, cli::restore::refuse_others,
     cli::show::rows::typed, cli::words::OutputName, cli::words::located, copy::CopyJob,
@@ -199,6 +199,7 @@ impl CopyInvocation {
     /// Makes it one that brings back the tree that was found.
     fn restore(&mut self, matches: &ArgMatches, found: &ProvenTree) -> Result<(), String> {
         // Of what is asked for by its path, only the directories above are made.
+        refuse_unescaped(&found.source, &self.args.include)?;
         let names = named_paths(&self.args.include).filter(|_| self.args.exclude.is_empty());
         let patterns = match names {
             Some(_) => Vec::new(),

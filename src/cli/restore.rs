@@ -6,7 +6,7 @@ use std::{io, path::Path, path::PathBuf};
 use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
-    cli::args::copy::CopyArgs, cli::show::rows::typed,
+    cli::args::copy::CopyArgs, cli::args::copy::pattern_of, cli::show::rows::typed,
     cli::show::verify_messages::rival as rival_words, copy::GenerationSet,
     copy::generations::newest::Untaken, copy::generations::set::path_of, error::Deed, error::Error,
     error::Result, manifest::Entries, manifest::ManifestName, manifest::Parsed, path::directory_of,
@@ -251,17 +251,11 @@ fn part_of_tree(part: &Path) -> Option<String> {
     if below.is_empty() {
         return Some(format!("it is the payload of a bag: dircopy restore {} DST", typed(tree)));
     }
-    // What has a meaning in a pattern stands for itself.
-    let mut pattern = String::from("/");
-    for c in below.chars() {
-        pattern.extend("*?[\\".contains(c).then_some('\\'));
-        pattern.push(c);
-    }
     Some(format!(
         "it is part of a tree that has the manifest: name that, and the part with --include: dircopy restore {} DST \
          --include {}",
         typed(tree),
-        typed(Path::new(&pattern))
+        typed(Path::new(&pattern_of(below)))
     ))
 }
 

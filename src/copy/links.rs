@@ -481,7 +481,7 @@ pub fn decide(
         }
         (_, Policy::Never) => Decision::Leave("it differs, and nothing is to be replaced"),
         _ => Decision::Leave(
-            "something else is in its place (--overwrite-policy always --include /PATH replaces it)",
+            "something else is in its place (move it away, and the next run makes it)",
         ),
     }
 }

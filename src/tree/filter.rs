@@ -365,12 +365,44 @@ impl Filter {
         }
     }
 
+    /// An `--include` that names one path, which the patterns before it leave in: it excepts nothing, and behind them
+    /// it does not choose that path alone either.
+    pub fn idle_name(&self) -> Option<&Pattern> {
+        let rules = &self.0.as_ref().filter(|rules| !rules.closed)?.rules;
+        let is_idle = |(at, rule): &(usize, &Rule)| {
+            let named = matches!(rule.pattern, Pattern::Include(_)) && rule.includes;
+            let path = named.then(|| named_path(rule.pattern.text())).flatten();
+            let before: Vec<Pattern> =
+                rules.iter().take(*at).map(|it| it.pattern.clone()).collect();
+            path.zip(Self::new(&before).ok()).is_some_and(|(path, before)| {
+                let as_dir = before.judge(path.as_bytes(), true, Inclusion::In);
+                as_dir == Inclusion::In && !before.leaves_out(&path)
+            })
+        };
+        rules.iter().enumerate().find(is_idle).map(|(_, rule)| &rule.pattern)
+    }
+
     /// The patterns because of which nothing that was judged so far is in or out: nothing matches them, later
     /// ones decide of all that does, or it is in a directory that is left out.
     pub fn idle(&self) -> impl Iterator<Item = &Pattern> {
         let rules = self.0.iter().flat_map(|rules| &rules.rules);
         rules.filter(|rule| !rule.used.load(Relaxed)).map(|rule| &rule.pattern)
     }
+}
+
+/// The path that a pattern is of, if that is one alone.
+fn named_path(pattern: &str) -> Option<RelPath> {
+    let pattern = pattern.strip_suffix('/').unwrap_or(pattern);
+    let (mut path, mut chars) = (String::new(), pattern.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            '*' | '?' | '[' => return None,
+            '\\' => path.extend(chars.next()),
+            c => path.push(c),
+        }
+    }
+    let path = path.strip_prefix('/').or_else(|| path.contains('/').then_some(&*path))?;
+    RelPath::parse(path.as_bytes()).ok()
 }
 
 impl Rules {

@@ -116,13 +116,13 @@ pub fn decide(
         Policy::Never => Decision::Leave("it differs, and nothing is to be replaced"),
         Policy::Apart => Decision::Leave(OF_ANOTHER_DISK),
         _ if newer => Decision::Leave(
-            "it differs, and the output's is newer (--overwrite-policy always --include /PATH replaces it)",
+            "it differs, and the output's is newer (move it away, and the next run copies the source's)",
         ),
         _ if destination.size < source.size => Decision::Replace,
         Policy::Update if !same_time => Decision::Replace,
         Policy::Update => Decision::Leave(
-            "it differs in size, though its time is the same (--overwrite-policy always --include \
-             /PATH replaces it)",
+            "it differs in size, though its time is the same (move it away, and the next run copies the \
+             source's)",
         ),
         _ => Decision::Leave(
             "it differs, and the output's is older (--overwrite-policy update replaces it)",

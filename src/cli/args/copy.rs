@@ -8,11 +8,12 @@ use crate::{
     cli::args::mirror::BagArgs, cli::args::mirror::MirrorArgs,
     cli::args::unattended::UnattendedArgs, cli::args::values::VerbosityArgs,
     cli::args::values::algorithms, cli::args::values::one_of, cli::args::verify::parse_share,
-    cli::catalog::parse_catalog, cli::words, copy::CopyJob, fanout::MOST_OUTPUTS, hash::Algorithm,
-    hash::Algorithms, hash::Backend, io::BLOCK_SIZE, io::CHECKPOINT, io::Cache, io::CopyOptions,
-    io::Holes, io::QUEUE_SIZE, io::ReadBackWhich, io::Reflink, io::Renamed, io::Resume, io::Sparse,
-    io::States, manifest::ListFormat, span::SpanOrder, stream::Endpoint, stream::StreamJob,
-    sys::Attributes, tree::Filter, tree::Pattern, tree::Policy, tree::Selection,
+    cli::catalog::parse_catalog, cli::show::rows::typed, cli::words, copy::CopyJob,
+    fanout::MOST_OUTPUTS, hash::Algorithm, hash::Algorithms, hash::Backend, io::BLOCK_SIZE,
+    io::CHECKPOINT, io::Cache, io::CopyOptions, io::Holes, io::QUEUE_SIZE, io::ReadBackWhich,
+    io::Reflink, io::Renamed, io::Resume, io::Sparse, io::States, manifest::ListFormat,
+    path::RelPath, span::SpanOrder, stream::Endpoint, stream::StreamJob, sys::Attributes,
+    tree::Filter, tree::Pattern, tree::Policy, tree::Selection,
 };
 
 /// More blocks than any device needs.
@@ -348,9 +349,12 @@ pub fn jobs(args: &CopyArgs, matches: &ArgMatches) -> Result<Vec<CopyJob>, Strin
 fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     refuse_contradictions(args)?;
     let input = args.input.first().ok_or("an input is needed")?;
+    if args.overwrite_policy == Policy::Always {
+        refuse_unescaped(input, &args.include)?;
+    }
     let algorithm = args.hash.proof();
     let selection = Selection {
-        filter: Filter::new(&patterns(matches, &args.include, &args.exclude))?,
+        filter: filter(&patterns(matches, &args.include, &args.exclude), args.overwrite_policy)?,
         max_size: args.max_size,
         follow_links: args.follow_links,
         links: !args.no_links,
@@ -444,6 +448,47 @@ fn refuse_contradictions(args: &CopyArgs) -> Result<(), String> {
 /// Refuses a malformed glob where it stands.
 pub fn parse_glob(text: &str) -> Result<String, String> {
     Filter::new(&[Pattern::Exclude(text.to_owned())]).map(|_| text.to_owned())
+}
+
+/// The filter of these patterns. Where every file is replaced, an include that was to choose one, and does not, is
+/// refused.
+pub fn filter(patterns: &[Pattern], policy: Policy) -> Result<Filter, String> {
+    let filter = Filter::new(patterns)?;
+    match filter.idle_name().filter(|_| policy == Policy::Always) {
+        Some(pattern) => Err(format!(
+            "{pattern} makes no difference behind patterns that do not leave it out, and --overwrite-policy always would \
+             replace all other files too; to replace that one alone, list its name: --files-from FILE"
+        )),
+        None => Ok(filter),
+    }
+}
+
+/// Refuses an include that is, letter by letter, the name of a file of `source`, and as a pattern not of that one.
+pub fn refuse_unescaped(source: &Path, include: &[String]) -> Result<(), String> {
+    let is_of_other = |text: &&String| {
+        let Ok(path) = RelPath::parse(text.trim_matches('/').as_bytes()) else { return false };
+        let matches = |filter: Filter| filter.leaves_out(&path);
+        text.contains('[')
+            && path.full_path(source).symlink_metadata().is_ok()
+            && !Filter::new(&[Pattern::Exclude((*text).clone())]).is_ok_and(matches)
+    };
+    include.iter().find(is_of_other).map_or(Ok(()), |text| {
+        let pattern = typed(Path::new(&pattern_of(text.trim_matches('/'))));
+        Err(format!(
+            "--include {text:?} is a pattern, and not of the file that has this name: \"[\" begins a class; that file \
+             alone is --include {pattern}"
+        ))
+    })
+}
+
+/// The pattern of this path below a root alone: what has a meaning in a pattern stands for itself.
+pub fn pattern_of(path: &str) -> String {
+    let mut pattern = String::from("/");
+    for c in path.chars() {
+        pattern.extend("*?[\\".contains(c).then_some('\\'));
+        pattern.push(c);
+    }
+    pattern
 }
 
 /// Includes and excludes in the order they were given in.

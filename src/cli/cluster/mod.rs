@@ -7,10 +7,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{ArgMatches, Parser, value_parser};
 
 use crate::{
-    cli::args::copy::parse_glob, cli::args::copy::patterns, cli::args::values::VerbosityArgs,
-    cli::args::values::one_of, cli::habits::refuse_foreign, cli::jobs, cli::words, copy::CopyJob,
-    io::Cache, io::CopyOptions, io::Holes, io::ReadBackWhich, io::Reflink, io::Sparse,
-    tree::Filter, tree::Policy, tree::Selection,
+    cli::args::copy::filter, cli::args::copy::parse_glob, cli::args::copy::patterns,
+    cli::args::values::VerbosityArgs, cli::args::values::one_of, cli::habits::refuse_foreign,
+    cli::jobs, cli::words, copy::CopyJob, io::Cache, io::CopyOptions, io::Holes, io::ReadBackWhich,
+    io::Reflink, io::Sparse, tree::Policy, tree::Selection,
 };
 
 // The options of a copy by many machines: `dircopy plan`, `dircopy shard` and `dircopy finish`.
@@ -321,7 +321,10 @@ impl PlanArgs {
         let source = words::located(source, "copy from").map_err(|error| error.to_string())?;
         let output = words::located(output, "copy to").map_err(|error| error.to_string())?;
         let selection = Selection {
-            filter: Filter::new(&patterns(matches, &self.include, &self.exclude))?,
+            filter: filter(
+                &patterns(matches, &self.include, &self.exclude),
+                self.overwrite_policy,
+            )?,
             follow_links: self.follow_links,
             links: !self.no_links,
             hard_links: self.hard_links,

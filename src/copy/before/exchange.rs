@@ -440,7 +440,8 @@ impl CopyJob {
                 "the list of names has none; if that is meant, give --allow-empty"
             }
             None if self.options.restore && !self.options.selection.filter.is_empty() => {
-                "nothing in that tree matches --include; a path begins at its root: --include /DIR/FILE"
+                "nothing in that tree matches --include; a path begins at its root: --include /DIR/FILE, with a \\ before each \
+                 of *?[\\ in it"
             }
             _ if !self.options.selection.filter.is_empty() => {
                 "nothing in the source matches --include and --exclude; if that is meant, give --allow-empty"

@@ -509,3 +509,52 @@ fn a_link_that_is_newer_gets_its_time() {
     scene.copy(&["--overwrite-policy=always"]).assert_code(0);
     assert_eq!(time(), 1_000_000);
 }
+
+/// What a left file is told to need does no harm to others, beside any pattern; and where all is replaced, a pattern that
+/// was to choose one and does not is refused before it costs a file.
+#[test]
+fn no_other_file_is_replaced_for_the_sake_of_one() {
+    let scene = Scene::new();
+    scene.src.file("d/a", "1").file("d/b", "2").file("x.tmp", "3").file("IMG[1].jpg", "4");
+    scene.src.file("IMG1.jpg", "5");
+    let exclude = ["--exclude", "*.tmp"];
+    scene.copy(&exclude).assert_code(0);
+    let here = ["d/a", "d/b", "IMG[1].jpg", "IMG1.jpg"];
+    here.iter().for_each(|name| _ = scene.output().file(name, "newer, and precious"));
+    let run = scene.copy(&exclude);
+    run.assert_code(1).assert_says("the output's is newer (move it away, and the next run copies");
+    let job = format!(
+        "input = '{0}/src'\noutput = '{0}/dst'\nexclude = ['*.tmp']\n",
+        scene.root().display()
+    );
+    scene.tree(".").file("j.toml", job);
+    let always = |more: &[&str], include| {
+        scene.bare([more, &["--overwrite-policy", "always", "--include", include]].concat()).run()
+    };
+    for (more, include, says) in [
+        (&["src", "dst", "--exclude", "*.tmp"][..], "/d/a", "list its name: --files-from FILE"),
+        (&["src", "dst", "--exclude", "*.tmp"], "d/a", "makes no difference"),
+        (&["src", "dst", "--exclude", "*.tmp"], "/d/", "makes no difference"),
+        (&["--job", "./j.toml"], "/IMG\\[1].jpg", "makes no difference"),
+        (&["src", "dst"], "/IMG[1].jpg", "that file alone is --include '/IMG\\[1].jpg'"),
+    ] {
+        let run = always(more, include);
+        run.assert_code(2).assert_says(says);
+        here.iter().for_each(|name| assert_eq!(scene.output().read(name), b"newer, and precious"));
+    }
+    // An exception is one, and the file that is meant can be told.
+    shell(&scene, "echo d/a >list");
+    let list = ["--files-from", "list", "--overwrite-policy", "always"];
+    scene.bare(["src", "dst", "--exclude", "*.tmp"].iter().chain(&list)).run().assert_code(0);
+    let of = |name: &str| scene.output().read(name);
+    assert_eq!([of("d/a"), of("d/b")], [b"1".to_vec(), b"newer, and precious".to_vec()]);
+    always(&["src", "dst"], "/IMG\\[1].jpg").assert_code(0);
+    assert_eq!(
+        [of("IMG[1].jpg"), of("IMG1.jpg")],
+        [b"4".to_vec(), b"newer, and precious".to_vec()]
+    );
+    shell(&scene, "mv dst/d/b dst/IMG1.jpg .");
+    scene.copy(&exclude).assert_code(0);
+    assert_eq!([of("d/b"), of("IMG1.jpg")], [b"2", b"5"]);
+    always(&["src", "dst", "--exclude", "*.tmp"], "/x.tmp").assert_code(0);
+}

@@ -73,6 +73,9 @@ fn a_copy_comes_back_without_records() {
     let typed = format!("\"$@\" {told}");
     scene.bare(["restore", "dst", "odd"]).in_shell(&typed).run().assert_code(0);
     assert_eq!(shell(&scene, "cd odd && find . -type f"), "./2025/a[1].jpg\n");
+    // A pattern that is another file's is no way to ask for the one whose name it is.
+    let run = scene.bare(["restore", "dst", "odd", "--include", "/2025/a[1].jpg"]).run();
+    run.assert_code(2).assert_says("--include '/2025/a\\[1].jpg'");
     scene.bare(["restore", "dst", "dry", "-n"]).run().assert_code(0);
     assert!(!scene.path("dry").exists());
 }

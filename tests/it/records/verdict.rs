@@ -174,8 +174,8 @@ fn what_is_left_names_the_policy() {
     shell(&scene, "touch -d '2001-01-01' dst/small; touch -d '2041-01-01' dst/dir/file");
     let older = "left as it is: small: it differs, and the output's is older (--overwrite-policy update \
                  replaces it)";
-    let newer = "left as it is: dir/file: it differs, and the output's is newer (--overwrite-policy always \
-                 --include /PATH replaces it)";
+    let newer = "left as it is: dir/file: it differs, and the output's is newer (move it away, and the next run \
+                 copies the source's)";
     scene.copy(&[]).assert_code(1).assert_says(older).assert_says(newer);
     let run = scene.copy(&["--overwrite-policy", "update"]);
     run.assert_code(1).assert_says(newer);
