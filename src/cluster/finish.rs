@@ -163,7 +163,9 @@ impl FinishJob {
                 () if outlived.contains(shard) => {
                     "another attempt died at it after it was recorded; run it again"
                 }
-                () if failed.contains(shard) => "files of it failed; run it again",
+                () if failed.contains(shard) => {
+                    "files of it failed, or were left by the plan's policy: mend what it named, and run it again"
+                }
                 () if is(false) || cut_short.contains(shard) => {
                     "its last attempt was cut short; run it again"
                 }

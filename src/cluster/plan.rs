@@ -38,6 +38,9 @@ pub struct PlanReport {
     pub interrupted: Option<usize>,
 }
 
+/// Number of entries that could not be planned of which the plan keeps why.
+const MOST_UNPLANNED: usize = 100;
+
 /// A plan while it is made.
 struct Planner<'a> {
     observer: &'a EventObserver<'a>,
@@ -197,6 +200,9 @@ impl Planner<'_> {
             WalkEvent::Item(WalkItem::Done(output)) => self.directory(&output),
             WalkEvent::Item(WalkItem::Failed(error)) => {
                 self.seal.failed += 1;
+                if self.seal.unplanned.len() < MOST_UNPLANNED {
+                    self.seal.unplanned.push(error.to_string());
+                }
                 self.observer.progress.failed.fetch_add(1, Relaxed);
                 (self.observer.listen)(&Event::Failed(&error));
                 Ok(())

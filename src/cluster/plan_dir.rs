@@ -148,6 +148,9 @@ pub struct Seal {
     pub hard_links: u64,
     /// Entries that could not be planned, and are not copied.
     pub failed: u64,
+    /// Why, of the first of them.
+    #[serde(default)]
+    pub unplanned: Vec<String>,
     /// Of the lists of all shards, their sums one behind the other.
     pub shards_sum: String,
     pub finish_sum: String,

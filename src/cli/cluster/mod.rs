@@ -30,8 +30,8 @@ With --status: 0 if the plan is finished and nothing is missing, else 1.";
 const SHARD_CODES: &str = "\
 Exit codes, and what an engine should make of them:
   0    the shard is done, or there was none left to claim
-  1    files of it failed, or are away with their directories: try again a few
-       times
+  1    files of it failed, were left by the plan's policy, or are away with
+       their directories: try again a few times
   2    refused, for example because there is no such shard: never try again
   3    the output became unusable: try again a few times
   4    the disk did not hold a copy as it was written (a plan with --verify):
@@ -51,8 +51,9 @@ Exit codes:
        `dircopy verify --shard` reads them
   1    shards are not done, or their records are not what was planned: each is
        named with its shard, and nothing is said to be finished; or the plan is
-       finished but for what left the source meanwhile, could not be made or
-       could not be planned, which is named: run it again once that is mended;
+       finished but for what left the source meanwhile or could not be made,
+       which is named: run it again once that is mended; or for what could not
+       be planned: plan anew;
        with --rewalk also what is not as in the source now
   2    refused: the plan is not complete, a shard is at work, or something else
   3    the output became unusable

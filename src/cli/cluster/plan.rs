@@ -92,12 +92,9 @@ pub fn finish(args: &FinishArgs) -> Exit {
             Shown::path(manifest)
         ));
     }
-    if missing > 0 {
-        follower.err(&format!(
-            "{} not at the output: once they can be, run it again",
-            entries_are(missing)
-        ));
-    }
+    seal.unplanned.iter().for_each(|why| follower.err(&format!("not planned: {why}")));
+    let lines = missing_lines([missing, seal.failed], "once they can be, run it again");
+    lines.iter().for_each(|line| follower.err(line));
     let whole = if missing > 0 { Exit::Incomplete } else { Exit::Complete };
     match args.rewalk {
         true => rewalk(&RewalkJob { plan, seal }, whole, &follower),
@@ -133,6 +130,16 @@ fn rewalk(job: &RewalkJob, finished: Exit, follower: &Follower) -> Exit {
         entries_are(new)
     ));
     Exit::Incomplete
+}
+
+/// What is said of so many entries that are not at the output, and of those of them that could not be planned, which no
+/// run of the plan brings there; `next` is what brings the others.
+fn missing_lines([missing, unplanned]: [u64; 2], next: &str) -> Vec<String> {
+    let anew = "could not be planned: once they can be, plan anew onto the same output";
+    let unplanned_line = (unplanned > 0).then(|| format!("{} {anew}", count(unplanned, "entry")));
+    let other = missing.saturating_sub(unplanned);
+    let other = (other > 0).then(|| format!("{} not at the output: {next}", entries_are(other)));
+    unplanned_line.into_iter().chain(other).collect()
 }
 
 /// So many entries, as the beginning of a sentence.
@@ -241,11 +248,11 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
             size((bytes as f64 / took.as_secs_f64()) as u64)
         ));
     }
-    for (what, shards) in [("failed", &failed), ("cut short", &cut_short)] {
+    for (what, shards) in [("failed", &failed), ("were cut short", &cut_short)] {
         if !shards.is_empty() {
             let names: Vec<String> = shards.iter().take(MOST).map(u32::to_string).collect();
             let more = if shards.len() > MOST { " …" } else { "" };
-            follower.say(&format!("{what}: {}{more}", names.join(" ")));
+            follower.say(&format!("shards by number that {what}: {}{more}", names.join(" ")));
         }
     }
     if gone > 0 {
@@ -261,10 +268,12 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
             follower.say("finished");
             return follower.exit(Exit::Complete);
         }
-        (Some(PlanEnd { missing, .. }), _) => follower.say(&format!(
-            "finished, but {} not at the output: run `dircopy finish` again when they can be",
-            entries_are(missing)
-        )),
+        (Some(PlanEnd { missing, .. }), _) => {
+            let next = "run `dircopy finish` again when they can be";
+            let failed = seal.map_or(0, |seal| seal.failed);
+            let tell = |line: String| follower.say(&format!("finished, but {line}"));
+            missing_lines([missing, failed], next).into_iter().for_each(tell);
+        }
         (None, Some(abandoned)) => follower.err(&abandoned.to_string()),
         (None, None) => {
             let [next, claim] = if is_done { ["finish", ""] } else { ["shard", " --claim"] };
@@ -407,8 +416,15 @@ fn tell(report: &ShardReport, follower: &Follower) -> Exit {
             tell_departed(*shard, *departed, follower)
         }
         ShardState::Incomplete => {
+            let remedy = match counts.left {
+                0 => "",
+                _ => {
+                    " by the plan's policy: move them away at the output and run the shard again, or plan anew with another \
+                     --overwrite-policy"
+                }
+            };
             follower.err(&format!(
-                "shard {shard} is not done: {what}, {} failed, {} left",
+                "shard {shard} is not done: {what}, {} failed, {} left{remedy}",
                 counts.failed, counts.left
             ));
             Exit::Incomplete

@@ -319,3 +319,45 @@ fn a_finished_plan_in_the_place_of_the_next_one_is_refused() {
     cluster.finish().assert_code(0);
     assert!(cluster.out().join("new").exists());
 }
+
+/// What no shard has comes over by no further run: it is named each time, and so is what brings it over.
+#[test]
+fn what_could_not_be_planned_is_named_at_the_end() {
+    let cluster = Cluster::new(1);
+    fs::remove_file(cluster.scene.src.path("d0/link")).unwrap();
+    let run = cluster.plan_with(&["--follow-links"]);
+    run.assert_code(1).assert_says("1 entry could not be planned");
+    cluster.claim().assert_code(0);
+    cluster.scene.src.file("nowhere", "now");
+    for _ in 0..2 {
+        let run = cluster.finish();
+        run.assert_code(1).assert_says("dangling: No such file");
+        run.assert_says("1 entry could not be planned: once they can be, plan anew onto the same");
+        assert!(!run.err().contains("run it again"), "{}", run.err());
+        cluster.status().assert_code(1).assert_prints(&["1 entry could not be planned: once they"]);
+    }
+    fs::remove_dir_all(cluster.plan_dir()).unwrap();
+    cluster.plan_with(&["--follow-links"]).assert_code(0);
+    cluster.claim().assert_code(0);
+    cluster.finish().assert_code(0);
+    assert_eq!(fs::read(cluster.out().join("dangling")).unwrap(), b"now");
+}
+
+/// The policy is the plan's: what is said of a file that it leaves can be done within the plan.
+#[test]
+fn what_the_policy_left_is_brought_over_as_it_is_said() {
+    let cluster = Cluster::new(1);
+    let out = cluster.out().join("d0");
+    cluster.plan_with(&["--hard-links"]).assert_code(0);
+    fs::write(out.join("f3"), "newer, and mine").unwrap();
+    let run = cluster.claim();
+    run.assert_code(1)
+        .assert_says("d0/f3: it differs, and the output's is newer (move it away, and");
+    run.assert_says("1 left by the plan's policy: move them away at the output and run the shard");
+    cluster.status().assert_code(1).assert_prints(&["shards by number that failed: 0"]);
+    cluster.finish().assert_code(1).assert_says("or were left by the plan's policy");
+    fs::rename(out.join("f3"), cluster.scene.path("mine")).unwrap();
+    cluster.claim().assert_code(0);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
