@@ -329,6 +329,14 @@ impl ReportDestination {
         }
     }
 
+    /// Number of the newest that stay, of a directory from which others are removed.
+    pub fn kept(&self) -> Option<NonZero<usize>> {
+        match self {
+            Self::File(_) => None,
+            Self::Directory(reports) => reports.keep,
+        }
+    }
+
     /// Removes old reports after this run's was written. Returns the removed ones, and the error that ended it.
     pub fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {
         match self {

@@ -211,6 +211,7 @@ impl<'a> Records<'a> {
             elapsed_seconds: self.started.1.elapsed().as_secs_f64(),
             exit_code: exit.code(),
             ending: exit.name(),
+            keep_reports: place.kept(),
             error: ran.error(),
             copy: self.copied(finished),
             stream: self.streamed(ran),

@@ -1,6 +1,9 @@
 //! The report: one JSON file that says what a run did and how it ended.
 
-use std::{collections::BTreeMap, fs::File, io, io::BufWriter, io::Seek, io::Write, path::Path};
+use std::{
+    collections::BTreeMap, fs::File, io, io::BufWriter, io::Seek, io::Write, num::NonZero,
+    path::Path,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -46,6 +49,9 @@ pub struct ReportJson<'a> {
     pub elapsed_seconds: f64,
     pub exit_code: u8,
     pub ending: &'static str,
+    /// Number of the newest reports that stay beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_reports: Option<NonZero<usize>>,
     /// Why it was refused, or stopped early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<RecordEntry<'a>>,

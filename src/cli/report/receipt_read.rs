@@ -39,6 +39,8 @@ pub struct Receipt {
     pub elapsed_seconds: f64,
     pub exit_code: u64,
     pub ending: ClippedText,
+    /// Number of the newest receipts that its run left in their directory.
+    pub keep_reports: Option<u64>,
     pub error: Option<ReceiptEntry>,
     pub dry_run: bool,
     pub source: Option<JsonName>,

@@ -25,6 +25,10 @@ struct GivenReceipt {
     started: String,
     /// True if it says that something may have been written.
     is_of_copy: bool,
+    /// Its run did everything that it was asked for.
+    is_complete: bool,
+    /// Number of the newest receipts that its run left in their directory.
+    keep: Option<u64>,
     /// Its places in the sequences of outputs, each with the output's path as it says.
     places: Vec<(String, ReceiptSequencePlace)>,
 }
@@ -41,6 +45,8 @@ impl GivenReceipt {
             is_of_copy: receipt.kind.0 == "copy"
                 && !receipt.dry_run
                 && outputs.iter().any(|output| output.counts.is_some()),
+            is_complete: receipt.exit_code == 0,
+            keep: receipt.keep_reports,
             places: outputs.iter().filter_map(place).collect(),
         }
     }
@@ -59,6 +65,8 @@ struct SequenceCheck<'a> {
     args: &'a ReportArgs,
     console: &'a Console,
     amiss: Cell<u64>,
+    /// There are fewer receipts than runs left, as `--keep-reports` has it.
+    is_thinned: Cell<bool>,
 }
 
 /// Checks the receipts that are given.
@@ -76,7 +84,10 @@ pub fn check(args: &ReportArgs, console: &Console) -> Exit {
         (known, _) => known.map(Option::flatten),
     };
     match known {
-        Ok(known) => SequenceCheck { args, console, amiss: Cell::new(0) }.run(known.as_ref()),
+        Ok(known) => {
+            SequenceCheck { args, console, amiss: Cell::default(), is_thinned: Cell::default() }
+                .run(known.as_ref())
+        }
         Err(error) => {
             console.refused(&error);
             Exit::Refused
@@ -124,7 +135,13 @@ impl SequenceCheck<'_> {
             () => {
                 let is_main = |it: &&GivenReceipt| main.iter().any(|one| it.place(one).is_some());
                 let text = count(given.iter().filter(is_main).count() as u64, "receipt");
-                (Exit::Complete, format!("WHOLE: {text}, none missing in between or changed"))
+                let missing = match self.is_thinned.get() {
+                    true => {
+                        "none changed, and none missing in between but those that --keep-reports removes"
+                    }
+                    false => "none missing in between or changed",
+                };
+                (Exit::Complete, format!("WHOLE: {text}, {missing}"))
             }
         };
         self.console.out_sentence(&verdict);
@@ -221,9 +238,10 @@ impl SequenceCheck<'_> {
             chain.extend(chosen);
         }
         chain.reverse();
-        for pair in chain.windows(2) {
+        let thinned = kept_after_thinning(&chain);
+        for (at, pair) in chain.windows(2).enumerate() {
             if let [one, next] = pair {
-                self.judge_link(output, one, next);
+                self.judge_link(output, [one, next], thinned.filter(|_| at == 0));
             }
         }
         let (Some(first), Some(last)) = (chain.first(), chain.last()) else {
@@ -250,8 +268,9 @@ impl SequenceCheck<'_> {
         self.judge_end(Some(*last), number(last), known);
     }
 
-    /// Judges two receipts with no other between them.
-    fn judge_link(&self, output: &str, one: &GivenReceipt, next: &GivenReceipt) {
+    /// Judges two receipts with no other between them. Between those that are `thinned` others may have been removed,
+    /// as so many of the newest were kept.
+    fn judge_link(&self, output: &str, [one, next]: [&GivenReceipt; 2], thinned: Option<u64>) {
         let (Some(before), Some(after)) = (one.place(output), next.place(output)) else { return };
         let (step, shown) = (after.number.saturating_sub(before.number), next.shown());
         let is_named = named_by(after).contains(&one.digest);
@@ -273,8 +292,20 @@ impl SequenceCheck<'_> {
                     2 => format!("receipt {}", before.number + 1),
                     _ => format!("receipts {} to {}", before.number + 1, after.number - 1),
                 };
-                let finding = format!("missing between {} and it: {missing}", one.shown());
-                self.tell(&next.path, &finding);
+                match thinned {
+                    Some(keep) => {
+                        self.is_thinned.set(true);
+                        self.console.out(&format!(
+                            "{missing}: not among these, of runs that were not complete, or missing: --keep-reports {keep} \
+                             leaves the newest and {}, the last of a complete run",
+                            one.shown()
+                        ));
+                    }
+                    None => {
+                        let text = format!("missing between {} and it: {missing}", one.shown());
+                        self.tell(&next.path, &text);
+                    }
+                }
             }
         }
         let runs = after.run.saturating_sub(before.run).saturating_sub(step.max(1));
@@ -300,6 +331,14 @@ impl SequenceCheck<'_> {
             _ => self.tell(at, &format!("its last receipt, {}, is not among these", known.number)),
         }
     }
+}
+
+/// How many of the newest stay by what the last of them says, if these are what `--keep-reports` leaves where no newer
+/// run was complete: so many of the newest, and before them the one of the last complete run.
+fn kept_after_thinning(chain: &[&GivenReceipt]) -> Option<u64> {
+    let (first, newest) = chain.split_first()?;
+    let is_thinned = first.is_complete && !newest.iter().any(|it| it.is_complete);
+    newest.last()?.keep.filter(|keep| is_thinned && *keep == newest.len() as u64)
 }
 
 /// The digests of the receipts that may be the last of an output.

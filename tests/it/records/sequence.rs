@@ -375,3 +375,33 @@ fn what_is_no_lock_is_named_and_not_waited_for() {
     shell(&scene, "rm dst/.dircopy/receipts.lock");
     assert_eq!(scene.copy(&["--report", "reports/"]).assert_code(0).err(), "");
 }
+
+/// However many nights failed, the receipt of the last good one stays beside the newest: the gap between them is what
+/// `--keep-reports` leaves, and no other one is taken for that.
+#[test]
+fn the_gap_that_keep_reports_leaves_is_no_fault() {
+    let scene = nights(0);
+    let run = |keep: &'static str| {
+        scene.bare(["src", "dst", "--report", "reports/", "--keep-reports", keep]).run()
+    };
+    run("2").assert_code(0);
+    scene.output().file("dir/b", "newer");
+    (0..4).for_each(|_| _ = run("2").assert_code(1));
+    let three = check(&scene, &["--at", "dst"]);
+    three.assert_code(0).assert_prints(&["receipts 2 to 3: not among these, of runs that"]);
+    three
+        .assert_prints(&["WHOLE: 3 receipts, none changed, and none missing in between but those"]);
+    let all = receipts(&scene);
+    // With one more of the newest gone, or the good one replaced by a bad one, it is not what the option leaves.
+    std::fs::rename(&all[1], scene.path("aside")).unwrap();
+    check(&scene, &["--at", "dst"]).assert_code(4).assert_says("missing between");
+    std::fs::rename(scene.path("aside"), &all[1]).unwrap();
+    std::fs::rename(&all[2], scene.path("last")).unwrap();
+    check(&scene, &[]).assert_code(4).assert_says("missing between");
+    std::fs::rename(scene.path("last"), &all[2]).unwrap();
+    run("4").assert_code(1);
+    check(&scene, &["--at", "dst"]).assert_code(4).assert_says("missing between");
+    shell(&scene, "mv dst/dir/b .");
+    run("2").assert_code(0);
+    check(&scene, &["--at", "dst"]).assert_code(0).assert_prints(&["none missing in between or"]);
+}
