@@ -332,7 +332,9 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
         Rival::Dropped(files) => format!(
             "{manifest} does not list {} that earlier ones list and that {} there: runs left out what had changed or \
              rotted; --complete names all that is not listed, and a copy with --overwrite-policy always replaces what \
-             the source still has (heal mends the rest from parity or another copy; move away what it cannot mend)",
+             the source still has (of the rest dircopy heal TREE COPY mends what rotted, and dircopy restore COPY TREE \
+             --overwrite-policy always --include /FILE brings back what was changed; or move it away; the next copy \
+             lists what is whole again)",
             count(files, "file"),
             if files == 1 { "is" } else { "are" }
         ),

@@ -224,7 +224,8 @@ fn what_was_left_out_and_has_left_the_source_can_be_moved_away() {
         scene.copy(&["--overwrite-policy", policy]);
         let run = scene.bare(["verify", "dst"]).run();
         run.assert_code(0).assert_says("does not list 1 file that earlier ones list");
-        run.assert_says("always replaces what the source still has (heal mends the rest from parity or another copy; move away");
+        run.assert_says("always replaces what the source still has (of the rest dircopy heal TREE COPY mends what rotted");
+        run.assert_says("brings back what was changed; or move it away; the next copy lists what is whole again)");
     }
     shell(&scene, "mv dst/f .");
     assert_eq!(scene.bare(["verify", "dst"]).run().assert_code(0).err(), "");
@@ -313,4 +314,24 @@ fn a_record_that_was_sealed_for_another_name_is_told_of_the_manifest() {
     let named = String::from_utf8_lossy(&std::fs::read(named).unwrap()).into_owned();
     assert!(named.contains("\n, "), "{named}");
     scene.ended(&["verify", "dst"], 0);
+}
+
+/// What is said of such a file brings it back, whether it rotted or was edited, and the next copy lists it.
+#[test]
+fn what_was_left_out_comes_back_as_it_is_said() {
+    let scene = Scene::new();
+    scene.src.file("rotten", "one").file("edited", "two").file("g", "g");
+    scene.bare(["src", "dst", "b"]).run().assert_code(0);
+    shell(&scene, "rm src/rotten src/edited; echo more >>dst/edited; cp -p dst/rotten old");
+    shell(&scene, "printf X | dd of=dst/rotten conv=notrunc status=none; touch -r old dst/rotten");
+    scene.copy(&[]);
+    let left_out = scene.bare(["verify", "dst"]).run();
+    left_out.assert_code(0).assert_says("does not list 2 files");
+    scene.bare(["heal", "dst", "b"]).run().assert_code(0);
+    let restore = ["restore", "b", "dst", "--overwrite-policy", "always", "--include", "/edited"];
+    scene.bare(restore).run().assert_code(0);
+    assert_eq!(shell(&scene, "cat dst/rotten dst/edited"), "onetwo");
+    scene.copy(&[]).assert_code(0);
+    let run = scene.bare(["verify", "dst"]).run();
+    assert_eq!(run.assert_code(0).assert_prints(&["3 files as listed"]).err(), "");
 }
