@@ -54,6 +54,8 @@ pub struct Records<'a> {
     started: (Timestamp, Instant),
     pub(crate) report: Option<(ReportDestination, Mutex<Spool>)>,
     metrics: Option<Destination>,
+    /// The metrics of the run before this one.
+    metrics_before: OnceLock<Vec<u8>>,
     pub(crate) log: Option<Log>,
     detail: Detail,
     pub(crate) name: &'static str,
@@ -115,6 +117,7 @@ impl<'a> Records<'a> {
         let records = Self {
             report: or_refuse(report, &mut opened),
             metrics: or_refuse(metrics, &mut opened),
+            metrics_before: OnceLock::new(),
             page: or_refuse(page, &mut opened),
             signer: or_refuse(signer, &mut opened),
             signed: OnceLock::new(),
@@ -439,8 +442,9 @@ impl<'a> Records<'a> {
             }
         };
         let seconds = |time: Timestamp| time.as_millisecond() as f64 / 1e3;
-        // Without a file that was there, there is no last success to keep.
-        let before = place.read(1 << 20).unwrap_or_default();
+        // Without a file that was there, there is no last success to keep. What this run wrote before it was known how
+        // it ended is none either.
+        let before = self.metrics_before.get_or_init(|| place.read(1 << 20).unwrap_or_default());
         let metrics = MetricsFile {
             prefix,
             label,
@@ -448,7 +452,7 @@ impl<'a> Records<'a> {
             ended: seconds(Timestamp::now()),
             elapsed: self.started.1.elapsed().as_secs_f64(),
             rows,
-            before: &before,
+            before,
         };
         let text = metrics.text();
         place.write(|file| sys::write_all(file, text.as_bytes()))

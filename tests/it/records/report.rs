@@ -584,6 +584,11 @@ fn figures_for_prometheus() {
     scene.copy(&metrics).assert_code(1);
     metrics_are_clean(&scene, "m.prom");
     assert_eq!((last("exit_code"), last("last_success_timestamp_seconds")), (1.0, success));
+    // A run of which only the end failed is no success either.
+    scene.src.file("b", "xxxxx");
+    scene.output().remove("b");
+    scene.copy(&["--metrics", "m.prom", "--on-end", "/bin/false"]).assert_code(1);
+    assert_eq!((last("exit_code"), last("last_success_timestamp_seconds")), (1.0, success));
     let odd = scene.path("odd \"\\\n\u{e9}");
     scene.command_to(scene.src.root(), &odd, ["--metrics", "odd.prom"]).run().assert_code(0);
     metrics_are_clean(&scene, "odd.prom");
