@@ -161,20 +161,23 @@ fn labels_in_doubt(root: &Dir, path: &Path) -> Result<Option<Error>> {
 }
 
 impl ProvenTree {
-    /// Refuses a tree that is the newest generation at `path`, and has nothing of what is included by its path.
+    /// Refuses a tree that is the newest generation at `path`, and has nothing, or nothing of what is included by its
+    /// path.
     ///
     /// # Errors
     /// There is nothing; where older ones have it, the newest of these.
     pub fn refuse_lost(&self, path: &Path, include: &[String]) -> Result<()> {
         // That of a bag is the payload.
         let is_generation = self.source.parent() == Some(path) && self.manifest != path;
-        if !is_generation || named_paths(include).is_none() {
+        let is_empty = || self.manifest.metadata().is_ok_and(|list| list.len() == 0);
+        let is_named = named_paths(include).is_some();
+        if !is_generation || !is_named && !is_empty() {
             return Ok(());
         }
         let has_any = |tree: &Path| {
             let is_there =
                 |pattern: &String| tree.join(pattern.trim_matches('/')).symlink_metadata().is_ok();
-            include.iter().any(is_there)
+            if is_named { include.iter().any(is_there) } else { tree != self.source }
         };
         if has_any(&self.source) {
             return Ok(());
@@ -183,6 +186,13 @@ impl ProvenTree {
         let older = GenerationSet::read(&root, path)?.complete;
         let older = older.iter().rev().map(|name| path_of(path, *name)).find(|tree| has_any(tree));
         let finding = match older {
+            older if !is_named => format!(
+                "its newest generation lists no file, as its run found none{}",
+                older.map_or_else(String::new, |older| format!(
+                    "; an older one is brought back by its name: dircopy restore {} DST",
+                    typed(&older)
+                ))
+            ),
             Some(older) => format!(
                 "its newest generation has nothing that --include names; the newest that has it: dircopy restore {} DST{}",
                 typed(&older),

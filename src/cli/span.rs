@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use crate::{
     cli::args::copy::CopyArgs, cli::catalog::add_copied, cli::copy::CopyEnd,
     cli::copy::note_parity, cli::copy::protect, cli::session::Session, cli::show::Reporter,
-    cli::show::rows::typed, cli::words::OutputName, cli::words::is_on_named_disk, copy::CopyJob,
+    cli::show::rows::quoted, cli::words::OutputName, cli::words::is_on_named_disk, copy::CopyJob,
     copy::Ending, copy::OutputJob, copy::Report, error::Error, error::Result, event::Event,
     event::Observer, event::Progress, event::Stop, path::Shown, span::NextDisk, span::SpanDisk,
     span::Spanned, span::look_at_disks, span::span_over,
@@ -182,7 +182,8 @@ impl SpanCopy<'_> {
 
     /// Which disk is wanted, and what to type.
     fn words(&self, wanted: &NextDisk) -> String {
-        let command: Vec<String> = self.command.iter().map(|word| typed(Path::new(word))).collect();
+        let command: Vec<String> =
+            self.command.iter().map(|word| quoted(Path::new(word))).collect();
         format!(
             "next disk, please: {} ({}); then type: {}",
             Shown::path(&self.given[wanted.output]),

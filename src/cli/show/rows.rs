@@ -148,9 +148,16 @@ pub fn contents(number: u64, links: u64, specials: u64, bytes: u64) -> String {
     if number == 0 { text } else { format!("{text}, {}", size(bytes)) }
 }
 
-/// A path as it is typed in a command.
+/// A path as it is typed in a command, where it is not to be taken for an option.
 pub fn typed(path: &Path) -> String {
-    let text = Shown::path(path).to_string();
+    let is_like_option =
+        path != Path::new("-") && path.as_os_str().as_encoded_bytes().starts_with(b"-");
+    if is_like_option { quoted(&Path::new(".").join(path)) } else { quoted(path) }
+}
+
+/// A word of a command as it is typed.
+pub fn quoted(word: &Path) -> String {
+    let text = Shown::path(word).to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/\\._-+=:@%,{}".contains(c);
     match text.chars().all(is_plain) || text.starts_with('"') {
         true => text,

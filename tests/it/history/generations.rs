@@ -450,3 +450,20 @@ fn a_source_that_was_emptied_is_a_generation_by_hand_alone() {
     assert_eq!(names.len(), 2);
     assert!(!scene.dst.join(&names[1]).join("file").exists());
 }
+
+/// A generation of nothing is one: which older one has something is told.
+#[test]
+fn a_newest_generation_that_is_empty_is_told_as_that() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    night(&scene, &[], 0);
+    let older = generations(&scene).pop().unwrap();
+    scene.src.remove("a");
+    scene.copy(&["--generations", "--allow-empty", "--max-delete", "1"]);
+    let run = scene.bare(["restore", "dst", "back"]).run();
+    let older = older.file_name().unwrap().to_str().unwrap();
+    run.assert_code(2).assert_says("its newest generation lists no file").assert_says(&format!(
+        "an older one is brought back by its name: dircopy restore dst/{older} DST"
+    ));
+    scene.bare(["restore", &format!("dst/{older}"), "back"]).run().assert_code(0);
+}

@@ -165,7 +165,19 @@ fn the_first_copy_says_how_it_is_checked() {
     run.assert_code(0).assert_prints(&["to check    dircopy verify c d"]);
 }
 
-/// What is left says which policy would not leave it.
+/// A directory that is called like an option is none in a command that is printed.
+#[test]
+fn a_printed_command_has_no_directory_as_an_option() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    scene.bare(["src", "./-e", "./-f"]).run().assert_code(0);
+    shell(&scene, "rm ./-e/a");
+    let run = scene.bare(["verify", "--", "-e", "-f"]).run();
+    run.assert_code(4).assert_prints(&["1 bad file: dircopy heal ./-e ./-f"]);
+    scene.bare(["heal", "./-e", "./-f"]).run().assert_code(0);
+}
+
+/// What is left says what brings over the source's.
 #[test]
 fn what_is_left_names_the_policy() {
     let scene = scene();
