@@ -16,11 +16,11 @@ use crate::{
     io::HashedFrom, io::ReadBack, parity::AllUnfit, parity::Bins, parity::MOST_SUMS, parity::Means,
     parity::ParityDir, parity::ParityIndex, parity::ParityReport, parity::Share, parity::Unfit,
     parity::Wanted, path::RelPath, staged::refuse_moved, state::Missing, state::PrivateDir, sys,
-    sys::Dir, sys::DirListing, sys::Medium, sys::stat::Kind, tree::LastDir, tree::Patience,
-    tree::pass::EntryBelow, tree::pass::each_below, verify::Checked, verify::Finding,
-    verify::FindingObserver, verify::Findings, verify::ManifestLine, verify::ManifestLines,
-    verify::Meaning, verify::PartOf, verify::Target, verify::Verdict, verify::VerifyJob,
-    verify::VerifyReport, verify::expand,
+    sys::Dir, sys::DirListing, sys::Medium, sys::is_on_turning_disk, sys::stat::Kind,
+    tree::LastDir, tree::Patience, tree::pass::EntryBelow, tree::pass::each_below, verify::Checked,
+    verify::Finding, verify::FindingObserver, verify::Findings, verify::ManifestLine,
+    verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Target, verify::Verdict,
+    verify::VerifyJob, verify::VerifyReport, verify::expand,
 };
 
 /// The share of parity where none is asked for.
@@ -171,10 +171,12 @@ impl Protecting<'_> {
         let warn = |error| listen(self.target, &Finding::Warning(error));
         let index = ParityIndex::load(dir, &is_to_stop, &warn)?;
         let before = index.sets.iter().filter_map(|set| set.share).max();
+        let root = self.target.handle()?;
         let means = Means {
-            root: self.target.handle()?,
+            root,
             share: self.share.or(before).unwrap_or(USUAL),
             memory: MOST_SUMS,
+            turns: is_on_turning_disk(root),
             is_to_stop: &is_to_stop,
             on_read: &on_read,
         };

@@ -118,6 +118,8 @@ impl Maker {
             root: &self.root,
             share: self.share,
             memory: MOST_SUMS,
+            // What it reads is in memory.
+            turns: false,
             is_to_stop: &|| self.stop.is_requested(),
             on_read: &|_| (),
         };

@@ -17,12 +17,22 @@ use super::{
     field::constants, pass::Pass, taken::FileSums, taken::ListedDigests, taken::SliceSums,
 };
 
-/// Recovery slices in memory, and …
-pub const MOST_SUMS: u64 = 176 << 20;
+/// Bytes of recovery slices in memory: at 5 % those of a file of 4 GiB, the longest on many cards, so that it is read
+/// once. …
+pub const MOST_SUMS: u64 = 206 << 20;
 
-/// … slices that are read while those before them are added. There are two of them, and vector tables beside: 256 MiB
-/// in all are what is promised.
-pub const MOST_BATCH: usize = 32 << 20;
+/// … What is read while what was read before is added, twice, and vector tables beside: 256 MiB in all are what is
+/// promised.
+pub const LEAST_BATCH: u64 = 20 << 20;
+
+/// As much where recovery slices leave room for it.
+const MOST_BATCH: u64 = 64 << 20;
+
+/// Bytes that are read at a time, beside so many of recovery slices.
+pub const fn batch(sums: u64) -> u64 {
+    let batch = LEAST_BATCH + MOST_SUMS.saturating_sub(sums) / 2;
+    if batch < MOST_BATCH { batch } else { MOST_BATCH }
+}
 
 /// The longest part of a slice that is read at once.
 pub const MOST_PIECE: u64 = 16 << 20;
@@ -83,6 +93,8 @@ pub struct Means<'a> {
     pub share: Share,
     /// Bytes of recovery slices in memory: [`MOST_SUMS`].
     pub memory: u64,
+    /// True if the files are on a disk that turns: one is read after the other.
+    pub turns: bool,
     pub is_to_stop: &'a (dyn Fn() -> bool + Sync),
     /// Is told how many bytes were read.
     pub on_read: &'a (dyn Fn(u64) + Sync),

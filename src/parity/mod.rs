@@ -474,6 +474,7 @@ mod parity_tests {
             root: &dir,
             share: Share(100),
             memory,
+            turns: false,
             is_to_stop: &|| false,
             on_read: &|_| (),
         };
@@ -509,7 +510,14 @@ mod parity_tests {
             let file = fs::File::options().append(true).open(root.path().join("f0")).unwrap();
             let touch = |_| file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
             let (is_to_stop, share) = (&|| false, Share(100));
-            let means = Means { root: &dir, share, memory, is_to_stop, on_read: &touch };
+            let means = Means {
+                root: &dir,
+                share,
+                memory,
+                turns: memory == 1,
+                is_to_stop,
+                on_read: &touch,
+            };
             let parity = ParityDir::make(&dir, root.path()).unwrap();
             let mut unfit = AllUnfit::new();
             parity.add(&wanted, &means, &mut unfit).unwrap();

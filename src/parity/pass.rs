@@ -7,18 +7,15 @@ use std::{collections::VecDeque, fs::File, ops::Range};
 use crate::sys::{Dir, Medium, stat::Stat};
 use crate::tree::LastDir;
 
-use super::make::{AllUnfit, MOST_BATCH, Means, PlannedSet, Unfit};
+use super::make::{AllUnfit, Means, PlannedSet, Unfit, batch};
 use super::{field::power, packets::SetFile, sums::Term};
 
 /// Bytes of products between two looks whether the run is to stop: half a second on two cores.
 const MOST_PRODUCTS: u64 = 1 << 32;
 
-/// Large files that are read in turn, …
+/// Large files that are read in turn, each for its share of a batch: 10 MiB at least, for which a disk that takes 8 ms
+/// to go to the other reads 70 ms. Where it is known that it turns it stays with one: one MD5 keeps up with it.
 const SIDE_BY_SIDE: usize = 2;
-
-/// … so many bytes of one before the other, or fewer where there is less memory: a disk that takes 8 ms to go to the
-/// other reads for 112 ms meanwhile.
-const STRETCH: u64 = MOST_BATCH as u64 / SIDE_BY_SIDE as u64;
 
 /// Which part of which slice something is.
 #[derive(Clone, Copy, Debug)]
@@ -67,8 +64,10 @@ pub struct Pass<'a> {
     plan: &'a PlannedSet,
     means: &'a Means<'a>,
     column: Range<u64>,
-    /// Bytes of a slice that are read at once.
+    /// Bytes of a slice that are read at once, …
     width: u64,
+    /// … and of a batch.
+    most: u64,
     /// What each slice is multiplied by for the second recovery slice; nothing where only sums are made.
     bases: &'a [u16],
     last: LastDir,
@@ -89,7 +88,9 @@ impl<'a> Pass<'a> {
         bases: &'a [u16],
     ) -> Self {
         let (last, open, spare) = (LastDir::default(), VecDeque::new(), Vec::new());
-        Self { plan, means, width, bases, last, column, turn: 0, open, spare }
+        let rows = if bases.is_empty() { 0 } else { plan.recovery() as u64 };
+        let most = batch(rows * width).min(MOST_PRODUCTS / rows.max(1));
+        Self { plan, means, width, most, bases, last, column, turn: 0, open, spare }
     }
 
     /// Reads everything. `work` is done on each batch, and has to call what reads the next one.
@@ -106,9 +107,8 @@ impl<'a> Pass<'a> {
     /// The next parts, with what they are multiplied by for each recovery slice.
     fn batch(&mut self, unfit: &mut AllUnfit) -> Batch {
         let rows = if self.bases.is_empty() { 0 } else { self.plan.recovery() as u32 };
-        let most = MOST_BATCH.min((MOST_PRODUCTS / u64::from(rows.max(1))) as usize);
         let (mut batch, mut weight) = (Batch::default(), 0);
-        while weight < most
+        while weight < self.most as usize
             && let Some((place, bytes)) = self.next(unfit)
         {
             let factors: Vec<u16> =
@@ -155,11 +155,12 @@ impl<'a> Pass<'a> {
 
     /// Puts the file first that is read next: another one if that had its stretch, or the next that can be opened.
     fn choose(&mut self, unfit: &mut AllUnfit) {
-        let most = STRETCH.min(self.means.memory);
+        let side_by_side = if self.means.turns { 1 } else { SIDE_BY_SIDE };
+        let most = (self.most / side_by_side as u64).min(self.means.memory);
         if self.open.front().is_some_and(|open| open.stretch < most) {
             return;
         }
-        while self.open.len() < SIDE_BY_SIDE
+        while self.open.len() < side_by_side
             && let Some(&number) = self.plan.reading.get(self.turn)
         {
             self.turn += 1;

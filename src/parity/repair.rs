@@ -16,7 +16,7 @@ use crate::{
 use super::{
     JoinedFiles,
     field::{Solution, constants, power, product, solve},
-    make::{MOST_BATCH, MOST_PIECE, MOST_SUMS, zeros},
+    make::{LEAST_BATCH, MOST_PIECE, MOST_SUMS, zeros},
     packets::{PAGE, RecoverySlice, SetFile, SetFiles, StoredSet, Sum},
     sums::{Sums, Term},
 };
@@ -159,7 +159,7 @@ impl<'a> Repair<'a> {
             let mut recovery = self.solution.equations.iter().enumerate();
             loop {
                 let (mut terms, mut weight) = (Vec::new(), 0);
-                while weight < MOST_BATCH && !is_to_stop() {
+                while weight < LEAST_BATCH as usize && !is_to_stop() {
                     let term = match slices.find(|(slice, _)| self.place(*slice).is_none()) {
                         Some((number, (file, slice))) => {
                             self.good(number, reader.part(file, slice, part.clone()))?
