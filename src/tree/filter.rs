@@ -1,6 +1,8 @@
 //! The filter for entries of the source: `--include` and `--exclude`, with the patterns of gitignore(5).
 
-use std::{fmt, fmt::Write, sync::Arc, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed};
+use std::{
+    fmt, fmt::Write, iter, sync::Arc, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed,
+};
 
 use regex::{bytes::RegexSet, bytes::RegexSetBuilder};
 use serde::{Deserialize, Serialize};
@@ -368,18 +370,19 @@ impl Filter {
     /// An `--include` that names one path, which the patterns before it leave in: it excepts nothing, and behind them
     /// it does not choose that path alone either.
     pub fn idle_name(&self) -> Option<&Pattern> {
-        let rules = &self.0.as_ref().filter(|rules| !rules.closed)?.rules;
+        let rules = self.0.as_ref().filter(|rules| !rules.closed)?;
         let is_idle = |(at, rule): &(usize, &Rule)| {
             let named = matches!(rule.pattern, Pattern::Include(_)) && rule.includes;
             let path = named.then(|| named_path(rule.pattern.text())).flatten();
-            let before: Vec<Pattern> =
-                rules.iter().take(*at).map(|it| it.pattern.clone()).collect();
-            path.zip(Self::new(&before).ok()).is_some_and(|(path, before)| {
-                let as_dir = before.judge(path.as_bytes(), true, Inclusion::In);
-                as_dir == Inclusion::In && !before.leaves_out(&path)
+            let is_out = |path: &RelPath, is_dir| rules.is_out_before(*at, path.as_bytes(), is_dir);
+            path.is_some_and(|path| {
+                let above =
+                    |path: &RelPath| path.split().map(|(dir, _)| dir).filter(|it| !it.is_root());
+                let mut dirs = iter::successors(Some(path.clone()), above);
+                !is_out(&path, false) && !dirs.any(|dir| is_out(&dir, true))
             })
         };
-        rules.iter().enumerate().find(is_idle).map(|(_, rule)| &rule.pattern)
+        rules.rules.iter().enumerate().find(is_idle).map(|(_, rule)| &rule.pattern)
     }
 
     /// The patterns because of which nothing that was judged so far is in or out: nothing matches them, later
@@ -406,6 +409,14 @@ fn named_path(pattern: &str) -> Option<RelPath> {
 }
 
 impl Rules {
+    /// True if the rules before that of the number `end` leave a path out.
+    fn is_out_before(&self, end: usize, path: &[u8], is_dir: bool) -> bool {
+        let matched = self.globs.matches(path);
+        let mut matching = matched.iter().rev().filter(|at| *at < end);
+        let decides = |at| self.rules.get(at).filter(|it: &&Rule| is_dir || !it.only_dirs);
+        matching.find_map(decides).is_some_and(|last| !last.includes)
+    }
+
     fn judge(&self, path: &[u8], is_dir: bool, parent: Inclusion) -> Inclusion {
         let matched = self.globs.matches(path);
         let mut matching = matched

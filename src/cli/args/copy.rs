@@ -454,7 +454,8 @@ pub fn parse_glob(text: &str) -> Result<String, String> {
 /// refused.
 pub fn filter(patterns: &[Pattern], policy: Policy) -> Result<Filter, String> {
     let filter = Filter::new(patterns)?;
-    match filter.idle_name().filter(|_| policy == Policy::Always) {
+    let all = policy == Policy::Always;
+    match all.then(|| filter.idle_name()).flatten() {
         Some(pattern) => Err(format!(
             "{pattern} makes no difference behind patterns that do not leave it out, and --overwrite-policy always would \
              replace all other files too; to replace that one alone, list its name: --files-from FILE"
