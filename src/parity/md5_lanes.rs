@@ -196,8 +196,8 @@ impl WideWork for Taking<'_> {
     }
 }
 
-/// What takes in runs of blocks, as long as each other, of so many series. No function that is handed over: the compiler
-/// would not compile that for wide registers.
+/// What takes in runs of blocks, as long as each other, of so many series. No function that is handed over: that would
+/// not be compiled for wide registers.
 trait Take<const N: usize> {
     fn take(states: &mut [State; N], runs: [&[Block]; N]);
 }
