@@ -2,7 +2,7 @@
 //! while the next one is read. A batch has parts of two files, where these are large, because their MD5s take half the
 //! time side by side.
 
-use std::{collections::VecDeque, fs::File, ops::Range};
+use std::{collections::BTreeMap, collections::VecDeque, fs::File, ops::Range};
 
 use crate::sys::{Dir, Medium, stat::Stat};
 use crate::tree::LastDir;
@@ -42,9 +42,13 @@ impl Batch {
         self.places.iter().zip(&self.terms).map(|(place, term)| (place, &term.bytes[..]))
     }
 
-    /// The same without those that are behind the end of a file.
-    pub fn each_of_file(&self) -> impl Iterator<Item = (&Place, &[u8])> {
-        self.each().filter(|(_, bytes)| !bytes.is_empty())
+    /// What was read of each file, in its order, without what is behind the end of one.
+    pub fn of_files(&self) -> BTreeMap<usize, Vec<&[u8]>> {
+        let mut pieces = BTreeMap::<usize, Vec<&[u8]>>::new();
+        for (place, bytes) in self.each().filter(|(_, bytes)| !bytes.is_empty()) {
+            pieces.entry(place.file).or_default().push(bytes);
+        }
+        pieces
     }
 }
 

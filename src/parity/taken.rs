@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use crate::hash::Hasher;
+use crate::hash::{Backend, Hasher};
 
 use super::make::{AllUnfit, PlannedSet, Unfit, zeros};
 use super::packets::{SetFile, SliceSum};
@@ -22,13 +22,9 @@ impl FileSums {
     }
 
     pub fn take(&mut self, batch: &Batch, files: &[SetFile]) {
-        let mut pieces = BTreeMap::<usize, Vec<&[u8]>>::new();
-        for (place, bytes) in batch.each_of_file() {
-            pieces.entry(place.file).or_default().push(bytes);
-            self.taken[place.file] += bytes.len() as u64;
-        }
-        let parts = pieces.into_iter().map(|(series, pieces)| {
+        let parts = batch.of_files().into_iter().map(|(series, pieces)| {
             let size = files[series].size;
+            self.taken[series] += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
             let end = (self.taken[series] == size).then_some(size);
             Part { series, pieces, zeros: 0, end }
         });
@@ -45,30 +41,44 @@ impl FileSums {
     }
 }
 
-/// The digests that files are listed by.
+/// A digest under way.
+struct Running {
+    hasher: Hasher,
+    /// Bytes that were taken.
+    taken: u64,
+}
+
+/// The digests that files are listed by, of as many side by side as a batch has parts of.
 #[derive(Default)]
 pub struct ListedDigests {
-    /// The files under way: their numbers, what was taken of them, and their digests so far.
-    under_way: Vec<(usize, u64, Hasher)>,
+    under_way: BTreeMap<usize, Running>,
     done: Vec<(usize, Hasher)>,
 }
 
 impl ListedDigests {
     pub fn take(&mut self, batch: &Batch, files: &[SetFile]) {
-        for (place, bytes) in batch.each_of_file() {
-            let file = &files[place.file];
-            let known = self.under_way.iter().position(|(number, ..)| *number == place.file);
-            let (number, taken, mut hasher) = match known {
-                Some(at) => self.under_way.swap_remove(at),
-                None => {
-                    let algorithm = file.listed.map(|listed| listed.digest.algorithm());
-                    (place.file, 0, algorithm.unwrap_or_default().start())
-                }
-            };
-            hasher.update(bytes);
-            match taken + bytes.len() as u64 {
-                taken if taken == file.size => self.done.push((number, hasher)),
-                taken => self.under_way.push((number, taken, hasher)),
+        let pieces = batch.of_files();
+        for number in pieces.keys() {
+            self.under_way.entry(*number).or_insert_with(|| {
+                let algorithm = files[*number].listed.map(|listed| listed.digest.algorithm());
+                Running { hasher: algorithm.unwrap_or_default().start(), taken: 0 }
+            });
+        }
+        let most = pieces.values().map(Vec::len).max().unwrap_or_default();
+        for turn in 0..most {
+            let next = self.under_way.iter_mut().filter_map(|(number, running)| {
+                let bytes = *pieces.get(number)?.get(turn)?;
+                running.taken += bytes.len() as u64;
+                Some((&mut running.hasher, bytes))
+            });
+            Hasher::update_together(Backend::best(), next.collect());
+        }
+        for number in pieces.into_keys() {
+            let is_whole = |it: &Running| it.taken == files[number].size;
+            if self.under_way.get(&number).is_some_and(is_whole)
+                && let Some(running) = self.under_way.remove(&number)
+            {
+                self.done.push((number, running.hasher));
             }
         }
     }
