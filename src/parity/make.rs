@@ -23,7 +23,7 @@ pub const MOST_SUMS: u64 = 206 << 20;
 
 /// … What is read while what was read before is added, twice, and vector tables beside: 256 MiB in all are what is
 /// promised.
-pub const LEAST_BATCH: u64 = 20 << 20;
+pub const LEAST_BATCH: u64 = 18 << 20;
 
 /// As much where recovery slices leave room for it.
 const MOST_BATCH: u64 = 64 << 20;
