@@ -1,9 +1,9 @@
 //! A check by `dircopy verify`, `dirverify`, `dircopy heal` or `dircopy protect`, from its arguments to its exit code.
 
 use std::sync::{Arc, Mutex, atomic::AtomicBool, atomic::AtomicU64, atomic::Ordering::Relaxed};
-use std::{ffi::OsString, fs::File, io, io::BufWriter, io::Write, path::Path, path::PathBuf};
+use std::{ffi::OsString, fs::File, io::BufWriter, io::Write, path::Path, path::PathBuf};
 
-use crate::cli::record::files::{close_to_others, may_be_another, open_to_append};
+use crate::cli::record::files::{close_if_another, open_ours_to_append};
 use crate::cli::record::task::{Content, RecordOptions, RunResult, Task};
 use crate::error::Deed;
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     error::Result, event::Observer, event::Progress, event::Stop, heal::ProtectJob,
     manifest::read::escape, span::FoundInIndex, span::OpenSpan, span::SpanCheck,
     span::is_empty_disk, state::DatedName, state::LATEST, state::UNFINISHED, sys, sys::Dir,
-    sys::PlainUse, sys::Uninterrupted, verify::DirProof, verify::Finding, verify::FindingObserver,
+    sys::Uninterrupted, verify::DirProof, verify::Finding, verify::FindingObserver,
     verify::MergeJob, verify::Rival, verify::Target, verify::Verdict, verify::VerifyJob,
     verify::VerifyReport,
 };
@@ -510,15 +510,8 @@ impl ListForm {
         }
     }
 
-    /// True if the `list` at `path` has nothing in it, or begins as one of this form about what this check may find.
-    fn is_of(self, check: &VerifyJob, list: &File, path: &Path) -> io::Result<bool> {
-        let there = sys::open_plain(path, PlainUse::Read)?;
-        if Dir::stat_file(&there)?.id != Dir::stat_file(list)?.id {
-            return Ok(false);
-        }
-        let mut begin = vec![0; 1 << 16];
-        let read = sys::read_at(&there, &mut begin, 0)?;
-        begin.truncate(read);
+    /// True if a list with this beginning is one of this form about what this check may find.
+    fn begins(self, begin: &[u8], check: &VerifyJob) -> bool {
         let is_below = |root: &Path| {
             // Paths below here have no beginning of their own, and any line may be one.
             let root = if root.as_os_str() == "." { Path::new("") } else { root };
@@ -530,13 +523,12 @@ impl ListForm {
                 _ => !escaped.is_empty() && begin.starts_with(&escaped),
             }
         };
-        Ok(match self {
-            _ if begin.is_empty() => true,
+        match self {
             ListForm::Json => begin.starts_with(br#"{"event":""#),
             _ => check
                 .specs()
                 .is_ok_and(|specs| specs.iter().any(|spec| is_below(&spec.names_start_at()))),
-        })
+        }
     }
 }
 
@@ -549,15 +541,11 @@ struct FailedList {
 
 impl FailedList {
     fn create(path: &Path, null: bool, check: &VerifyJob) -> Result<Self> {
-        let (file, form) = (open_to_append("make", path)?, ListForm::of(path, null));
-        if may_be_another(&file, path) {
-            if !form.is_of(check, &file, path).deed("make", path)? {
-                let finding = "it is there and is no list of what failed in this check, and others may write to its \
-                               directory, who can have given it this name: give another name, or remove it first";
-                return Err(Error::finding("replace", path, finding));
-            }
-            close_to_others(&file).deed("make", path)?;
-        }
+        let form = ListForm::of(path, null);
+        let is_none = "is no list of what failed in this check";
+        let is_ours = |begin: &[u8]| form.begins(begin, check);
+        let file = open_ours_to_append("make", path, is_none, is_ours)?;
+        close_if_another(&file, path).deed("make", path)?;
         if file.metadata().is_ok_and(|it| it.is_file()) {
             file.set_len(0).deed("make", path)?;
         }

@@ -131,18 +131,60 @@ pub fn open_to_append(deed: &'static str, path: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// The same, and where others may write to its directory, or above it, a file is refused that has something in it and
+/// does not begin as one that `is_ours`: they can give this name to any file of this user's. `is_none` says in messages
+/// what it is not.
+///
+/// # Errors
+/// Those above, and that.
+pub fn open_ours_to_append(
+    deed: &'static str,
+    path: &Path,
+    is_none: &str,
+    is_ours: impl FnOnce(&[u8]) -> bool,
+) -> Result<File> {
+    let file = open_to_append(deed, path)?;
+    if !may_be_another(&file, path) {
+        return Ok(file);
+    }
+    let begin = begin_of(&file, path).deed(deed, path)?;
+    if begin.as_ref().is_some_and(|begin| begin.is_empty() || is_ours(begin)) {
+        return Ok(file);
+    }
+    let finding = format!(
+        "it is there and {is_none}, and others may write to its directory, who can have given it this name: give another \
+         name, or remove it first"
+    );
+    Err(Error::finding(deed, path, finding))
+}
+
+/// The beginning of the `file` at `path`, which was opened for appending alone; `None` if another one is there by now.
+fn begin_of(file: &File, path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let there = sys::open_plain(path, PlainUse::Read)?;
+    if Dir::stat_file(&there)?.id != Dir::stat_file(file)?.id {
+        return Ok(None);
+    }
+    let mut begin = vec![0; 1 << 16];
+    let read = sys::read_at(&there, &mut begin, 0)?;
+    begin.truncate(read);
+    Ok(Some(begin))
+}
+
 /// True if another user may have given its name to the `file` at `path`, which was opened for appending: it may be any
 /// file of this user's.
-pub fn may_be_another(file: &File, path: &Path) -> bool {
+fn may_be_another(file: &File, path: &Path) -> bool {
     let dir = || Dir::open_named(directory_of(path))?.keeps_names_by_path();
     Dir::stat_file(file).is_ok_and(|stat| stat.kind == Kind::File) && !dir().unwrap_or(false)
 }
 
-/// Closes a file to others, as one is that is made.
+/// Closes a file that was opened so to others, as one is that is made, where another user may have given it its name.
 ///
 /// # Errors
 /// The system's.
-pub fn close_to_others(file: &File) -> io::Result<()> {
+pub fn close_if_another(file: &File, path: &Path) -> io::Result<()> {
+    if !may_be_another(file, path) {
+        return Ok(());
+    }
     let stat = Dir::stat_file(file)?;
     sys::let_read(file, |_| stat.mode & 0o600)
 }

@@ -83,9 +83,7 @@ impl Log {
     /// Appends to the file at `path`, which is made if it is missing.
     pub fn open(path: &Path, json: bool) -> Result<Self> {
         let file = open(path)?;
-        if files::may_be_another(&file, path) {
-            files::close_to_others(&file).deed(DEED, path)?;
-        }
+        files::close_if_another(&file, path).deed(DEED, path)?;
         let (file, path) = (Mutex::new(file), path.to_path_buf());
         Ok(Self { file, path, json, lost: OnceLock::new() })
     }
@@ -117,7 +115,14 @@ impl Log {
 }
 
 fn open(path: &Path) -> Result<File> {
-    files::open_to_append(DEED, path)
+    files::open_ours_to_append(DEED, path, "is no log of dircopy", begins_log)
+}
+
+/// True if a file with this beginning is a log, of text or of JSON: a run may go on in the other form.
+fn begins_log(begin: &[u8]) -> bool {
+    let word = begin.split(|byte| *byte == b' ').next().and_then(|it| str::from_utf8(it).ok());
+    let is_time = |word: &str| word.parse().is_ok_and(|time| stamp(time) == word);
+    word.is_some_and(is_time) || begin.starts_with(br#"{"log_version":"#)
 }
 
 fn cannot(path: &Path, error: io::Error) -> Error {

@@ -278,3 +278,37 @@ fn reports_of_other_users_stay_and_push_out_none() {
         assert_eq!((of("root").lines().count(), of("1001").lines().count()), (own, 3));
     }
 }
+
+/// They can give the name of the log to what this user's other programs keep, too.
+#[test]
+fn what_is_no_log_is_not_appended_to() {
+    need!(Root);
+    let scene = scene();
+    scene.copy(&["-q"]).assert_code(0);
+    shell(&scene, "mkdir up up/below; chown 1001 up");
+    for log in ["up/log", "up/below/log"] {
+        for args in [&["src", "dst"][..], &["src", "dst", "--dry-run"], &["dst"]] {
+            for (old, code) in [
+                ("#!/bin/sh\n", 2),
+                ("2026-01-01 12:00:00 of another program\n", 2),
+                ("", 0),
+                ("2026-01-01T12:00:00.000Z dircopy: ended\n", 0),
+                ("{\"log_version\":1,\"time\":\"2026-01-01T12:00:00.000Z\"}\n", 0),
+            ] {
+                scene.tree(".").file(log, old);
+                let run = scene.bare(args.iter().chain(&["--log", log]));
+                let run = if args.len() == 1 { run.dirverify() } else { run }.run();
+                run.assert_code(code);
+                let now = scene.tree(".").read(log);
+                assert!(now.starts_with(old.as_bytes()), "{log} {old}");
+                if code == 2 {
+                    run.assert_says(&format!("{log}: it is there and is no log of dircopy"));
+                    assert_eq!(now.len(), old.len());
+                }
+            }
+        }
+    }
+    // Where nobody else may write, a file is what its user calls it.
+    scene.tree(".").file("log", "notes\n");
+    scene.copy(&["--log", "log"]).assert_code(0);
+}
