@@ -61,13 +61,13 @@ use std::{path::Path, path::PathBuf, sync::Arc, time::Instant};
 use crate::{
     error::Error, error::Result, event::Observer, event::Progress, event::Stop, hash::Backend,
     hash::Sha256, hash::hasher::refuse_miscomputing, io::LinkReads, io::link_check::Helpers,
-    manifest::archive::mhl::is_chain, state::Missing, state::PrivateDir, state::plugs::Replugged,
-    sys, sys::Dir, tree::Patience, verify::bag::BagNames, verify::finding::count,
-    verify::late::LateReading, verify::lines::LinesRead, verify::lines::seen::ListedRoot,
-    verify::lines::shards::LinesWanted, verify::scrub::Scrub, verify::several::CheckedTrees,
-    verify::shards::ShardNotes, verify::shards::ShardRun, verify::shards::only_as_a_whole,
-    verify::shared::SharedReads, verify::unlisted::ListedNames, verify::work::Checker,
-    verify::work::linked::LinkChecker, verify::work::linked::MadeStates,
+    manifest::archive::mhl::is_chain, staged::refuse_moved, state::Missing, state::PrivateDir,
+    state::plugs::Replugged, sys, sys::Dir, tree::Patience, verify::bag::BagNames,
+    verify::finding::count, verify::late::LateReading, verify::lines::LinesRead,
+    verify::lines::seen::ListedRoot, verify::lines::shards::LinesWanted, verify::scrub::Scrub,
+    verify::several::CheckedTrees, verify::shards::ShardNotes, verify::shards::ShardRun,
+    verify::shards::only_as_a_whole, verify::shared::SharedReads, verify::unlisted::ListedNames,
+    verify::work::Checker, verify::work::linked::LinkChecker, verify::work::linked::MadeStates,
     verify::work::threads::Collector, verify::work::threads::Threads,
     verify::work::worker::Division,
 };
@@ -270,10 +270,10 @@ impl VerifyJob {
         self.shard.as_ref().map(|shard| LinesWanted::Of(shard.shard))
     }
 
-    /// The checks that need all lines: that each was answered, which replica has the good file, and which
-    /// files are not listed.
+    /// The checks that need all lines: that each was answered, which replica has the good file, which
+    /// files are not listed, and that each directory is still at its path.
     fn finish(&self, read: LinesRead, bags: &[Bag], collector: &mut Collector<'_>, stop: &Stop) {
-        let LinesRead { given, listed, manifests, reread, .. } = read;
+        let LinesRead { given, listed, roots, manifests, reread, .. } = read;
         let answered = collector.answered();
         let nowhere = Arc::new(Target::none());
         if given != answered && !stop.is_requested() {
@@ -313,6 +313,7 @@ impl VerifyJob {
         for root in listed.iter().filter(|root| !is_bag(root) && !is_chained(root)) {
             unlisted::search(root, &names, stop, |finding| collector.tell(&root.target, finding));
         }
+        roots.iter().for_each(|root| tell_moved(root, collector));
     }
 
     /// Keeps other runs away from what is scrubbed: a copy that replaces files meanwhile would make them
@@ -405,6 +406,14 @@ impl VerifyJob {
             large_together: self.from == ReadFrom::Cache,
             workers: self.jobs.unwrap_or(workers).max(1),
         }
+    }
+}
+
+/// Tells of a directory that is not at its path any more: what was found is of another one than is there now.
+fn tell_moved(target: &Target, collector: &mut Collector<'_>) {
+    let looked = target.handle().and_then(|root| refuse_moved(root, &target.root));
+    if let Err(moved) = looked {
+        collector.tell(target, Finding::Broken(moved.of_deed("check")));
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
     io::{HashedFrom, ReadBack},
     manifest::archive::bag,
     path::RelPath,
+    staged::refuse_moved,
     state::private_dir::NAME,
     state::{Belief, KeptPayload, Knowledge, NotePlace, PrivateDir, Row, plugs::KnownPlugs},
     sys::{self, Dir, Medium, stat::Identity, stat::Kind, stat::Stat},
@@ -147,7 +148,7 @@ impl<'a> Source<'a> {
         Ok((seen, failed))
     }
 
-    /// Reads all files. One that cannot be read, or was changed meanwhile, is told and counted.
+    /// Reads all files. What cannot be read, was changed meanwhile, or is not at its path any more is told and counted.
     ///
     /// # Errors
     /// What is sorted cannot be kept.
@@ -183,6 +184,8 @@ impl<'a> Source<'a> {
         if now != read && !observer.stop.is_requested() {
             fail(&changed(self.path, "while it was read"));
         }
+        let moved = refuse_moved(&self.root, self.path).err();
+        moved.into_iter().for_each(|moved| fail(&moved.of_deed(DEED)));
         (report.bytes, report.failed) = (bytes, failures);
         Ok(())
     }

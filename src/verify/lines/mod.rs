@@ -33,6 +33,8 @@ pub struct LinesRead {
     pub given: u64,
     /// The names that are listed, where they are asked for.
     pub listed: Vec<ListedRoot>,
+    /// Each directory that names start at, with any of its manifests.
+    pub roots: Vec<Arc<Target>>,
     /// The identities of the manifests.
     pub manifests: Vec<Identity>,
     /// The manifests, to be read once more, where that is asked for.
@@ -116,6 +118,10 @@ impl LineReader<'_> {
         let FoundManifest { manifest, id, is_recorded, unfinished, rivals, others, misnamed } =
             found;
         done.manifests.push(id);
+        let is_same = |it: &Arc<Target>| it.root_id == target.root_id && it.root == target.root;
+        if !done.roots.iter().any(is_same) {
+            done.roots.push(Arc::clone(&target));
+        }
         if let Some(name) = unfinished {
             self.tell(&target, Finding::Unfinished(name));
         }

@@ -461,6 +461,17 @@ fn a_card_that_changes_meanwhile_is_not_covered() {
     }
 }
 
+/// Whoever may write above a card can give its name to another directory while it is read, and back.
+#[test]
+fn another_card_at_its_path_is_not_covered() {
+    need!(Root, Mount);
+    let change = "umount -l src; echo only >src/take";
+    let run = asked_meanwhile(change);
+    run.assert_code(1)
+        .assert_says("cannot take for covered src: it was unmounted, moved or replaced meanwhile");
+    assert!(!run.out().contains("may be erased"), "{}", run.out());
+}
+
 /// A place was looked at first, and the card is read for hours after it.
 #[test]
 fn a_place_that_changes_meanwhile_makes_nothing_covered() {

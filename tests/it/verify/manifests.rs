@@ -674,3 +674,28 @@ fn what_is_no_list_of_what_failed_is_not_emptied() {
         shell(&scene, &format!("rm {list}"));
     }
 }
+
+/// What was read of another directory says nothing of the one that is at the path by now.
+#[test]
+fn a_tree_that_is_exchanged_meanwhile_is_told() {
+    need!(Strace);
+    for (args, code) in [
+        (&["verify", "dst"][..], 1),
+        (&["verify", "dst", "good"], 1),
+        (&["verify", "--manifest", "dst/list", "--root", "dst"], 1),
+        (&["verify", "dst", "--max-bytes", "1G"], 1),
+    ] {
+        let scene = copied();
+        shell(
+            &scene,
+            "cp -a dst good; cp dst/*.sha256sum dst/list; mkdir other; echo rot >other/a",
+        );
+        let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1");
+        let strace = strace.exactly_on(scene.path("dst/a"));
+        let run = strace.run_stopped(scene.bare(args), || {
+            shell(&scene, "mv dst aside; mv other dst");
+        });
+        run.assert_code(code);
+        run.assert_says("cannot check dst: it was unmounted, moved or replaced meanwhile");
+    }
+}
