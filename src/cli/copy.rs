@@ -435,8 +435,12 @@ fn remove(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), 
         }
     }
     let mut tell = |event: Event<'_>| {
-        if let Event::GenerationRemoved(name) = event {
-            console.out(&format!("moved {} to the trash", Shown::bytes(name)));
+        if let Event::GenerationRemoved(name, source) = event {
+            // Others may have exchanged two outputs before this one was held.
+            let of =
+                source.map(|it| format!(": the generation of {}", Shown::bytes(it.as_bytes())));
+            let (name, of) = (Shown::bytes(name), of.unwrap_or_default());
+            console.out(&format!("moved {name} to the trash{of}"));
         }
     };
     // Without an age no trash is removed, and no file loses a name.

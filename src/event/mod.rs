@@ -41,8 +41,8 @@ pub enum Event<'a> {
     /// The directory at this path of the output has no counterpart in the source either, and stays: something is
     /// mounted on it.
     ForeignMount(&'a [u8]),
-    /// An old generation was moved to the trash.
-    GenerationRemoved(&'a [u8]),
+    /// An old generation was moved to the trash; where its source was, if it has noted that.
+    GenerationRemoved(&'a [u8], Option<&'a str>),
     /// Old trash was removed.
     TrashRemoved(&'a [u8]),
     /// The limits of the file system of the output's directory at this path, in words.

@@ -144,6 +144,11 @@ impl SourceMark {
         Self { at: whole(path), ..self }
     }
 
+    /// Where the source that was noted was, if that is known.
+    pub fn place(&self) -> Option<&str> {
+        self.at.as_deref()
+    }
+
     /// True if the source that was noted, which is a directory, was at `path`.
     pub fn was_at(&self, path: &Path) -> bool {
         self.at.is_some() && self.at == whole(path)

@@ -120,7 +120,7 @@ impl<'a> RecordEntry<'a> {
             Event::Departed(path) => (Self::named("departed", path, None), true),
             Event::Foreign(path) => (Self::named("foreign", path, None), true),
             Event::ForeignMount(path) => (Self::named("foreign", path, None), true),
-            Event::GenerationRemoved(path) => {
+            Event::GenerationRemoved(path, _) => {
                 (Self::named("generation-removed", path, None), false)
             }
             Event::TrashRemoved(path) => (Self::named("trash-removed", path, None), false),

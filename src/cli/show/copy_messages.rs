@@ -66,7 +66,7 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
             "stays at the output: {}: it is not in the source, and something else is mounted there",
             Shown::bytes(path)
         )),
-        Event::GenerationRemoved(path) => {
+        Event::GenerationRemoved(path, _) => {
             err(format!("moved the generation {} to the trash", Shown::bytes(path)))
         }
         Event::TrashRemoved(path) => err(format!("removed the trash of {}", Shown::bytes(path))),
@@ -166,7 +166,7 @@ impl LineKind {
             Event::OtherVolume(_) => Self::of("other volume"),
             Event::Departed(_) => Self::of("departed"),
             Event::Foreign(_) | Event::ForeignMount(_) => Self::of("foreign"),
-            Event::GenerationRemoved(_) => Self::of("generation removed"),
+            Event::GenerationRemoved(..) => Self::of("generation removed"),
             Event::TrashRemoved(_) => Self::of("trash removed"),
             Event::IdlePattern(_) => Self::of("idle pattern"),
             _ => return None,

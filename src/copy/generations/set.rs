@@ -10,7 +10,7 @@ use crate::{
     copy::LostNames, copy::mirror::Trash, copy::mirror::TreeRemoval, error::Cause, error::Deed,
     error::Error, error::Result, event::Event, event::Stop, path::RelPath, state::BegunTree,
     state::DatedName, state::GenerationNote, state::Missing, state::Note, state::PrivateDir,
-    state::UNFINISHED, state::closing::FINISHED, state::generation::misplaced,
+    state::SourceMark, state::UNFINISHED, state::closing::FINISHED, state::generation::misplaced,
     state::private_dir::NAME, sys, sys::Dir, sys::DirListing, sys::stat::Kind, tree::HeldTree,
     tree::OutputDir, tree::Patience,
 };
@@ -299,8 +299,9 @@ impl HeldGenerations<'_> {
         let output = OutputDir { handle: Some(handle), ..OutputDir::absent(self.path.into()) };
         let mut trash = Trash::new(&output, Some(self.private));
         for name in surplus {
-            self.discard_one(*name, &mut trash)?;
-            tell(Event::GenerationRemoved(name.to_string().as_bytes()));
+            let source = self.discard_one(*name, &mut trash)?;
+            let source = source.as_ref().and_then(SourceMark::place);
+            tell(Event::GenerationRemoved(name.to_string().as_bytes(), source));
         }
         if let Some(keep) = keep_trash {
             trash.expire(keep, stop, lost, |removed| match removed {
@@ -311,7 +312,8 @@ impl HeldGenerations<'_> {
         Ok(trash.path())
     }
 
-    fn discard_one(&self, name: DatedName, trash: &mut Trash<'_>) -> Result<()> {
+    /// Moves one there; returns what it has noted of its source.
+    fn discard_one(&self, name: DatedName, trash: &mut Trash<'_>) -> Result<Option<SourceMark>> {
         let (root, at, text) = (self.root, &path_of(self.path, name), name.to_string());
         let fail = |error| Error::io("move to the trash", at, error);
         let to = trash.dir(&RelPath::root())?;
@@ -322,6 +324,7 @@ impl HeldGenerations<'_> {
         let misnamed = private.and_then(|it| GenerationNote::misnamed(it, at));
         let not_here = misnamed.or_else(|| misplaced(private?, at, root));
         not_here.map_or(Ok(()), Err)?;
+        let source = private.and_then(SourceMark::read);
         root.move_entry(text.as_ref(), to, text.as_ref()).map_err(fail)?;
         if to.stat(text.as_ref(), false).map_err(fail)?.id != kept.identity().map_err(fail)? {
             let moved =
@@ -332,7 +335,8 @@ impl HeldGenerations<'_> {
                 Err(error) => format!("; that one is in the trash ({error})"),
             }));
         }
-        to.persist().and_then(|()| root.persist()).map_err(fail)
+        to.persist().and_then(|()| root.persist()).map_err(fail)?;
+        Ok(source)
     }
 }
 

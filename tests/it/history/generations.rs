@@ -173,7 +173,10 @@ fn generations_are_listed_and_removed() {
     let all = [name(1), name(2), name(3)];
     scene.bare(["generations", "dst", "--remove", &all[2]]).run().assert_code(2);
     scene.bare(["generations", "dst", "--remove", "2001-01-01T000000Z"]).run().assert_code(2);
-    scene.bare(["generations", "dst", "--remove", &all[0]]).run().assert_code(0);
+    let removed = scene.bare(["generations", "dst", "--remove", &all[0]]).run();
+    let source = scene.src.path("").canonicalize().unwrap();
+    let of = format!("moved {} to the trash: the generation of {}", all[0], source.display());
+    removed.assert_code(0).assert_prints(&[&of]);
     assert_eq!(generations(&scene).len(), 3);
     shell(&scene, &format!("test -e dst/.dircopy-trash/*/{}/a", all[0]));
     // One night is brought back as any copy.
