@@ -1,14 +1,15 @@
 //! The files that a run records itself in: where they go, how they appear, and which old ones go.
 
 use std::{
-    ffi::OsStr, ffi::OsString, fs::File, io, io::BufRead, io::BufReader, io::Read, num::NonZero,
-    path::Path, path::PathBuf, sync::Mutex, sync::PoisonError,
+    collections::BTreeSet, ffi::OsStr, ffi::OsString, fs::File, io, io::BufRead, io::BufReader,
+    io::Read, num::NonZero, path::Path, path::PathBuf, sync::Mutex, sync::PoisonError,
 };
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    cli::report::MARK, cli::report::is_page, error::Deed, error::Error, error::Result,
+    cli::report::MARK, cli::report::is_page, cli::report::receipt_read::Receipt,
+    cli::report::receipt_read::ReceiptOutput, error::Deed, error::Error, error::Result,
     manifest::Stamp, path::Shown, path::directory_of, staged, staged::StagedFile, sys, sys::Dir,
     sys::DirListing, sys::PlainUse, sys::Uninterrupted, sys::stat::Kind,
 };
@@ -470,6 +471,11 @@ impl ReportDirectory {
         complete: bool,
     ) -> io::Result<Vec<OsString>> {
         let mut others = self.stamps()?;
+        // Others may have exchanged it for that of another job, or moved reports here.
+        let subject = match self.dir.keeps_names_by_path()? {
+            true => None,
+            false => Some(self.subject(&self.name(own))?),
+        };
         let ours = self.dir.stat(&self.name(own), false)?.uid;
         // One with a later time, by a clock that went wrong, is no reason to lose this one.
         others.retain(|stamp| *stamp != own);
@@ -481,6 +487,11 @@ impl ReportDirectory {
         for stamp in others {
             let name = self.name(stamp);
             let Some(was_complete) = self.was_complete(&name, ours) else { continue };
+            let is_other =
+                |of: &BTreeSet<PathBuf>| self.subject(&name).map_or(true, |it| it.is_disjoint(of));
+            if subject.as_ref().is_some_and(is_other) {
+                continue;
+            }
             let is_last_complete = was_complete && !has_complete;
             has_complete |= was_complete;
             if kept < keep.get() {
@@ -490,6 +501,15 @@ impl ReportDirectory {
             }
         }
         Ok(surplus)
+    }
+
+    /// What the report of that name is of: the outputs of a copy, or the directories of a check.
+    fn subject(&self, name: &OsStr) -> io::Result<BTreeSet<PathBuf>> {
+        let receipt = Receipt::read(self.dir.open_file(name, false)?)?;
+        let here = receipt.working_directory.unwrap_or_default().path.0;
+        let outputs = receipt.outputs.kept.iter().map(ReceiptOutput::name);
+        let all = outputs.chain(receipt.directories.kept);
+        Ok(all.map(|it| Path::new(&here).join(it.path.0)).collect())
     }
 
     /// True if the report of that name tells of a run that did everything; `None` if it is no report, or not one of the

@@ -7,7 +7,7 @@ mod charts;
 mod files;
 mod read_sections;
 pub mod receipt;
-mod receipt_read;
+pub mod receipt_read;
 mod run_sections;
 mod sequence;
 

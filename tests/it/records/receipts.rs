@@ -312,3 +312,32 @@ fn what_is_no_log_is_not_appended_to() {
     scene.tree(".").file("log", "notes\n");
     scene.copy(&["--log", "log"]).assert_code(0);
 }
+
+/// Where others may write above, they can exchange the directories that two jobs have for their reports.
+#[test]
+fn reports_of_another_output_stay_and_push_out_none() {
+    need!(Root);
+    for (owner, left) in [("1001", [2, 1]), ("root", [0, 1])] {
+        let scene = scene();
+        shell(&scene, &format!("mkdir -p up/one up/two; chown {owner} up"));
+        let night = |to: &str, reports: &str| {
+            let args = ["-q", "src", to, "--report", reports, "--keep-reports", "1"];
+            scene.bare(args).run().assert_code(0);
+        };
+        scene.bare(["-q", "src", "one", "--report", "up/one"]).run().assert_code(0);
+        night("./one", "up/one");
+        scene.bare(["verify", "-q", "one", "--report", "up/one"]).run().assert_code(0);
+        scene.bare(["-q", "src", "one", "--report", "up/one"]).run().assert_code(0);
+        night("two", "up/two");
+        shell(&scene, "mv up/one up/aside; mv up/two up/one; mv up/aside up/two");
+        for _ in 0..2 {
+            night("two", "up/two");
+            let of = |output: &str| {
+                let find =
+                    format!("grep -l '\"path\": \".*{output}\"' up/two/dircopy-copy-* || true");
+                shell(&scene, &find).lines().count()
+            };
+            assert_eq!([of("one"), of("two")], left, "{owner}");
+        }
+    }
+}
