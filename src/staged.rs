@@ -234,14 +234,19 @@ pub fn refuse_exchanged(
     Err(Error::finding(deed, path, finding))
 }
 
-/// The name of the directory at `path` by which it is [known again](refuse_exchanged). Bytes that are no text are told
-/// alike.
+/// The name of the directory at `path` by which it is [known again](refuse_exchanged): as it was given, and where that
+/// is the name of a link, with its own. Bytes that are no text are told alike.
 ///
 /// # Errors
 /// The system's.
 pub fn name_of(path: &Path) -> io::Result<Option<String>> {
-    let whole = path.canonicalize()?;
-    Ok(whole.file_name().map(|name| name.to_string_lossy().into_owned()))
+    let (given, whole) = (std::path::absolute(path)?, path.canonicalize()?);
+    let name = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
+    let (given, own) = (name(&given), name(&whole));
+    Ok(match given.filter(|given| own.as_ref() != Some(given)) {
+        Some(given) => Some(format!("{given} ({})", own.unwrap_or_default())),
+        None => own,
+    })
 }
 
 /// Makes the file `name` with what `fill` writes: it appears whole and durable, in place of what was there if it

@@ -180,8 +180,8 @@ impl SourceMark {
     }
 }
 
-/// The directories that single files were copied from, by where they were, as far as others may give these names to
-/// other directories.
+/// The directories that single files were copied from, by the paths that the user gave, as far as others may give these
+/// names to other directories.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct FileSources(BTreeMap<String, SourceMark>);
 
@@ -193,7 +193,7 @@ impl Note for FileSources {
 impl FileSources {
     /// Adds `dir`, in which the file at `path` is; whether that changes anything.
     pub fn add(&mut self, path: &Path, dir: &Dir) -> bool {
-        let Some(at) = whole(directory_of(path)) else { return false };
+        let Some(at) = given(directory_of(path)) else { return false };
         let mark = SourceMark::of(dir, Mounts::default());
         let is_new = self.0.get(&at) != Some(&mark)
             && (self.0.len() < MOST_MOUNTS || self.0.contains_key(&at));
@@ -205,12 +205,17 @@ impl FileSources {
 
     /// That in which the file at `path` was.
     pub fn of(mut self, path: &Path) -> Option<SourceMark> {
-        self.0.remove(&whole(directory_of(path))?)
+        self.0.remove(&given(directory_of(path))?)
     }
 }
 
 fn whole(path: &Path) -> Option<String> {
     Some(path.canonicalize().ok()?.to_string_lossy().into_owned())
+}
+
+/// As the user gave it, whatever is there.
+fn given(path: &Path) -> Option<String> {
+    Some(std::path::absolute(path).ok()?.to_string_lossy().into_owned())
 }
 
 /// Without blanks.

@@ -5,8 +5,8 @@
 
 use std::{
     ffi::OsStr, ffi::OsString, fs::File, io, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd,
-    os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, sync::atomic::AtomicU64,
-    sync::atomic::Ordering::Relaxed, thread::sleep, time::Duration,
+    os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path, sync::Arc,
+    sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed, thread::sleep, time::Duration,
 };
 
 use rustix::{
@@ -22,9 +22,10 @@ use crate::{
     sys::unix::volume::is_on_fuse, sys::unix::volume::is_unsupported,
 };
 
-/// A directory that is open, so that names below it are looked up there whatever its own path leads to later.
+/// A directory that is open, so that names below it are looked up there whatever its own path leads to later; and the
+/// path by which the user named it, or one above it: links on that are not to be found from the directory.
 #[derive(Debug)]
-pub struct Dir(pub(super) OwnedFd);
+pub struct Dir(pub(super) OwnedFd, pub(super) Option<Arc<Path>>);
 
 /// Readable and writable by the owner only.
 pub(super) const PRIVATE: u32 = 0o600;
@@ -60,14 +61,16 @@ fn when_given_way(open: impl Fn() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, 
 impl Dir {
     /// Opens the directory that the user named; links on the way to it are followed.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty())?))
+        let opened = rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty())?;
+        Ok(Self(opened, Some(path.into())))
     }
 
     /// Opens the directory `name` in this one. Unless `follow`, a symbolic link is refused
     /// (`ELOOP` or `ENOTDIR`).
     pub fn open_dir(&self, name: &OsStr, follow: bool) -> io::Result<Self> {
         let flags = if follow { DIRECTORY } else { DIRECTORY | OFlags::NOFOLLOW };
-        Ok(Self(patiently(|| rustix::fs::openat(&self.0, name, flags, Mode::empty()))?))
+        let opened = patiently(|| rustix::fs::openat(&self.0, name, flags, Mode::empty()))?;
+        Ok(Self(opened, self.1.clone()))
     }
 
     /// Opens the directory at `path` below this one, component by component; a symbolic link on the
@@ -217,7 +220,7 @@ impl Dir {
             Err(Errno::ACCESS) => open(DIRECTORY | ONLY_THROUGH),
             opened => opened,
         };
-        Ok(Self(opened?))
+        Ok(Self(opened?, self.1.clone()))
     }
 
     /// The directory's identity.
@@ -285,7 +288,8 @@ impl Dir {
 
     /// A further handle of the same directory.
     pub fn try_clone(&self) -> io::Result<Dir> {
-        Ok(Self(patiently(|| rustix::io::fcntl_dupfd_cloexec(&self.0, 0))?))
+        let further = patiently(|| rustix::io::fcntl_dupfd_cloexec(&self.0, 0))?;
+        Ok(Self(further, self.1.clone()))
     }
 }
 

@@ -6,9 +6,10 @@ use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use crate::{
-    sys::Attributes, sys::stat::Kind, sys::stat::Stat, sys::types::Lock, sys::unix::dir::Dir,
-    sys::unix::dir::lock, sys::unix::process::acting_as, sys::unix::process::is_root,
-    sys::unix::system, sys::unix::system::is_open_for_writing,
+    path::directory_of, sys::Attributes, sys::stat::Kind, sys::stat::Stat, sys::types::Lock,
+    sys::unix::dir::Dir, sys::unix::dir::lock, sys::unix::plain::go_along,
+    sys::unix::process::acting_as, sys::unix::process::is_root, sys::unix::system,
+    sys::unix::system::is_open_for_writing,
 };
 
 /// The permission bit of a directory from which new entries take their group.
@@ -138,17 +139,42 @@ impl Dir {
     }
 
     /// How many directories, from this one up, others than root, this user and that with the number `owner` may have
-    /// put in the place of other ones: those that are below one where they may give names.
+    /// put in the place of other ones: those that are below one where they may give names. All, if they may do so to a
+    /// link on the path by which the user named it.
     pub(super) fn exchangeable(&self, owner: u32) -> io::Result<usize> {
+        match self.is_led_by_others(owner)? {
+            true => Ok(usize::MAX),
+            false => self.exchangeable_from(None, owner),
+        }
+    }
+
+    /// True if others may give the name of a link on the path by which the user named this directory, or of a directory
+    /// that the path goes back from, to another one. What is not on the way up shows in no other place.
+    fn is_led_by_others(&self, owner: u32) -> io::Result<bool> {
+        let (Some(path), mut is_led) = (&self.1, false) else { return Ok(false) };
+        go_along(path, |entry, _| {
+            if let Some(name) = entry.file_name().filter(|_| !is_led) {
+                let dir = Self::open(directory_of(entry))?;
+                is_led = dir.exchangeable_from(Some(dir.stat(name, false)?), owner)? > 0;
+            }
+            Ok(())
+        })?;
+        Ok(is_led)
+    }
+
+    /// How many they may have exchanged of the entry `below` in this directory, if one is meant, this directory, and
+    /// those above it.
+    fn exchangeable_from(&self, mut below: Option<Stat>, owner: u32) -> io::Result<usize> {
         let is_one_of = |stat: &Stat| [0, acting_as().0, owner].contains(&stat.uid);
-        let (mut below, mut number) = (None, 0);
-        for (levels, level) in self.way_up().enumerate() {
+        let (mut entries, mut number) = (0, 0);
+        for level in self.way_up() {
             let Level { dir, stat } = level?;
             let Some(entry) = below.replace(stat) else { continue };
+            entries += 1;
             let is_sticky = stat.mode & 0o1000 != 0 && is_one_of(&entry);
             let is_closed = is_one_of(&stat) && (is_sticky || stat.mode & 0o022 == 0);
             if !is_closed && !is_kept(&stat, || Attributes::read(&dir))? {
-                number = levels;
+                number = entries;
             }
         }
         Ok(number)

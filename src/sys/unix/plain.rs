@@ -82,11 +82,34 @@ const MOST_LINKS: u32 = 32;
 /// # Errors
 /// A link belongs to another user, or there are too many; or the system's.
 fn without_links(path: &Path) -> io::Result<PathBuf> {
+    go_along(path, |link, leads| match leads {
+        Some((uid, target)) if !is_ours(uid) && !leads_nowhere_else(link, uid, target)? => {
+            let finding = format!(
+                "{} is a symbolic link of another user, who says where it leads: give the path that is meant",
+                link.display()
+            );
+            Err(io::Error::other(finding))
+        }
+        _ => Ok(()),
+    })
+}
+
+/// The same of any links. `look` is asked of what names on the way say: each entry that is a link, whose it is, and
+/// where it leads; and each directory that the way goes back from (`..`). Both are told by the whole path, without
+/// links.
+///
+/// # Errors
+/// Those of `look`. Or there are too many links; or the system's.
+pub(super) fn go_along(
+    path: &Path,
+    mut look: impl FnMut(&Path, Option<(u32, &Path)>) -> io::Result<()>,
+) -> io::Result<PathBuf> {
     let whole = std::path::absolute(path)?;
     let (mut done, mut links) = (PathBuf::from("/"), 0);
     let mut left: Vec<OsString> = reversed(&whole).collect();
     while let Some(name) = left.pop() {
         if name == ".." {
+            look(&done, None)?;
             done.pop();
             continue;
         }
@@ -99,13 +122,7 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
         }
         // Owner and target are of one link: whose the directory is could exchange two in between.
         let (uid, target) = unopened::read_link(&done)?;
-        if !is_ours(uid) && !leads_nowhere_else(&done, uid, &target)? {
-            let finding = format!(
-                "{} is a symbolic link of another user, who says where it leads: give the path that is meant",
-                done.display()
-            );
-            return Err(io::Error::other(finding));
-        }
+        look(&done, Some((uid, &target)))?;
         links += 1;
         if links > MOST_LINKS {
             return Err(Errno::LOOP.into());
@@ -176,14 +193,16 @@ impl Dir {
     /// A link belongs to another user; or the system's.
     pub fn open_named(path: &Path) -> io::Result<Self> {
         let real = without_links(path)?;
-        let Some(below) = real.strip_prefix("/").ok().filter(|_| !real.starts_with("/proc")) else {
-            return Self::open(&real);
+        let below = real.strip_prefix("/").ok().filter(|_| !real.starts_with("/proc"));
+        let opened = match below {
+            None => Self::open(&real),
+            Some(below) => match Self::open(Path::new("/"))?.open_below(&RelPath::of(below)) {
+                // Where that takes several calls each directory is opened, also one that may only be gone through.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Self::open(&real),
+                opened => opened,
+            },
         };
-        match Self::open(Path::new("/"))?.open_below(&RelPath::of(below)) {
-            // Where that takes several calls each directory is opened, also one that may only be gone through.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Self::open(&real),
-            opened => opened,
-        }
+        Ok(Self(opened?.0, Some(path.into())))
     }
 
     /// True if the entry `name` is a symbolic link of this user or of root.

@@ -692,3 +692,89 @@ fn an_output_of_another_source_is_not_replaced_where_others_can_have_exchanged_i
         run("sv", "up/ox", 0);
     }
 }
+
+/// Who may write to the directory that links of ours are in exchanges these, and leads the next run elsewhere.
+#[test]
+fn a_link_that_others_may_have_exchanged_leads_to_no_other_place() {
+    need!(Root);
+    let new = |made: &str| {
+        let scene = Scene::on_disk();
+        let links = "mkdir -m 777 top; ln -s ../data/one top/one; ln -s ../data/two top/two";
+        shell(&scene, &format!("umask 022; mkdir data data/one data/two; {links}; {made}"));
+        scene
+    };
+    let exchange = |scene: &Scene| shell(scene, "cd top; mv -T one x; mv -T two one; mv -T x two");
+    let closed = "echo p >data/one/a; chmod 700 data/two; echo SECRET >data/two/a";
+    // The source, a directory or a file, and an archive.
+    for source in ["top/one", "top/one/sub", "top/one/a"] {
+        let scene = new(&format!(
+            "{closed}; for i in one two; do mkdir data/$i/sub; cp data/$i/a data/$i/sub; done"
+        ));
+        let run = |code| scene.ended(&[source, "out", "--overwrite-policy", "update"], code);
+        run(0);
+        run(0);
+        exchange(&scene);
+        run(2).assert_says("another directory than at the last run to out");
+        assert_eq!(shell(&scene, "grep -rl SECRET out || true"), "");
+        // Nobody else may exchange root's links in a directory like /tmp.
+        shell(&scene, "chmod 1777 top");
+        run(0);
+    }
+    let scene = new("mkdir p; echo p >p/a; mkdir -m 700 s; echo SECRET >s/a");
+    scene.ended(&["p", "data/one"], 0);
+    scene.ended(&["s", "data/two"], 0);
+    scene.ended(&["restore", "top/one", "out"], 0);
+    exchange(&scene);
+    shell(&scene, "chmod 700 data/one data/two");
+    scene
+        .ended(&["restore", "top/one", "out"], 2)
+        .assert_says("others may write above it, who can have given its name to it");
+    // The output: an open one, and one of another source.
+    let scene = new(
+        "mkdir -m 700 closed data/one/sub; mkdir closed/s data/two/sub; chmod 700 data/one; echo 1 >closed/s/a",
+    );
+    scene.ended(&["closed/s", "top/one/sub"], 0);
+    exchange(&scene);
+    scene.ended(&["closed/s", "top/one/sub"], 2).assert_says("a directory above that");
+    for more in [
+        &["--mirror", "--max-delete", "100%"][..],
+        &["--generations", "--max-delete", "100%"],
+        &["--overwrite-policy", "update"],
+    ] {
+        let scene = new("mkdir sx sy; echo x >sx/x; echo y >sy/y");
+        let run = |source, output, code| scene.ended(&[&[source, output], more].concat(), code);
+        run("sx", "top/one", 0);
+        run("sy", "top/two", 0);
+        exchange(&scene);
+        run("sx", "top/one", 2).assert_says("a run of yours copied another source there");
+    }
+    // A tree that is healed.
+    let scene = new("mkdir -m 700 data/src; echo SECRET >data/src/a; chmod 700 data/one");
+    for to in ["data/one/t", "data/good", "data/two/t"] {
+        scene.ended(&["data/src", to], 0);
+    }
+    shell(&scene, "chmod 755 data/two/t; chmod 700 data/good; rm data/two/t/a");
+    exchange(&scene);
+    scene.bare(["heal", "top/one/t", "data/good"]).run().assert_code(4);
+    assert!(!scene.path("data/two/t/a").exists());
+    // A plan, and the results of a check.
+    let scene = new("chmod 755 src");
+    for (at, plan, end) in [("one", "top/one/plan", 0), ("two", "top/two/plan", 2)] {
+        shell(&scene, &format!("sleep 1.1; echo 1 >src/{at}"));
+        scene.bare(["plan", "src", "out", "--plan", plan]).run().assert_code(0);
+        if at == "two" {
+            exchange(&scene);
+        }
+        scene.bare(["shard", "--plan", plan, "--claim"]).run().assert_code(0);
+        scene.bare(["finish", "--plan", plan]).run().assert_code(end);
+    }
+    let scene = new("chmod 700 data/*; echo 1 >src/a");
+    scene.ended(&["src", "out"], 0);
+    for results in ["top/one", "top/two"] {
+        scene.bare(["verify", "out", "--shard", "0/1", "--results", results]).run();
+        shell(&scene, "printf X >out/a");
+    }
+    exchange(&scene);
+    let run = scene.bare(["verify", "out", "--merge", "top/two"]).run();
+    run.assert_code(2).assert_says("it was made as one, and others may write above it");
+}

@@ -195,7 +195,7 @@ impl Dir {
             // Before Linux 5.6, and where calls are filtered.
             Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {}
             Err(Errno::XDEV) => return Err(something_mounted()),
-            opened => return Ok(Self(opened?)),
+            opened => return Ok(Self(opened?, None)),
         }
         let dir = self.open_dir(name, false)?;
         let is_same = match (mount_id(self), mount_id(&dir)) {

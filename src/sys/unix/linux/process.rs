@@ -98,7 +98,9 @@ impl Dir {
     /// followed in; `None` where that does not succeed.
     pub(in crate::sys::unix) fn open_at_once(&self, path: &RelPath, how: OFlags) -> Option<Dir> {
         let stay = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        rustix::fs::openat2(&self.0, path.as_bytes(), how, Mode::empty(), stay).map(Self).ok()
+        let opened =
+            rustix::fs::openat2(&self.0, path.as_bytes(), how, Mode::empty(), stay).ok()?;
+        Some(Self(opened, self.1.clone()))
     }
 }
 
