@@ -89,6 +89,9 @@ pub struct SourceMark {
     /// Where it was, without links; not in notes of earlier versions. Bytes that are no text are told alike.
     #[serde(default)]
     at: Option<String>,
+    /// The same as the user gave it, with links.
+    #[serde(default)]
+    given: Option<String>,
     pub mounts: Mounts,
 }
 
@@ -135,13 +138,13 @@ impl Note for SourceMark {
 impl SourceMark {
     /// That of a source whose root is `root`, with these mounts below it.
     pub fn of(root: &Dir, mounts: Mounts) -> Self {
-        Self { root: VolumeMark::of(root), dir: mark_of(root).ok(), at: None, mounts }
+        Self { root: VolumeMark::of(root), dir: mark_of(root).ok(), at: None, given: None, mounts }
     }
 
     /// The same, which is known to be at `path`.
     #[must_use]
     pub fn at(self, path: &Path) -> Self {
-        Self { at: whole(path), ..self }
+        Self { at: whole(path), given: given(path), ..self }
     }
 
     /// Where the source that was noted was, if that is known.
@@ -152,6 +155,11 @@ impl SourceMark {
     /// True if the source that was noted, which is a directory, was at `path`.
     pub fn was_at(&self, path: &Path) -> bool {
         self.at.is_some() && self.at == whole(path)
+    }
+
+    /// True if the source that was noted was given by the same `path`, wherever links on it led.
+    pub fn was_given_as(&self, path: &Path) -> bool {
+        self.given.is_some() && self.given == given(path)
     }
 
     /// True if `dir` is the source that was noted, and not only on the same file system.

@@ -13,6 +13,10 @@ use crate::{
     sys::Attributes, sys::Dir, sys::stat::Stat, tree::hand_over::is_open_to_strangers,
 };
 
+/// The way to name a source that is another directory each time.
+const OF_SNAPSHOTS: &str =
+    "snapshots are known by the name of a link that you lead to the newest one (ln -sfn)";
+
 /// The source of the last run to an output.
 pub(super) struct LastSource {
     mark: SourceMark,
@@ -65,7 +69,8 @@ impl Pair<'_> {
         let is_known = private.is_some() || matches!(place, PrivatePlace::Nowhere);
         self.refuse_stranger(dir, is_known)?;
         let read = |private| LastSource::read(private, self.to, self.from, is_file);
-        match private.as_ref().and_then(read) {
+        let last = private.as_ref().and_then(read);
+        match last {
             Some(last) if replaces && !restore && !is_file => {
                 self.refuse_other_output(dir, &last)?;
                 self.refuse_other_source(dir, &last)
@@ -115,7 +120,7 @@ impl Pair<'_> {
             true => mark.is_other_dir_than(source) && !source.is_place_kept().map_err(look)?,
             false => mark.is_known() && !mark.is_of(source),
         };
-        if !is_other || output.is_private().map_err(look)? {
+        if !is_other || output.is_private().map_err(look)? || self.is_led(last)? {
             return Ok(());
         }
         let lets_in = match is_kept {
@@ -127,7 +132,7 @@ impl Pair<'_> {
         }
         let finding = format!(
             "it is another directory than at the last run to {}, and {} lets in others whom it keeps out, or a directory \
-             above it: close that to them (chmod), or remove {}, if it is meant",
+             above it: close that to them (chmod), or remove {}, if it is meant; {OF_SNAPSHOTS}",
             Shown::path(&last.output),
             Shown::path(to),
             Shown::path(&last.note)
@@ -140,17 +145,25 @@ impl Pair<'_> {
     fn refuse_other_output(&self, output: &Dir, last: &LastSource) -> Result<()> {
         let Self { from, to, source, .. } = *self;
         let Some(other) = last.mark.other_than(source, from) else { return Ok(()) };
-        if output.is_place_kept().map_err(|error| cannot_look(to, error))? {
+        if output.is_place_kept().map_err(|error| cannot_look(to, error))? || self.is_led(last)? {
             return Ok(());
         }
         let finding = format!(
             "a run of yours copied another source there ({}), and others may write above it, who can have exchanged it for \
-             the output of {}: what it has would give way; look which of your outputs it is, or remove {} if it is meant",
+             the output of {}: what it has would give way; look which of your outputs it is, or remove {} if it is meant; \
+             {OF_SNAPSHOTS}",
             Shown::path(Path::new(other)),
             Shown::path(from),
             Shown::path(&last.note)
         );
         Err(Error::finding("copy to", to, finding))
+    }
+
+    /// True if the source was given by the same path as at the `last` run, and only this user and root can say where
+    /// that leads: to today's snapshot, by a link of this user's.
+    fn is_led(&self, last: &LastSource) -> Result<bool> {
+        let look = |error| cannot_look(self.from, error);
+        Ok(last.mark.was_given_as(self.from) && self.source.is_place_kept().map_err(look)?)
     }
 
     /// Refuses a source of which nothing is known, to which others cannot come who can come to the output, if others

@@ -778,3 +778,28 @@ fn a_link_that_others_may_have_exchanged_leads_to_no_other_place() {
     let run = scene.bare(["verify", "out", "--merge", "top/two"]).run();
     run.assert_code(2).assert_says("it was made as one, and others may write above it");
 }
+
+/// Snapshots have another name each night: the link that leads to the newest one is known where its user alone leads it.
+#[test]
+fn a_source_that_a_link_of_ours_leads_to_is_the_same_one() {
+    need!(Root);
+    let scene = Scene::on_disk();
+    shell(
+        &scene,
+        "mkdir -m 777 nas; mkdir -p snap/mon snap/tue; chmod 700 snap; echo a | tee snap/mon/a >snap/tue/a; ln -s mon snap/cur",
+    );
+    for more in [&["--mirror"][..], &["--generations"], &["--overwrite-policy", "update"]] {
+        let to = format!("nas/o{}", more.concat());
+        let run = |source, code| scene.ended(&[&[source, to.as_str()], more].concat(), code);
+        shell(&scene, "ln -sfn mon snap/cur");
+        run("snap/cur", 0);
+        shell(&scene, "ln -sfn tue snap/cur");
+        run("snap/cur", 0);
+        run("snap/mon", 2).assert_says("snapshots are known by the name of a link");
+        // Where others may lead it, it says nothing.
+        shell(&scene, "chmod 777 snap; ln -sfn mon snap/cur");
+        run("snap/cur", 2);
+        shell(&scene, "chmod 700 snap");
+        run("snap/cur", 0);
+    }
+}
