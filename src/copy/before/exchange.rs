@@ -88,10 +88,7 @@ impl Exchange<'_> {
 
     /// Source and output, and what is above both as long as they have the same names there.
     fn counterparts(&self) -> Vec<Counterparts> {
-        let asked = |side: Side<'_>| {
-            Some(Asked { dir: side.root.try_clone().ok()?, path: side.full_path() })
-        };
-        let first = asked(self.source).zip(asked(self.output));
+        let first = self.source.asked().zip(self.output.asked());
         let above = |Counterparts { source, output }: &Counterparts| {
             let both = (source.path.file_name()? == output.path.file_name()?)
                 .then(|| source.above().zip(output.above()))?;
@@ -139,6 +136,11 @@ impl Exchange<'_> {
         Ok(false)
     }
 
+    /// What was copied to the source, as far as that is noted.
+    pub fn sources_of_source(&self) -> Vec<SourceMark> {
+        self.source.asked().iter().flat_map(|source| self.known_sources(source)).collect()
+    }
+
     /// The notes of the last complete run into a directory about its source, wherever this run keeps its records; and,
     /// of the payload of a bag, those in the bag.
     fn known_sources(&self, of: &Asked) -> Vec<SourceMark> {
@@ -171,6 +173,10 @@ impl CopyJob {
 }
 
 impl Side<'_> {
+    fn asked(self) -> Option<Asked> {
+        Some(Asked { dir: self.root.try_clone().ok()?, path: self.full_path() })
+    }
+
     /// Its path from the root of the system, or else the one that was given.
     fn full_path(&self) -> PathBuf {
         self.path.canonicalize().unwrap_or_else(|_| self.path.to_owned())
@@ -344,13 +350,12 @@ impl Pair<'_> {
         place: PrivatePlace<'_>,
         is_file: bool,
     ) -> Result<()> {
-        let Self { from, to, source, .. } = *self;
+        let Self { from, to, .. } = *self;
         if is_file {
             return self.refuse_other_kind(output, place);
         }
         let Opened::There(dir) = output else { return Ok(()) };
-        let (source, output) = (Side { root: source, path: from }, Side { root: dir, path: to });
-        let exchange = Exchange { source, output, place };
+        let exchange = self.exchange(dir, place);
         if is_empty(to).map_err(|error| cannot_look(to, error))? || !exchange.is_likely() {
             return Ok(());
         }
@@ -360,6 +365,12 @@ impl Pair<'_> {
             Shown::path(from)
         );
         Err(Error::finding("copy to", to, finding))
+    }
+
+    /// Both, with the `output` opened, where the run has its private directory at `place`.
+    pub fn exchange<'s>(&'s self, output: &'s Dir, place: PrivatePlace<'s>) -> Exchange<'s> {
+        let source = Side { root: self.source, path: self.from };
+        Exchange { source, output: Side { root: output, path: self.to }, place }
     }
 
     /// True if files of both can share their data. If they `must_clone`, an output that never can is refused.

@@ -9,8 +9,9 @@ use std::{io, path::Path, path::PathBuf};
 use crate::copy::before::{Demands, cannot_look, check::Opened, exchange::Pair};
 use crate::{
     copy::CopyJob, copy::Prepared, error::Error, error::Result, path::Shown, state::FileSources,
-    state::Missing, state::Note, state::PrivateDir, state::PrivatePlace, state::SourceMark, sys,
-    sys::Attributes, sys::Dir, sys::stat::Stat, tree::hand_over::is_open_to_strangers,
+    state::Missing, state::NewRoot, state::Note, state::PrivateDir, state::PrivatePlace,
+    state::SourceMark, state::kept::has_only_what_runs_keep, sys, sys::Attributes, sys::Dir,
+    sys::stat::Stat, tree::hand_over::is_open_to_strangers,
 };
 
 /// The way to name a source that is another directory each time.
@@ -70,6 +71,12 @@ impl Pair<'_> {
         self.refuse_stranger(dir, is_known)?;
         let read = |private| LastSource::read(private, self.to, self.from, is_file);
         let last = private.as_ref().and_then(read);
+        if replaces && restore && !is_file {
+            let is_begun = private.as_ref().is_some_and(|it| NewRoot::read(it).is_some());
+            if !is_begun && !last.as_ref().is_some_and(|last| last.mark.is_of(self.source)) {
+                self.refuse_other_archive(dir, place)?;
+            }
+        }
         match last {
             Some(last) if replaces && !restore && !is_file => {
                 self.refuse_other_output(dir, &last)?;
@@ -164,6 +171,30 @@ impl Pair<'_> {
     fn is_led(&self, last: &LastSource) -> Result<bool> {
         let look = |error| cannot_look(self.from, error);
         Ok(last.mark.was_given_as(self.from) && self.source.is_place_kept().map_err(look)?)
+    }
+
+    /// Refuses an archive of another directory than the output, as the run to the archive noted, where others may write
+    /// above it: what the output has would give way, if it has anything.
+    fn refuse_other_archive(&self, output: &Dir, place: PrivatePlace<'_>) -> Result<()> {
+        let Self { from, to, source, .. } = *self;
+        let look = |error| cannot_look(from, error);
+        let marks = self.exchange(output, place).sources_of_source();
+        let other =
+            marks.iter().map(|mark| mark.other_than(output, to)).collect::<Option<Vec<_>>>();
+        let Some(other) = other.as_ref().and_then(|others| others.first()) else { return Ok(()) };
+        if source.is_place_kept().map_err(look)?
+            || has_only_what_runs_keep(output).map_err(|error| cannot_look(to, error))?
+        {
+            return Ok(());
+        }
+        let finding = format!(
+            "a run of yours copied another directory there ({}), and others may write above it, who can have exchanged it \
+             for the archive of {}: what that has would give way; look which of your archives it is, and bring it back into \
+             a directory that is not there yet, or close what is above it to them (chmod)",
+            Shown::path(Path::new(other)),
+            Shown::path(to)
+        );
+        Err(Error::finding("copy from", from, finding))
     }
 
     /// Refuses a source of which nothing is known, to which others cannot come who can come to the output, if others

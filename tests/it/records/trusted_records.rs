@@ -803,3 +803,30 @@ fn a_source_that_a_link_of_ours_leads_to_is_the_same_one() {
         run("snap/cur", 0);
     }
 }
+
+/// Who may write above two archives exchanges them, and what is brought back takes the place of what is there.
+#[test]
+fn an_archive_of_another_directory_does_not_replace_what_is_there() {
+    need!(Root);
+    for more in [&["--overwrite-policy", "update"][..], &["--overwrite-policy", "always"]] {
+        let scene = Scene::on_disk();
+        shell(&scene, "mkdir -m 777 top; mkdir sx sy new; echo Y >sy/db; echo x1 >sx/db");
+        scene.ended(&["sx", "top/ox"], 0);
+        scene.ended(&["sy", "top/oy"], 0);
+        shell(&scene, "echo newest >sx/db; touch -d 2020-01-01 sx/db");
+        shell(&scene, "cd top; mv ox o; mv oy ox; mv o oy");
+        let run = |from, to, code| scene.ended(&[&["restore", from, to], more].concat(), code);
+        run("top/ox", "sx", 2).assert_says("for the archive of sx: what that has would give way");
+        assert_eq!(shell(&scene, "cat sx/db"), "newest\n");
+        // Into what is new or empty it goes, also if a run of it was killed, and where nothing gives way.
+        run("top/ox", "new", 0);
+        run("top/ox", "new", 2);
+        scene.ended(&["restore", "top/ox", "new"], 0);
+        run("top/ox", "back", 0);
+        run("top/oy", "sx", 0);
+        assert_eq!(shell(&scene, "cat sx/db"), "x1\n");
+        run("top/ox", "sx", 2);
+        shell(&scene, "chmod 755 top; touch -d 2020-01-01 sx/db");
+        run("top/ox", "sx", 0);
+    }
+}
