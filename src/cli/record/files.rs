@@ -8,7 +8,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    cli::report::MARK, cli::report::is_page, cli::report::receipt_read::Receipt,
+    cli::exit::Exit, cli::report::MARK, cli::report::is_page, cli::report::receipt_read::Receipt,
     cli::report::receipt_read::ReceiptOutput, error::Deed, error::Error, error::Result,
     manifest::Stamp, path::Shown, path::directory_of, staged, staged::StagedFile, sys, sys::Dir,
     sys::DirListing, sys::PlainUse, sys::Uninterrupted, sys::stat::Kind,
@@ -283,8 +283,9 @@ impl Destination {
 // Reports in a directory: each run leaves one with its time in its name, and the oldest go.
 //
 // `dircopy-copy-20260101T013000Z.json`, or `-stream-`, `-verify-` or `-dry-run-`. A file of
-// such a name that does not begin as a report is never removed. The newest reports are kept, and the newest of
-// a run that did everything it was asked for: however many nights failed, the last receipt stays.
+// such a name that does not begin as a report is never removed. The newest reports are kept, those of refused runs by
+// a count of their own, and the newest of a run that did everything it was asked for: however many nights failed, the
+// last receipt stays.
 
 /// The part of a file that is read to find out whether it is a report; bytes.
 const HEAD: u64 = 1 << 20;
@@ -380,11 +381,12 @@ impl ReportDestination {
         }
     }
 
-    /// Removes old reports after this run's was written. Returns the removed ones, and the error that ended it.
-    pub fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {
+    /// Removes old reports after this run's was written, which ended so. Returns the removed ones, and the error that
+    /// ended it.
+    pub fn rotate(&self, exit: Exit) -> (Vec<PathBuf>, Option<Error>) {
         match self {
             Self::File(_) => (Vec::new(), None),
-            Self::Directory(reports) => reports.rotate(complete),
+            Self::Directory(reports) => reports.rotate(exit),
         }
     }
 }
@@ -437,13 +439,13 @@ impl ReportDirectory {
             .deed(WRITE, &self.path)
     }
 
-    fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {
+    fn rotate(&self, exit: Exit) -> (Vec<PathBuf>, Option<Error>) {
         let own = *self.own.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(keep), true) = (self.keep, own.written) else { return (Vec::new(), None) };
         let mut removed = Vec::new();
         let fail = |path: &Path, error| Error::io("remove old reports from", path, error);
         let done = self
-            .surplus(own.stamp, keep, complete)
+            .surplus(own.stamp, keep, exit)
             .map_err(|error| fail(&self.path, error))
             .and_then(|surplus| {
                 surplus.into_iter().try_for_each(|name| {
@@ -463,13 +465,8 @@ impl ReportDirectory {
         stamps.filter_map(|entry| entry.map(|it| self.parse(&it.name)).transpose()).collect()
     }
 
-    /// Those that are to go, the newest first; `complete` is whether this run was.
-    fn surplus(
-        &self,
-        own: Stamp,
-        keep: NonZero<usize>,
-        complete: bool,
-    ) -> io::Result<Vec<OsString>> {
+    /// Those that are to go, the newest first; this run ended with `exit`.
+    fn surplus(&self, own: Stamp, keep: NonZero<usize>, exit: Exit) -> io::Result<Vec<OsString>> {
         let mut others = self.stamps()?;
         // Others may have exchanged it for that of another job, or moved reports here.
         let subject = match self.dir.keeps_names_by_path()? {
@@ -483,19 +480,25 @@ impl ReportDirectory {
         if others.len() < keep.get() {
             return Ok(Vec::new());
         }
-        let (mut kept, mut has_complete, mut surplus) = (1, complete, Vec::new());
+        // The report of a run that was refused is in no sequence: it takes no place of those that are.
+        let is_refused = |code| code == Exit::Refused.code();
+        let mut kept = [0; 2];
+        kept[usize::from(is_refused(exit.code()))] = 1;
+        let (mut has_complete, mut surplus) = (exit == Exit::Complete, Vec::new());
         for stamp in others {
             let name = self.name(stamp);
-            let Some(was_complete) = self.was_complete(&name, ours) else { continue };
+            let Some(code) = self.exit_code(&name, ours) else { continue };
             let is_other =
                 |of: &BTreeSet<PathBuf>| self.subject(&name).map_or(true, |it| it.is_disjoint(of));
             if subject.as_ref().is_some_and(is_other) {
                 continue;
             }
+            let was_complete = code == Exit::Complete.code();
             let is_last_complete = was_complete && !has_complete;
             has_complete |= was_complete;
-            if kept < keep.get() {
-                kept += 1;
+            let kept = &mut kept[usize::from(is_refused(code))];
+            if *kept < keep.get() {
+                *kept += 1;
             } else if !is_last_complete {
                 surplus.push(name);
             }
@@ -512,19 +515,20 @@ impl ReportDirectory {
         Ok(all.map(|it| Path::new(&here).join(it.path.0)).collect())
     }
 
-    /// True if the report of that name tells of a run that did everything; `None` if it is no report, or not one of the
-    /// user `ours`: others keep theirs, and push out none.
-    fn was_complete(&self, name: &OsStr, ours: u32) -> Option<bool> {
+    /// The exit code in the report of that name; `None` if it is no report, or not one of the user `ours`: others keep
+    /// theirs, and push out none.
+    fn exit_code(&self, name: &OsStr, ours: u32) -> Option<u8> {
         let stat = self.dir.stat(name, false).ok()?;
         if stat.kind != Kind::File || stat.uid != ours {
             return None;
         }
-        was_complete(self.dir.open_file(name, false).ok()?).ok()?
+        exit_code(self.dir.open_file(name, false).ok()?).ok()?
     }
 }
 
-/// Reads a report line by line; the members of its top level are indented by two spaces, all others by more.
-fn was_complete(file: impl Read) -> io::Result<Option<bool>> {
+/// Reads the exit code of a report line by line; the members of its top level are indented by two spaces, all
+/// others by more.
+fn exit_code(file: impl Read) -> io::Result<Option<u8>> {
     let mut lines = BufReader::new(Uninterrupted(file).take(HEAD)).lines();
     let mut next = || lines.next().transpose();
     if next()?.as_deref() != Some("{")
@@ -534,7 +538,7 @@ fn was_complete(file: impl Read) -> io::Result<Option<bool>> {
     }
     while let Some(line) = next()? {
         if let Some(code) = line.strip_prefix("  \"exit_code\": ") {
-            return Ok(Some(code == "0,"));
+            return Ok(code.trim_end_matches(',').parse().ok());
         }
     }
     Ok(None)

@@ -529,7 +529,7 @@ impl Records<'_> {
     /// Removes old reports. One that cannot be removed is a warning only: this run's report is written.
     fn rotate(&self, exit: Exit, console: &Console) {
         let (Some((destination, _)), name) = (&self.report, self.name) else { return };
-        let (removed, failed) = destination.rotate(exit == Exit::Complete);
+        let (removed, failed) = destination.rotate(exit);
         if let Some(log) = &self.log {
             for path in &removed {
                 let text =

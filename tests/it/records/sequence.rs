@@ -405,3 +405,27 @@ fn the_gap_that_keep_reports_leaves_is_no_fault() {
     run("2").assert_code(0);
     check(&scene, &["--at", "dst"]).assert_code(0).assert_prints(&["none missing in between or"]);
 }
+
+/// The receipt of a refused run is in no sequence, and takes no place of those that are.
+#[test]
+fn refused_nights_push_no_receipt_out() {
+    let scene = nights(0);
+    let run = |code| {
+        let run = ["src", "dst", "--report", "reports/", "--keep-reports", "2"];
+        scene.bare(run).run().assert_code(code);
+    };
+    run(0);
+    scene.output().file("dir/b", "newer");
+    run(1);
+    std::fs::rename(scene.path("src"), scene.path("aside")).unwrap();
+    for refused in 1..=4 {
+        run(2);
+        assert_eq!(receipts(&scene).len(), 2 + refused.min(2));
+        let run = check(&scene, &["--at", "dst"]);
+        run.assert_code(0).assert_prints(&["receipts 1 to 2"]);
+    }
+    std::fs::rename(scene.path("aside"), scene.path("src")).unwrap();
+    run(1);
+    let run = check(&scene, &["--at", "dst"]);
+    run.assert_code(0).assert_prints(&["receipts 1 to 3"]).assert_prints(&["WHOLE: 3 receipts"]);
+}
