@@ -78,8 +78,7 @@ impl Catalog {
         PrivateDir::look_for(job.state.as_deref())?;
         let is_tree = job.path.is_dir();
         let at = if is_tree { of_tree(job)? } else { of_list(job)? };
-        let refuse =
-            |finding: &'static str| Error::finding("add to the catalogue", &job.path, finding);
+        let refuse = |finding: String| Error::finding("add to the catalogue", &job.path, finding);
         let failed = Failed::default();
         let done = self.changing(&observer.stop, || {
             let place = self.place(&at).map_err(|error| self.told(error))?;
@@ -93,12 +92,12 @@ impl Catalog {
             let find = "SELECT name FROM place WHERE id = ?1";
             let place = self.connection.query_row(find, [place], |row| row.get(0));
             match rows.added.files {
-                _ if observer.stop.is_requested() => Err(refuse("it was interrupted")),
+                _ if observer.stop.is_requested() => Err(refuse("it was interrupted".into())),
                 // Where all that it had is gone, that is told, and noted.
                 0 if is_tree && rows.added.gone.number == 0 => {
                     Err(refuse(unrecorded(job, &rows.added)))
                 }
-                0 if !is_tree => Err(refuse("it lists no file that can be added")),
+                0 if !is_tree => Err(refuse("it lists no file that can be added".into())),
                 _ => {
                     let place = place.map_err(|error| self.told(error))?;
                     let is_of_unknown = at.mount.is_none() && !at.is_asked;
@@ -275,15 +274,27 @@ fn now() -> u32 {
 }
 
 /// Why nothing of a tree can be added.
-fn unrecorded(job: &AddJob, added: &Added) -> &'static str {
+fn unrecorded(job: &AddJob, added: &Added) -> String {
     let consult = |dir: Dir| PrivateDir::consult(&dir, &job.path, job.state.as_deref());
-    match Dir::open(&job.path).map(consult) {
-        Ok(Err(_)) => "your record of it cannot be believed: add its manifest, with --place NAME",
+    let dir = Dir::open(&job.path);
+    // There times and numbers are kept, so that it is the file that has others.
+    let keeps = dir.as_ref().is_ok_and(Dir::keeps_numbers);
+    let changed = added.doubtful.names().filter(|_| keeps);
+    match (dir.map(consult), changed) {
+        (Ok(Err(_)), _) => {
+            "your record of it cannot be believed: add its manifest, with --place NAME".to_owned()
+        }
+        (_, Some(names)) => format!(
+            "what your record has there may have changed since, or was made whole by heal ({names}): run the copy again, \
+             which records it, or add its manifest, with --place NAME"
+        ),
         _ if added.doubtful.number > 0 => {
             "nothing shows that what your record has there is untouched, as on file systems without change times (exFAT, \
              FAT): add its manifest, with --place NAME"
+                .to_owned()
         }
-        _ => "no record of yours says what is there: add its manifest, or copy there with dircopy",
+        _ => "no record of yours says what is there: add its manifest, or copy there with dircopy"
+            .to_owned(),
     }
 }
 
