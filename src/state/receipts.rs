@@ -184,7 +184,10 @@ impl KnownReceipt {
             return Ok(None);
         };
         let secret = private.known_secret().deed(DEED, path)?;
-        Ok(secret.zip(LastReceipt::read(&private)).map(|(secret, last)| Self {
+        let last = LastReceipt::read(&private);
+        // Runs are counted that left no receipt too.
+        let last = last.filter(|last| last.place.is_some() || !last.begun.is_empty());
+        Ok(secret.zip(last).map(|(secret, last)| Self {
             output: hex::text(&secret.of_receipts().0[..16]),
             number: last.place.map_or(0, |place| place.number),
             digest: last.digest,

@@ -195,12 +195,17 @@ fn receipts_that_cannot_be_checked_are_no_success() {
     let scene = nights(1);
     scene.tree(".").file("reports/z.json", "{}");
     check(&scene, &[]).assert_code(5).assert_prints(&["NOT CHECKED (exit 5)"]);
+    // Where none can be read, nobody knows that the last one is not among them.
+    let run = scene.bare(["report", "--check", "reports", "--at", "dst"]).run();
+    run.assert_code(5).assert_prints(&["NOT CHECKED (exit 5)"]);
     for path in receipts(&scene) {
         std::fs::remove_file(path).unwrap();
     }
     scene.copy(&["--report", "reports/", "--dry-run"]).assert_code(0);
     check(&scene, &[]).assert_code(5).assert_prints(&["NOTHING CHECKED (exit 5)"]);
     check(&scene, &["--at", "src"]).assert_code(2).assert_says("no receipts of runs of yours");
+    scene.bare(["src", "none"]).run().assert_code(0);
+    check(&scene, &["--at", "none"]).assert_code(2).assert_says("no receipts of runs of yours");
 }
 
 /// Outputs have one receipt, and each its own sequence; so have generations and bags.
