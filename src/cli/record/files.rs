@@ -115,6 +115,15 @@ pub fn cannot(deed: &'static str, path: &Path, dir: &Path, error: io::Error) -> 
     Error::finding(deed, path, finding)
 }
 
+/// Opens the directory at `path`, in which a record is to be made when the run ends.
+///
+/// # Errors
+/// The system's, also where nothing can be made in it.
+pub fn open_writable(path: &Path) -> io::Result<Dir> {
+    let dir = Dir::open_named(path)?;
+    dir.check_writable().map(|()| dir)
+}
+
 /// Opens the file at `path` for appending. One that has further names is refused: it may be a file of the source, or a
 /// copy.
 ///
@@ -194,13 +203,13 @@ impl Destination {
     /// Opens the directory of the file. What `is_data` says is a file of a tree stays.
     ///
     /// # Errors
-    /// Something else than such a file has its name.
+    /// Something else than such a file has its name, or nothing can be made in the directory.
     pub fn new(kind: RecordKind, path: &Path, is_data: &dyn Fn(&Path) -> bool) -> Result<Self> {
         let Some(name) = path.file_name() else {
             let finding = "the last component is no name of a file";
             return Err(Error::finding(kind.deed(), path, finding));
         };
-        let dir = Dir::open_named(directory_of(path));
+        let dir = open_writable(directory_of(path));
         let dir = dir.map_err(|error| cannot(kind.deed(), path, directory_of(path), error))?;
         let left = LeftRecords::find(&dir, directory_of(path), name, is_data);
         let (name, path) = (name.to_os_string(), path.to_path_buf());
@@ -350,7 +359,7 @@ impl ReportDestination {
             }
             return Destination::new(RecordKind::of_report(path), path, is_data).map(Self::File);
         }
-        let dir = Dir::open_named(path).map_err(|error| cannot(WRITE, path, path, error))?;
+        let dir = open_writable(path).map_err(|error| cannot(WRITE, path, path, error))?;
         let own = Mutex::new(OwnReport { stamp: Stamp::new(started), written: false });
         let left = LeftRecords::find(&dir, path, kind.as_ref(), is_data);
         let path = path.to_path_buf();

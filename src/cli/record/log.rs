@@ -1,7 +1,7 @@
 //! The log: a line for each event, in a file or on standard error, as text or as JSON.
 
 use std::path::{Path, PathBuf};
-use std::{env, fmt::Write, fs::File, io, sync::Mutex, sync::OnceLock, sync::PoisonError};
+use std::{env, fmt::Write, fs::File, sync::Mutex, sync::OnceLock, sync::PoisonError};
 
 use jiff::{Timestamp, Unit, tz::TimeZone};
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,9 @@ impl Log {
     pub fn look(path: &Path) -> Result<()> {
         match path.symlink_metadata() {
             Ok(_) => open(path).map(drop),
-            Err(_) => directory_of(path).metadata().map(drop).map_err(|error| cannot(path, error)),
+            Err(_) => files::open_writable(directory_of(path))
+                .map(drop)
+                .map_err(|error| files::cannot(DEED, path, directory_of(path), error)),
         }
     }
 
@@ -123,10 +125,6 @@ fn begins_log(begin: &[u8]) -> bool {
     let word = begin.split(|byte| *byte == b' ').next().and_then(|it| str::from_utf8(it).ok());
     let is_time = |word: &str| word.parse().is_ok_and(|time| stamp(time) == word);
     word.is_some_and(is_time) || begin.starts_with(br#"{"log_version":"#)
-}
-
-fn cannot(path: &Path, error: io::Error) -> Error {
-    files::cannot(DEED, path, directory_of(path), error)
 }
 
 // JSON for reports and logs: names of any bytes, and nothing that a terminal could act on.

@@ -1,7 +1,7 @@
 //! Jobs that are kept in files: where they are found, what wins, what is wrong with them, and what they
 //! would run.
 
-use crate::harness::{Run, Scene, names_below, need, shell};
+use crate::harness::{Mount, Run, Scene, names_below, need, shell};
 
 /// A job from `src` to `dst` with more lines, and the scene's paths for `{}`.
 fn job(scene: &Scene, more: &str) -> String {
@@ -294,4 +294,29 @@ fn a_job_that_others_may_change_is_not_run() {
     shell(&scene, "rm -r obeyed dst; chmod go+rx .; chown nobody .; chmod a+rX -R home src");
     let args = ["--job", "./job.toml", "--dry-run"];
     scene.bare(args).under_nobody().run().assert_code(0);
+}
+
+/// A run that could not leave its report, figures or log is refused before anything, and the check says so.
+#[test]
+fn records_on_a_read_only_disk_are_refused_before_anything() {
+    need!(Mount);
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    scene.tree("place").dir("reports");
+    scene.tree("seen").dir("reports");
+    let _mount = Mount::read_only(&scene.path("place"), &scene.path("seen"));
+    for (line, said) in [
+        ("report = '{}/seen/r.json'", "cannot write the report"),
+        ("report = '{}/seen/r.html'", "cannot write the report"),
+        ("report = '{}/seen/reports/'", "cannot write the report"),
+        ("metrics = '{}/seen/m'", "cannot write the metrics"),
+        ("log = '{}/seen/l'", "cannot open the log"),
+    ] {
+        job(&scene, line);
+        let said = format!("{said} {}", scene.path("seen").display());
+        let check = run(&scene, &["jobs", "check", "job.toml"]);
+        check.assert_code(1).assert_says(&said).assert_says("Read-only file system");
+        run(&scene, &["--job", "job.toml"]).assert_code(2).assert_says(&said);
+        assert!(!scene.dst.exists(), "{line}");
+    }
 }
