@@ -484,6 +484,7 @@ pub fn summary(report: &VerifyReport, check: &VerifyJob) -> Rows {
 /// end, if nothing else.
 pub fn verdict(report: &VerifyReport, check: &VerifyJob, exit: Exit, amiss: &str) -> String {
     let counts = &report.counts;
+    let made = report.parity.is_some_and(|parity| parity.is_all);
     let (title, text) = if report.interrupted.is_some() {
         ("INTERRUPTED", "not everything was checked")
     } else if counts.is_untrue() {
@@ -515,6 +516,7 @@ pub fn verdict(report: &VerifyReport, check: &VerifyJob, exit: Exit, amiss: &str
                             keep it elsewhere (--state DIR)";
                 ("NOT PROVEN", text)
             }
+            _ if made && counts.broken > 0 => ("NOT PROVEN", "not all parity could be written"),
             _ => ("NOT PROVEN", "not everything could be read"),
         }
     } else if exit != Exit::Complete {
@@ -526,9 +528,7 @@ pub fn verdict(report: &VerifyReport, check: &VerifyJob, exit: Exit, amiss: &str
                  changed"
                     .into()
             }
-            _ if report.parity.is_some_and(|parity| parity.is_all) => {
-                "done: every listed file has parity".into()
-            }
+            _ if made => "done: every listed file has parity".into(),
             (None, None) if counts.unhashed > 0 => format!(
                 "good: every listed file is as listed, but {} no digest that can be checked",
                 match counts.unhashed {

@@ -60,7 +60,8 @@ fn parity_that_cannot_be_written_is_an_error_and_what_was_there_stays() {
     let strace = Strace::inject(&scene, Strace::SYNCS, "error=EIO");
     let run = strace.run(scene.bare(["protect", "dst"]));
     strace.fired(&run);
-    run.assert_code(1).assert_says("dst/.dircopy/parity/").assert_prints(&["NOT PROVEN"]);
+    run.assert_code(1).assert_says("dst/.dircopy/parity/");
+    run.assert_prints(&["NOT PROVEN (exit 1): not all parity could be written"]);
     assert!(before.iter().all(|name| sets(&scene).contains(name)));
     assert_eq!(leftovers(&scene), 0);
     protect(&scene, &[]).assert_code(0);
