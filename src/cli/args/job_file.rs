@@ -261,11 +261,11 @@ fn word(
     value: &DeValue<'_>,
 ) -> std::result::Result<Option<OsString>, String> {
     let is_switch = matches!(option.get_action(), ArgAction::SetTrue);
+    // What may stand without a value is a switch too.
+    let may_be_switch = option.get_num_args().is_some_and(|it| it.min_values() == 0);
     let text = match value {
-        DeValue::Boolean(on) if is_switch => return Ok(on.then(|| format!("--{key}").into())),
-        // What may stand without a value is a switch too.
-        DeValue::Boolean(true) if option.get_num_args().is_some_and(|it| it.min_values() == 0) => {
-            return Ok(Some(format!("--{key}").into()));
+        DeValue::Boolean(on) if is_switch || may_be_switch => {
+            return Ok(on.then(|| format!("--{key}").into()));
         }
         DeValue::String(text) if !is_switch => text.to_string(),
         DeValue::Integer(number) if is_number(option) => {
@@ -276,6 +276,7 @@ fn word(
             let expected = match option.get_action() {
                 ArgAction::SetTrue => "true or false",
                 ArgAction::Append => "a string in quotes, or several in brackets",
+                _ if may_be_switch => "true, false or a string in quotes",
                 _ if is_number(option) => "a number, or a string in quotes",
                 _ => "a string in quotes",
             };

@@ -133,6 +133,13 @@ fn a_check_of_a_job_tells_what_it_would_run_and_touches_nothing() {
         line.starts_with("# by default: ") && line.contains("overwrite-policy = \"default\"")
     };
     assert!(said.lines().any(is_default), "{said}");
+    // A switch with a value is off by false, as any other.
+    job(&scene, "verify = false\nmirror = false");
+    let off = run(&scene, &["jobs", "check", "job.toml"]);
+    off.assert_code(0);
+    assert!(
+        off.out().lines().all(|line| !line.starts_with("verify") && !line.starts_with("mirror"))
+    );
     // What it tells is itself the job.
     scene.tree(".").file("again.toml", &said);
     assert_eq!(
