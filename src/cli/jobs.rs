@@ -84,10 +84,14 @@ pub fn check(
     }
     if problems.is_empty() {
         // Whether there is room takes a walk of the source.
-        let job = typed(&file.path);
-        console.out(&format!(
-            "# nothing is in its way; whether there is room says a dry run: dircopy --job {job} --dry-run"
-        ));
+        let way = match invocation.args.expect.is_some() || invocation.stream.is_some() {
+            // These have no dry run.
+            true => "shows when it runs".to_owned(),
+            false => {
+                format!("says a dry run: dircopy --job {} --dry-run", typed(&file.path))
+            }
+        };
+        console.out(&format!("# nothing is in its way; whether there is room {way}"));
     }
     if problems.is_empty() && console.all_written() { Exit::Complete } else { Exit::Incomplete }
 }

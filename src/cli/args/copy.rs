@@ -230,7 +230,13 @@ pub struct CopyArgs {
     ///
     /// No listed file counts as edited since, however new it is, and none as removed: one that differs is not copied,
     /// and one that differs or is missing makes the exit code 4. So it is of a bag without this option.
-    #[arg(long, requires = "expect", hide_short_help = true, help_heading = "Proof")]
+    #[arg(
+        long,
+        requires = "expect",
+        conflicts_with = "dry_run",
+        hide_short_help = true,
+        help_heading = "Proof"
+    )]
     pub expect_all: bool,
 
     /// Digests of every file, with commas between them; "none" copies without digests and manifest

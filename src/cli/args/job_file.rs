@@ -25,8 +25,11 @@ const NO_KEYS: [&str; 4] = ["help", "version", "job", "dry-run"];
 const ADDING: [&str; 2] = ["include", "exclude"];
 
 /// What a dry run has of no file: records that it does not write, telling of the run, and silence.
-const OF_NO_TRIAL: [&str; 7] =
-    ["report", "keep-reports", "metrics", "log", "log-format", "on-end", "quiet"];
+const OF_NO_TRIAL: [&str; 8] =
+    ["report", "keep-reports", "sign", "metrics", "log", "log-format", "on-end", "quiet"];
+
+/// Of these, those that want a report: without one in the file they stay, and are refused as in the run.
+const OF_REPORTS: [&str; 2] = ["keep-reports", "sign"];
 
 /// More is no job file; bytes.
 const MOST_BYTES: u64 = 1 << 20;
@@ -102,13 +105,17 @@ impl JobFile {
             against(one, other) || against(other, one)
         };
         let has_paths = given.contains_id("source");
+        let has_report = self.settings.iter().any(|setting| setting.option == "report");
         self.settings.retain(|setting| {
             if has_paths && ["input", "output"].contains(&&*setting.option) {
                 return false;
             }
             let Some(own) = option_called(command, &setting.option) else { return true };
             !typed.iter().any(|arg| match arg.get_long() {
-                Some("dry-run") => OF_NO_TRIAL.contains(&&*setting.option),
+                Some("dry-run") => {
+                    OF_NO_TRIAL.contains(&&*setting.option)
+                        && (has_report || !OF_REPORTS.contains(&&*setting.option))
+                }
                 Some(long) if long == setting.option => !ADDING.contains(&long),
                 _ => conflict(own, arg),
             })

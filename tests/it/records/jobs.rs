@@ -327,3 +327,30 @@ fn records_on_a_read_only_disk_are_refused_before_anything() {
         assert!(!scene.dst.exists(), "{line}");
     }
 }
+
+/// What the dry run of a job passes, its options do not forbid the run, and none is named that there cannot be.
+#[test]
+fn the_dry_run_of_a_job_has_its_options() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    shell(&scene, "mkdir reports; cd src; sha256sum a >../list");
+    for (line, said) in [
+        ("expect-all = true", "--expect"),
+        ("keep-reports = 4", "--keep-reports wants --report"),
+        ("sign = '{}/list'", "--sign wants --report"),
+    ] {
+        job(&scene, line);
+        for more in [&[][..], &["--dry-run"]] {
+            let args = [&["--job", "job.toml"][..], more].concat();
+            run(&scene, &args).assert_code(2).assert_says(said);
+        }
+    }
+    scene.copy(&["--expect-all", "--dry-run"]).assert_code(2);
+    job(&scene, "report = '{}/reports/'\nkeep-reports = 4\nsign = '{}/none'");
+    run(&scene, &["--job", "job.toml", "--dry-run"]).assert_code(0);
+    job(&scene, "expect = '{}/list'");
+    run(&scene, &["--job", "job.toml", "--dry-run"]).assert_code(2);
+    let check = run(&scene, &["jobs", "check", "job.toml"]);
+    check.assert_code(0).assert_prints(&["whether there is room shows when it runs"]);
+    assert!(!check.out().contains("--dry-run"), "{}", check.out());
+}
