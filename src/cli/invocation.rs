@@ -199,7 +199,7 @@ impl CopyInvocation {
     /// Makes it one that brings back the tree that was found.
     fn restore(&mut self, matches: &ArgMatches, found: &ProvenTree) -> Result<(), String> {
         // Of what is asked for by its path, only the directories above are made.
-        refuse_unescaped(&found.source, &self.args.include)?;
+        refuse_unescaped(&found.source, "--include", &self.args.include)?;
         let names = named_paths(&self.args.include).filter(|_| self.args.exclude.is_empty());
         let patterns = match names {
             Some(_) => Vec::new(),

@@ -356,7 +356,8 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     refuse_contradictions(args)?;
     let input = args.input.first().ok_or("an input is needed")?;
     if args.overwrite_policy == Policy::Always {
-        refuse_unescaped(input, &args.include)?;
+        refuse_unescaped(input, "--include", &args.include)?;
+        refuse_unescaped(input, "--exclude", &args.exclude)?;
     }
     let algorithm = args.hash.proof();
     let selection = Selection {
@@ -470,8 +471,9 @@ pub fn filter(patterns: &[Pattern], policy: Policy) -> Result<Filter, String> {
     }
 }
 
-/// Refuses an include that is, letter by letter, the name of a file of `source`, and as a pattern not of that one.
-pub fn refuse_unescaped(source: &Path, include: &[String]) -> Result<(), String> {
+/// Refuses a pattern of this option that is, letter by letter, the name of a file of `source`, and as a pattern not of
+/// that one.
+pub fn refuse_unescaped(source: &Path, option: &str, patterns: &[String]) -> Result<(), String> {
     let is_of_other = |text: &&String| {
         let Ok(path) = RelPath::parse(text.trim_matches('/').as_bytes()) else { return false };
         let matches = |filter: Filter| filter.leaves_out(&path);
@@ -479,11 +481,11 @@ pub fn refuse_unescaped(source: &Path, include: &[String]) -> Result<(), String>
             && path.full_path(source).symlink_metadata().is_ok()
             && !Filter::new(&[Pattern::Exclude((*text).clone())]).is_ok_and(matches)
     };
-    include.iter().find(is_of_other).map_or(Ok(()), |text| {
+    patterns.iter().find(is_of_other).map_or(Ok(()), |text| {
         let pattern = typed(Path::new(&pattern_of(text.trim_matches('/'))));
         Err(format!(
-            "--include {text:?} is a pattern, and not of the file that has this name: \"[\" begins a class; that file \
-             alone is --include {pattern}"
+            "{option} {text:?} is a pattern, and not of the file that has this name: \"[\" begins a class; that file \
+             alone is {option} {pattern}"
         ))
     })
 }

@@ -542,6 +542,10 @@ fn no_other_file_is_replaced_for_the_sake_of_one() {
         run.assert_code(2).assert_says(says);
         here.iter().for_each(|name| assert_eq!(scene.output().read(name), b"newer, and precious"));
     }
+    let args = ["src", "dst", "--overwrite-policy", "always", "--exclude", "/IMG[1].jpg"];
+    let run = scene.bare(args).run();
+    run.assert_code(2).assert_says("that file alone is --exclude '/IMG\\[1].jpg'");
+    here.iter().for_each(|name| assert_eq!(scene.output().read(name), b"newer, and precious"));
     // An exception is one, and the file that is meant can be told.
     shell(&scene, "echo d/a >list");
     let list = ["--files-from", "list", "--overwrite-policy", "always"];
