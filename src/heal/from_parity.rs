@@ -108,7 +108,8 @@ impl TreeParity {
             let Some((target, manifest)) = tree.only_manifest().filter(|_| may_write) else {
                 continue;
             };
-            let protecting = Protecting { target, share: None, is_all: false, observer };
+            let protecting =
+                Protecting { target, share: None, is_all: false, state: None, observer };
             let made = protecting.run(&dir, manifest, &mut report.counts)?;
             report.parity = Some(made).filter(|made| made.made > 0).or(report.parity);
         }

@@ -7,8 +7,8 @@
 //! until then it may be all that there is.
 
 use std::{
-    convert::Infallible, ffi::OsString, fs::File, io, io::Seek, path::PathBuf, sync::Arc,
-    time::Instant,
+    convert::Infallible, ffi::OsString, fs::File, io, io::Seek, path::Path, path::PathBuf,
+    sync::Arc, time::Instant,
 };
 
 use crate::{
@@ -18,9 +18,9 @@ use crate::{
     parity::Wanted, path::RelPath, staged::refuse_moved, state::Missing, state::PrivateDir, sys,
     sys::Dir, sys::DirListing, sys::Medium, sys::is_on_turning_disk, sys::stat::Kind,
     tree::LastDir, tree::Patience, tree::pass::EntryBelow, tree::pass::each_below, verify::Checked,
-    verify::Finding, verify::FindingObserver, verify::Findings, verify::ManifestLine,
-    verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Target, verify::Verdict,
-    verify::VerifyJob, verify::VerifyReport, verify::expand,
+    verify::Finding, verify::FindingObserver, verify::Findings, verify::FoundBad,
+    verify::ManifestLine, verify::ManifestLines, verify::Meaning, verify::PartOf, verify::Target,
+    verify::Verdict, verify::VerifyJob, verify::VerifyReport, verify::expand,
 };
 
 /// The share of parity where none is asked for.
@@ -96,7 +96,7 @@ impl ProtectJob {
                 let dir = ParityDir::make(root, path)?;
                 remove_leftovers(&dir).deed("list", dir.path())?;
                 let share = self.share.map(Share);
-                let protecting = Protecting { target, share, is_all: true, observer };
+                let protecting = Protecting { target, share, is_all: true, state, observer };
                 let made = protecting.run(&dir, &manifest, &mut counts)?;
                 parity = Some(made.after(&self.ahead));
                 if let Err(moved) = refuse_moved(root, path) {
@@ -129,6 +129,8 @@ pub struct Protecting<'a> {
     pub share: Option<Share>,
     /// True if all files are protected, and not only those that were before.
     pub is_all: bool,
+    /// Where private directories are kept, if not in the tree, which is locked.
+    pub state: Option<&'a Path>,
     pub observer: &'a FindingObserver<'a>,
 }
 
@@ -151,6 +153,7 @@ struct Run<'a> {
     last: LastDir,
     read_back: ReadBack,
     counts: &'a mut Checked,
+    bad: FoundBad,
     report: ParityReport,
 }
 
@@ -194,6 +197,7 @@ impl Protecting<'_> {
             last: LastDir::default(),
             read_back: ReadBack::new(),
             counts,
+            bad: FoundBad::default(),
             report: ParityReport { is_all: self.is_all, ..ParityReport::default() },
         };
         run.compare(manifest, stop)?;
@@ -207,6 +211,8 @@ impl Protecting<'_> {
         if !stop.is_requested() {
             run.remove_old();
         }
+        let left = run.bad.put_in_doubt(self.state, true, stop);
+        left.into_iter().for_each(|error| run.tell(Finding::Warning(error)));
         Ok(run.report)
     }
 
@@ -232,6 +238,7 @@ impl Protecting<'_> {
 impl Run<'_> {
     fn tell(&mut self, finding: Finding) {
         self.counts.add(&finding);
+        self.bad.note(self.by.target, &finding);
         (self.by.observer.listen)(self.by.target, &finding);
     }
 

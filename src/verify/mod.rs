@@ -35,6 +35,7 @@ pub use covered::{
     Standing,
 };
 pub(crate) use covered::{Recorded, Tree, is_enough, refuse_index, time_of_list};
+pub(crate) use doubts::FoundBad;
 pub(crate) use expand::{Bag, Expanded, expand};
 pub(crate) use finding::Findings;
 pub use finding::{

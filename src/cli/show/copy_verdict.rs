@@ -51,7 +51,13 @@ impl CopySummary<'_> {
                     _ => "NOT COMPLETE",
                 };
                 let place = self.place();
-                let text = format!("everything is at {place}, but not all of it has parity");
+                let text = match self.of_parity() {
+                    Exit::Untrue => format!(
+                        "everything seemed to be at {place}, but what is named above is not as it is listed, and has no \
+                         parity; the same command again copies anew what the source still has"
+                    ),
+                    _ => format!("everything is at {place}, but not all of it has parity"),
+                };
                 warn(title, exit, &text)
             }
             _ if complete == self.reports.len() => {

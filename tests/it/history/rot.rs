@@ -215,6 +215,32 @@ fn what_a_healing_finds_is_read_by_the_next_copy() {
     disk.run(&["--verify"]).assert_says("dst/b: its content differs");
 }
 
+/// Also where it is found while parity is made; by a scrub, too, that had found it good.
+#[test]
+fn what_protecting_finds_is_read_by_the_next_run() {
+    need!(Loop);
+    for is_copy in [true, false] {
+        let disk = Disk::new();
+        let scene = &disk.scene;
+        disk.files(&["a", "b"]);
+        disk.copied(&[]);
+        let scrub = || scene.bare(["verify", "--not-since", "1d", "dst"]).run();
+        scrub().assert_code(0);
+        disk.rot("b");
+        if is_copy {
+            scene.copy(&["--parity", "5%"]).assert_code(4).assert_prints(&[
+                "NOT COMPLETE (exit 4): everything seemed to be at the output, but what is named above is not as it is",
+            ]);
+        } else {
+            scene.bare(["protect", "dst"]).run().assert_code(4);
+            scrub().assert_code(4).assert_says("dst/b");
+        }
+        disk.run(&[]).assert_code(0).assert_says("dst/b: its content differs");
+        shell(scene, "cmp src/b dst/b");
+        scrub().assert_code(0);
+    }
+}
+
 /// Its old name is read when it is carried over or leaves; by then the new one is listed.
 #[test]
 fn what_has_rotted_gets_no_further_name() {
