@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, ffi::OsStr, fs::File, io, io::Read, path::Path}
 
 use crate::{
     error::Error, error::Result, hash::Digest, manifest::Entries, manifest::Index,
-    manifest::ListKind, manifest::ManifestName, manifest::Parsed, path::RelPath, sys,
-    sys::Attributes, sys::Dir, sys::DirListing, sys::stat::Kind, sys::stat::Stat,
+    manifest::ListKind, manifest::Lookup, manifest::ManifestName, manifest::Parsed, path::RelPath,
+    sys, sys::Attributes, sys::Dir, sys::DirListing, sys::stat::Kind, sys::stat::Stat,
 };
 
 /// Others may read a file, …
@@ -279,8 +279,21 @@ impl Carry {
 
     /// The manifest that left out the file at `path`, which one before it lists that surely is of this user's runs.
     pub fn left_out_by(&self, path: &[u8]) -> Option<ManifestName> {
+        self.before_left_out(path)?.left_out_by
+    }
+
+    /// That earlier manifest, and the digest that it has for the file.
+    pub fn left_out(&self, path: &[u8]) -> Option<(ManifestName, Digest)> {
+        let older = self.before_left_out(path)?;
+        match older.index.peek(path) {
+            Ok(Lookup::Agreed { digest, .. }) => Some((older.name, older.meaning_of(digest))),
+            _ => None,
+        }
+    }
+
+    fn before_left_out(&self, path: &[u8]) -> Option<&EarlierManifest> {
         let mut older = self.older.iter().filter(|older| older.is_sure);
-        older.find(|older| older.index.lists(path))?.left_out_by
+        older.find(|older| older.index.lists(path))
     }
 
     /// Hands to `keep` every line that is not settled and surely is of this user's runs: its path, its digest, and

@@ -428,6 +428,13 @@ impl Knowledge {
         !self.lists(path) && self.open.left_out_by(path).is_some_and(|by| is_before(there, &by))
     }
 
+    /// The digest by the manifest that listed the file at `path`, which is `there`, before newer ones left it out, if
+    /// it was not modified since that one: then it may have rotted.
+    pub fn digest_left_out(&self, path: &[u8], there: &Stat) -> Option<Digest> {
+        let (by, digest) = self.open.left_out(path).filter(|_| !self.open.lists(path))?;
+        is_before(there, &by).then_some(digest)
+    }
+
     /// Settles the rows of `path`: something newer is known about the file.
     pub fn settle(&self, path: &[u8]) {
         for record in &self.records {

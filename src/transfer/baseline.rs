@@ -299,14 +299,27 @@ impl Baseline {
     /// What is recorded of the file at `path` of the source, where that is an output whose records count: a run that
     /// was cut short has no finished list, and the last one does not have what was found to be something else.
     pub fn recorded(&self, path: &RelPath) -> Option<(Digests, Origin)> {
+        self.own()?.digests(path.as_bytes())
+    }
+
+    /// The digest in an earlier list there of the file at `path`, which is `stat`, if the newest does not have it and
+    /// it was not modified since. Of a tree without a record of its own nothing else says that a run found it rotten.
+    pub fn left_out(&self, path: &RelPath, stat: &Stat) -> Option<Digest> {
+        let own = self.own().filter(|own| !own.has_records())?;
+        own.digest_left_out(path.as_bytes(), stat)
+    }
+
+    fn own(&self) -> Option<&Knowledge> {
         let source = self.recorded.as_deref()?;
         let load = || {
             let root = Dir::open(source).ok()?;
-            let private = PrivateDir::open(&root, source, None, Missing::Leave).ok()??;
-            Some(Knowledge::load(Some(&private), &root, source, &|_| false, &|| false).0)
+            let private = PrivateDir::open(&root, source, None, Missing::Leave).ok().flatten();
+            let load = |from| Knowledge::load(from, &root, source, &|_| false, &|| false).0;
+            let known = load(private.as_ref());
+            // A record of another directory says nothing of this one, nor of which lists there hold.
+            Some(if known.has_records() { known } else { load(None) })
         };
-        let own = self.own.get_or_init(|| load().unwrap_or_default());
-        own.digests(path.as_bytes())
+        Some(self.own.get_or_init(|| load().unwrap_or_default()))
     }
 
     /// The list there of a run that was cut short.

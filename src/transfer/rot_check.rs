@@ -78,6 +78,13 @@ pub fn foretell(
     Ok(rotten)
 }
 
+/// What is told of a file of an output that no list has, and that is not as recorded, …
+const IS_ROTTEN: &str = "it has rotted: it is not what an earlier run recorded; it is not copied";
+
+/// … or as an earlier list has it.
+const MAY_BE_ROTTEN: &str = "it may have rotted: an earlier list there has it with another digest, the newest has it no \
+                             more, and it was not modified since; it is not copied: where it is wanted, copy it by hand";
+
 /// The outcome of a file that was read and has this digest, if it must not be copied: it has rotted, or that could not
 /// be found out.
 pub fn check(
@@ -89,12 +96,13 @@ pub fn check(
     let path = transfer.target.rel_path();
     let checked = match baseline.listed(path.as_bytes()) {
         Ok(Lookup::Nothing) => {
-            let (recorded, _) = baseline.recorded(&path)?;
+            let recorded = baseline.recorded(&path).map(|(recorded, _)| (recorded, IS_ROTTEN));
+            let left_out = || baseline.left_out(&path, &transfer.entry().stat);
+            let (recorded, finding) =
+                recorded.or_else(|| Some((left_out()?.into(), MAY_BE_ROTTEN)))?;
             is_as_recorded(context, transfer, &recorded, digest).map(|is_same| match is_same {
                 Some(true) => None,
                 Some(false) => {
-                    let finding =
-                        "it has rotted: it is not what an earlier run recorded; it is not copied";
                     let error = Error::finding("copy", transfer.source_path(), finding);
                     Some(Outcome::Rotten { error, stands: None, origin: Origin::There })
                 }

@@ -412,6 +412,29 @@ fn rot_that_is_on_record_by_another_digest_is_not_brought_back() {
     }
 }
 
+/// Of a copy of the archive, or where its private directory was lost, the earlier lists are all that tells; not of what
+/// was written since.
+#[test]
+fn rot_that_later_lists_left_out_is_not_brought_back() {
+    let scene = copied(&[]);
+    shell(
+        &scene,
+        "sleep 1.1; rm src/notes.txt; touch -r dst/notes.txt aside; printf X >dst/notes.txt",
+    );
+    shell(&scene, "touch -r aside dst/notes.txt");
+    scene.copy(&[]).assert_code(4).assert_says("dst/notes.txt");
+    shell(&scene, "cp -a dst twin; cp -a dst bare; rm -r bare/.dircopy");
+    for tree in ["twin", "bare"] {
+        let run = scene.bare(["restore", tree, "back"]).run();
+        run.assert_code(4)
+            .assert_says(&format!("{tree}/notes.txt: it may have rotted: an earlier list"));
+        assert!(!scene.path("back/notes.txt").exists());
+        shell(&scene, &format!("echo other >{tree}/notes.txt"));
+        scene.bare(["restore", tree, "back"]).run().assert_code(0);
+        shell(&scene, &format!("cmp {tree}/notes.txt back/notes.txt; rm -r back"));
+    }
+}
+
 /// An output of runs stays one.
 #[test]
 fn an_output_keeps_its_own_records() {
