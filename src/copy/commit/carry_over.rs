@@ -34,6 +34,9 @@ const STAYS: &str = "; heal mends it from parity or another copy";
 const STAYS_BY_LIST: &str =
     "; heal -m, with the list that has it, mends it from parity or another copy";
 
+/// Why a file is listed no more whose size or time is not that on record.
+const CHANGED: &str = "it was changed after an earlier run recorded it";
+
 /// The fate of a file that this run did not come upon.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
@@ -305,7 +308,7 @@ impl<'a> CarriedLines<'a> {
             return CarryResult::Gone;
         }
         let is_untouched = |row: &Row| trusted && row.sure && row.trace.is_of(&there);
-        let is_read = self.context.options.asked.verifies_kept();
+        let (is_read, mut is_edited) = (self.context.options.asked.verifies_kept(), false);
         if let Some(row) = remembered.row {
             if !is_read
                 && remembered.newer.is_none()
@@ -327,8 +330,9 @@ impl<'a> CarriedLines<'a> {
                 }
                 None if self.is_respelled(path, &there) => return CarryResult::Gone,
                 // It leaves for good, or is to be proven: whether it is only its time that changed is read.
-                None if goes || is_read => {}
-                None => return dropped("it was changed after an earlier run recorded it"),
+                None if goes => {}
+                None if is_read => is_edited = true,
+                None => return dropped(CHANGED),
             }
         }
         match self.read(path, &there, &remembered) {
@@ -339,6 +343,7 @@ impl<'a> CarriedLines<'a> {
                 CarryResult::Settled
             }
             Ok(Some(_)) if self.is_respelled(path, &there) => CarryResult::Gone,
+            Ok(Some(_)) if is_edited => dropped(CHANGED),
             Ok(Some(_)) => self.decayed(path, remembered, &there),
             // The run is to stop.
             Ok(None) => CarryResult::Settled,

@@ -144,6 +144,21 @@ fn an_edit_of_what_could_not_leave_is_no_rot() {
     }
 }
 
+/// So it is to a run that reads all back.
+#[test]
+fn an_edit_of_what_left_the_source_is_no_rot() {
+    for args in [&[][..], &["--verify"]] {
+        let scene = copied(&[]);
+        scene.src.remove("a");
+        scene.output().file("a", "my text of a");
+        let run = scene.copy(args);
+        run.assert_code(0).assert_says("dst/a: it was changed after an earlier run recorded it");
+        assert!(!run.err().contains("heal"), "{}", run.err());
+        scene.judge(&run).verifies().lists(&["b", "dir/c"]);
+        assert_eq!(scene.copy(&["--verify"]).assert_code(0).err(), "");
+    }
+}
+
 /// What is known from a manifest alone is named, and nothing is put over it: how the file stood is not known.
 #[test]
 fn an_edit_is_not_healed_where_the_record_was_lost() {
