@@ -12,7 +12,7 @@ use std::{collections::HashSet, io, sync::Arc};
 use crate::{
     copy::commit::Committer, copy::mirror::departures::Departures, copy::record::PendingRows,
     copy::record::Recording, error::Deed, error::Error, error::Result, error::is_absent,
-    hash::Algorithms, hash::Digest, hash::Digests, io::ReadBack, io::WatchedFile,
+    hash::Algorithm, hash::Algorithms, hash::Digest, hash::Digests, io::ReadBack, io::WatchedFile,
     manifest::Readers, manifest::archive::mhl::is_chain, manifest::lists, path::RelPath,
     state::Knowledge, state::LeavingFile, state::PrivateDir, state::Remembered, state::Row,
     state::Trace, state::Unsettled, state::each_leaving, state::is_before, sys, sys::Dir,
@@ -33,6 +33,9 @@ const STAYS: &str = "; heal mends it from parity or another copy";
 /// … and if its digest is known from a list alone: how the file stood is not known, so heal wants to be told.
 const STAYS_BY_LIST: &str =
     "; heal -m, with the list that has it, mends it from parity or another copy";
+
+/// … or is still in the source, and the run compares no contents.
+const COPIED_ANEW: &str = "; a run without --hash none copies it anew from the source";
 
 /// Why a file is listed no more whose size or time is not that on record.
 const CHANGED: &str = "it was changed after an earlier run recorded it";
@@ -116,9 +119,10 @@ impl Committer<'_> {
         Ok(())
     }
 
-    /// A run that lists nothing names all the same what earlier ones found to be something else than recorded and has
-    /// left the source: no other run may come before that is moved away. Where change times tell nothing, every row is
-    /// in doubt, and no file is read for this.
+    /// A run that lists nothing names all the same what earlier ones found to be something else than recorded: what has
+    /// left the source, as no other run may come before that is moved away, and what this run found there and took for
+    /// the source's by its size and time. Where change times tell nothing, every row is in doubt, and no file is read
+    /// for this.
     pub(crate) fn name_decayed(
         &mut self,
         private: &PrivateDir,
@@ -133,7 +137,10 @@ impl Committer<'_> {
         let mut carried = CarriedLines::new(self.context, &root, source);
         known.unsettled(&is_to_stop, |path, unsettled| {
             let row = unsettled.remembered.row.filter(|row| !row.sure && known.has_records());
-            if row.is_none() || carried.is_in_source(path) {
+            let Some(row) = row else { return Ok(()) };
+            // What this run copied is another file.
+            let is_as_recorded = |there: Stat| there.id.ino == row.trace.ino;
+            if carried.is_in_source(path) && !carried.stat(path).is_ok_and(is_as_recorded) {
                 return Ok(());
             }
             carried.goes = departures.is_some_and(|it| it.piece_over(path, Some(handle)).is_some());
@@ -359,11 +366,13 @@ impl<'a> CarriedLines<'a> {
         let known = self.context.shared.known;
         known.iter().for_each(|known| known.refute(path.as_bytes(), there));
         self.remember(path, remembered);
+        let lists_nothing = self.context.options.asked.algorithm == Algorithm::None;
         // The size and time that it had are not always known.
         let why = "its content is not what an earlier run recorded, and this run did not copy it";
         let error = Error::finding("list any longer", self.root.path_below(path), why);
         CarryResult::Decayed(error.with_note(match remembered.row {
             _ if self.goes => GOES,
+            _ if lists_nothing && self.is_in_source(path) => COPIED_ANEW,
             Some(_) => STAYS,
             None => STAYS_BY_LIST,
         }))

@@ -159,6 +159,25 @@ fn an_edit_of_what_left_the_source_is_no_rot() {
     }
 }
 
+/// A run that compares no contents takes what has rotted for the source's, but names what others found.
+#[test]
+fn a_run_without_digests_names_what_has_rotted() {
+    let scene = copied(&[]);
+    rot(&scene, "a");
+    scene.copy(&["--overwrite-policy=never"]).assert_code(1);
+    for args in [&["--hash=none"][..], &["--hash=none", "--mirror=all", "--max-delete=2"]] {
+        let run = scene.copy(args);
+        run.assert_code(4).assert_says("dst/a: its content is not what an earlier run recorded");
+        run.assert_says("; a run without --hash none copies it anew from the source");
+    }
+    // What the run itself copied is right.
+    scene.src.file("a", "new content of a, and longer");
+    scene.copy(&["--hash=none"]).assert_code(0);
+    rot(&scene, "a");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "cmp src/a dst/a");
+}
+
 /// What is known from a manifest alone is named, and nothing is put over it: how the file stood is not known.
 #[test]
 fn an_edit_is_not_healed_where_the_record_was_lost() {
