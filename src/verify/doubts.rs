@@ -32,7 +32,7 @@ pub struct FoundBad {
 struct BadOfRoot {
     path: PathBuf,
     files: HashSet<RelPath>,
-    /// The hashes of lines that are not good, by the files that scrubs keep in what was verified of them.
+    /// The hashes of their lines, all of them at 8 bytes each, by the files in which scrubs keep what was verified.
     lines: HashMap<[OsString; 2], Vec<u64>>,
 }
 
@@ -41,17 +41,20 @@ impl FoundBad {
     pub fn note(&mut self, target: &Target, finding: &Finding) {
         let Finding::File { path, listed, verdict, .. } = finding else { return };
         let is_bad = match verdict {
-            Verdict::Good(_) => return,
             Verdict::Differs(..) | Verdict::OtherSize { .. } => true,
             Verdict::Unreadable(error) => {
                 matches!(error.cause(), Cause::Io(cause) if sys::is_device_error(cause))
             }
             _ => false,
         };
+        // What is missing, or no file, is found by a scrub that leaves lines out, too.
+        if !is_bad {
+            return;
+        }
         let root = || BadOfRoot { path: target.root.clone(), ..BadOfRoot::default() };
         let bad = self.roots.entry(target.root_id).or_insert_with(root);
         // A list may have one name many times.
-        let is_new = is_bad && self.number < MOST && bad.files.insert(path.clone());
+        let is_new = self.number < MOST && bad.files.insert(path.clone());
         self.number += usize::from(is_new);
         let names = [ReadFrom::Medium, ReadFrom::Cache].map(|from| record_name(target, from));
         bad.lines.entry(names).or_default().push(key(path, listed));

@@ -1,7 +1,10 @@
 //! The log: a line for each event, in a file or on standard error, as text or as JSON.
 
 use std::path::{Path, PathBuf};
-use std::{env, fmt::Write, fs::File, sync::Mutex, sync::OnceLock, sync::PoisonError};
+use std::{
+    env, fmt::Write, fs::File, fs::Metadata, io::Read, sync::Mutex, sync::OnceLock,
+    sync::PoisonError,
+};
 
 use jiff::{Timestamp, Unit, tz::TimeZone};
 use serde::{Deserialize, Serialize};
@@ -53,6 +56,9 @@ pub fn stamp(time: Timestamp) -> String {
 /// Where the system has its time zones, unless `TZDIR` says where.
 const ZONES: &str = "/usr/share/zoneinfo";
 
+/// More is no time zone; bytes. Those of the system take a few KiB.
+const MOST_ZONE: u64 = 1 << 20;
+
 /// The local time zone: that of the machine, or what `TZ` says.
 ///
 /// # Errors
@@ -67,7 +73,11 @@ fn named_zone() -> Option<TimeZone> {
     let name = env::var("TZ").ok()?;
     let name = name.trim_start_matches(':');
     let zones = env::var_os("TZDIR").map_or_else(|| PathBuf::from(ZONES), PathBuf::from);
-    TimeZone::tzif(name, &std::fs::read(zones.join(name)).ok()?).ok()
+    let (path, mut zone) = (zones.join(name), Vec::new());
+    path.metadata().ok().filter(Metadata::is_file)?;
+    let file = File::open(path).ok()?;
+    sys::Uninterrupted(file).take(MOST_ZONE).read_to_end(&mut zone).ok()?;
+    TimeZone::tzif(name, &zone).ok()
 }
 
 /// A log in a file.
